@@ -1,0 +1,100 @@
+"""Windows of an eviction policy that decides event by event: any events of the queue, not a run of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.actions import Action, EvictionContext
+from policies.trigger import TimeTriggerPolicy
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from manager.queue import Settled
+    from manager.window_manager import WindowManager
+    from policies.eviction import EvictionPolicy
+    from policies.queue_view import QueueView
+
+
+class EventByEvent:
+    """Asks the policy about every event at every firing, and remembers what became of each; slow, and general."""
+
+    def __init__(self, eviction: EvictionPolicy, marks: dict[str, list[int]]) -> None:
+        self.eviction = eviction
+        self._seen = set(marks.get("seen", ()))  # positions that have been in a window
+        self._gone = set(marks.get("gone", ()))  # positions that the policy has let expire
+
+    def fire(
+        self, manager: WindowManager, view: QueueView, look: Settled, reference: int, stop: int
+    ) -> Iterator[TupleWindow]:
+        """The window at this reference, if it holds anything, and holds something new where that is asked."""
+        members = self._members(manager, view, look, reference, stop)
+        asks_for_news = self.eviction.reach is None and isinstance(manager.trigger, TimeTriggerPolicy)
+        if not members or (asks_for_news and self._seen.issuperset(members)):
+            return
+        fresh = [position for position in members if position not in self._seen]
+        self._account(manager, look, "windowed", fresh)
+        self._seen.update(fresh)
+        previous = manager.state.previous or []
+        manager.state.previous = members
+        manager.state.last_reference = reference
+        yield TupleWindow(
+            look,
+            np.array(members),
+            np.setdiff1d(members, previous).astype(np.int64),
+            np.setdiff1d(previous, members).astype(np.int64),
+            self.eviction.window_start(reference),
+            reference,
+            manager.task,
+        )
+
+    def retire(self, manager: WindowManager) -> None:
+        """Drop the events at the head of the queue that are gone and will not be asked for again."""
+        wanted = set(manager.state.previous or ())
+        count = 0
+        while count in self._gone and count not in wanted:
+            count += 1
+        manager.drop(count)
+        self._seen = {position - count for position in self._seen if position >= count}
+        self._gone = {position - count for position in self._gone if position >= count}
+        undecided = self.undecided(manager.queue.settled)
+        manager.state.decided = int(undecided[0]) if len(undecided) else manager.queue.settled
+
+    def undecided(self, settled: int) -> NDArray[np.int64]:
+        """The settled positions that have been in no window, and may still be in one."""
+        return np.array([p for p in range(settled) if p not in self._seen and p not in self._gone], np.int64)
+
+    def marks(self) -> dict[str, list[int]]:
+        """What to keep in the state."""
+        return {"seen": sorted(self._seen), "gone": sorted(self._gone)}
+
+    def _members(
+        self, manager: WindowManager, view: QueueView, look: Settled, reference: int, stop: int
+    ) -> list[int]:
+        alive = [position for position in range(len(view.timestamps)) if position not in self._gone]
+        context = EvictionContext(reference, sum(position < stop for position in alive))
+        members: list[int] = []
+        expired: list[int] = []
+        for place, position in enumerate(alive):
+            match self.eviction.evict(view.event(position, place), context):
+                case Action.PROCESS:
+                    members.append(position)
+                case Action.EXPIRE:
+                    expired.append(position)
+                case Action.STOP:
+                    break
+                case Action.KEEP:
+                    pass
+        self._account(manager, look, "unwindowed", [p for p in expired if p not in self._seen])
+        self._gone.update(expired)
+        return members
+
+    @staticmethod
+    def _account(manager: WindowManager, look: Settled, account: str, positions: list[int]) -> None:
+        if positions:
+            codes = look.streams(np.array(positions))
+            manager.accounts.add(account, np.bincount(codes, minlength=len(manager.queue.stream_names)))

@@ -1,0 +1,148 @@
+"""The manifest: all that is known after a micro-batch; with the segments that it names, the whole state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from manager.accounts import Accounts
+from manager.segments import Ref
+from manager.watermark import WatermarkState
+from manager.window_manager import ManagerState
+
+FORMAT = 1
+
+
+@dataclass
+class TaskState:
+    """What one task of a windowed bolt has: its events, by reference, and what its manager remembers."""
+
+    manager: ManagerState = field(default_factory=ManagerState)
+    refs: list[Ref] = field(default_factory=list)
+    decided_by_stream: list[int] = field(default_factory=list)
+    """Events still kept, for ``expired``, that are already in an account."""
+    emitted: dict[str, int] = field(default_factory=dict)
+    """Rows emitted so far on each output stream."""
+    user: dict[str, Ref] = field(default_factory=dict)
+    """The state of a stateful bolt: its JSON part under "", its tables by name."""
+    fired: int = 0
+    """Windows fired so far."""
+
+    def pending(self, streams: int) -> list[int]:
+        """Per stream, the events that are in no window yet and may still be in one."""
+        decided = self.decided_by_stream or [0] * streams
+        return [sum(ref.by_stream[code] for ref in self.refs) - decided[code] for code in range(streams)]
+
+
+@dataclass
+class BoltState:
+    """What a windowed bolt has: its watermark, its accounts, its tasks."""
+
+    accounts: Accounts
+    tasks: list[TaskState]
+    watermark: WatermarkState = field(default_factory=WatermarkState)
+    frontier: int | None = None
+    """Up to where its windows have been evaluated, in microseconds."""
+
+    @property
+    def pending(self) -> list[int]:
+        """Per stream, the events that are in no window yet and may still be in one."""
+        streams = len(self.accounts.streams)
+        rows = [task.pending(streams) for task in self.tasks]
+        return [sum(column) for column in zip(*rows, strict=True)]
+
+    @property
+    def fired(self) -> int:
+        """Windows fired so far, by all tasks."""
+        return sum(task.fired for task in self.tasks)
+
+
+@dataclass
+class Manifest:
+    """The state of a topology after a batch."""
+
+    batch: int = -1
+    closing: bool = False
+    """Whether this is the end of a run, after the batch: a closing tick, and no events."""
+    clock: int | None = None
+    query: str | None = None
+    """Which of Spark's queries it belongs to."""
+    bolts: dict[str, BoltState] = field(default_factory=dict)
+    spouts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Per spout: rows read, rows it could not read, files it could not read."""
+
+    def segments(self) -> set[str]:
+        """The names of all segments that are still needed."""
+        return {ref.segment for ref in self._refs()}
+
+    def _refs(self) -> Iterator[Ref]:
+        for bolt in self.bolts.values():
+            for task in bolt.tasks:
+                yield from task.refs
+                yield from task.user.values()
+
+    def to_json(self) -> str:
+        """As text."""
+        return json.dumps({
+            "format": FORMAT,
+            "batch": self.batch,
+            "closing": self.closing,
+            "clock": self.clock,
+            "query": self.query,
+            "spouts": self.spouts,
+            "bolts": {name: _bolt_to_json(bolt) for name, bolt in self.bolts.items()},
+        })
+
+    @staticmethod
+    def from_json(text: str) -> Manifest:
+        """From the text of ``to_json``."""
+        values = json.loads(text)
+        if values["format"] != FORMAT:
+            raise ValueError(f"a manifest of format {values['format']}; this windbolt reads format {FORMAT}")
+        bolts = {name: _bolt_from_json(bolt) for name, bolt in values["bolts"].items()}
+        return Manifest(
+            values["batch"], values["closing"], values["clock"], values["query"], bolts, values["spouts"]
+        )
+
+
+def _bolt_to_json(bolt: BoltState) -> dict[str, Any]:
+    return {
+        "streams": list(bolt.accounts.streams),
+        "accounts": bolt.accounts.to_json(),
+        "watermark": asdict(bolt.watermark),
+        "frontier": bolt.frontier,
+        "tasks": [_task_to_json(task) for task in bolt.tasks],
+    }
+
+
+def _bolt_from_json(values: dict[str, Any]) -> BoltState:
+    return BoltState(
+        Accounts(values["streams"], values["accounts"]),
+        [_task_from_json(task) for task in values["tasks"]],
+        WatermarkState(**values["watermark"]),
+        values["frontier"],
+    )
+
+
+def _task_to_json(task: TaskState) -> dict[str, Any]:
+    return {
+        "manager": asdict(task.manager),
+        "refs": [ref.to_json() for ref in task.refs],
+        "decided": task.decided_by_stream,
+        "emitted": task.emitted,
+        "user": {name: ref.to_json() for name, ref in task.user.items()},
+        "fired": task.fired,
+    }
+
+
+def _task_from_json(values: dict[str, Any]) -> TaskState:
+    return TaskState(
+        ManagerState(**values["manager"]),
+        [Ref.from_json(ref) for ref in values["refs"]],
+        values["decided"],
+        values["emitted"],
+        {name: Ref.from_json(ref) for name, ref in values["user"].items()},
+        values["fired"],
+    )

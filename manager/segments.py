@@ -1,0 +1,192 @@
+"""Segments: immutable files of Arrow streams, one stream per bolt task; they are state, log and exchange in one.
+
+A segment is a sequence of Arrow IPC streams, each beginning at a multiple of 64 bytes. Where each lies is not in the
+file but in the references that point to it, which the manifest keeps.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from windowing.events import Events, count_by_stream
+
+_ALIGNMENT = 64
+TIME_COLUMN = "_ts"
+STREAM_COLUMN = "_stream_code"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Where rows of one task lie, and what is known of them without opening the file."""
+
+    segment: str
+    offset: int
+    length: int
+    rows: int
+    start: int = 0
+    """Rows before this one are not needed any more."""
+    earliest: int = 0
+    """The least time of the rows still needed, in microseconds."""
+    latest: int = 0
+    by_stream: tuple[int, ...] = ()
+    """How many of the rows still needed each input stream has."""
+    level: int = 0
+    """How often its rows have been compacted."""
+
+    @property
+    def alive(self) -> int:
+        """How many rows are still needed."""
+        return self.rows - self.start
+
+    def to_json(self) -> list[Any]:
+        """As a list, for the manifest."""
+        return [
+            self.segment, self.offset, self.length, self.rows, self.start,
+            self.earliest, self.latest, list(self.by_stream), self.level,
+        ]  # fmt: skip
+
+    @staticmethod
+    def from_json(values: list[Any]) -> Ref:
+        """From the list of ``to_json``."""
+        *first, by_stream, level = values
+        return Ref(*first, by_stream=tuple(by_stream), level=level)
+
+    def without(self, rows: int, events: Events, streams: int) -> Ref:
+        """What is left when the first rows have been dropped; ``events`` are those still needed, or the first of them."""
+        left = events.slice(rows, len(events))
+        dropped = count_by_stream(events.streams[:rows] if events.streams is not None else None, rows, streams)
+        return replace(
+            self,
+            start=self.start + rows,
+            earliest=int((left if len(left) else events).timestamps[0 if len(left) else -1]),
+            by_stream=tuple(int(n) for n in np.array(self.by_stream) - dropped),
+        )
+
+
+class SegmentWriter(Protocol):
+    """Writes one segment; the sections in the order in which they are added."""
+
+    def add(self, table: pa.Table) -> Ref: ...
+    def close(self) -> None: ...
+
+
+class SegmentStore(Protocol):
+    """Where segments are kept."""
+
+    def writer(self, folder: str) -> SegmentWriter: ...
+    def read(self, ref: Ref) -> pa.Table: ...
+
+
+@dataclass(frozen=True)
+class FileSegments:
+    """Segments as files under a folder of any file system that pyarrow knows; small and picklable."""
+
+    root: str
+    uri: str | None = None
+    """The file system, as a URI; None for the local one."""
+
+    @property
+    def filesystem(self) -> pafs.FileSystem:
+        """The file system the segments lie on."""
+        return pafs.LocalFileSystem() if self.uri is None else pafs.FileSystem.from_uri(self.uri)[0]
+
+    def writer(self, folder: str) -> _FileWriter:
+        """A writer of a new segment in a folder; its name belongs to this attempt alone."""
+        return _FileWriter(self, f"{folder}/{uuid.uuid4().hex}.arrow")
+
+    def read(self, ref: Ref) -> pa.Table:
+        """The rows of a reference that are still needed; mapped into memory where the file is local."""
+        path = f"{self.root}/{ref.segment}"
+        if self.uri is None:
+            with pa.memory_map(path) as source:
+                source.seek(ref.offset)
+                buffer = source.read_buffer(ref.length)
+        else:
+            with self.filesystem.open_input_file(path) as source:
+                buffer = source.read_at(ref.length, ref.offset)
+        with pa.ipc.open_stream(buffer) as reader:
+            return reader.read_all().slice(ref.start)
+
+
+class _FileWriter:
+    """Opens its file with the first section, so that a task with nothing to say leaves nothing behind."""
+
+    def __init__(self, store: FileSegments, name: str) -> None:
+        self.store, self.name = store, name
+        self._file: pa.NativeFile | None = None
+        self._at = 0
+
+    def add(self, table: pa.Table) -> Ref:
+        if self._file is None:
+            self._file = self.store.filesystem.open_output_stream(f"{self.store.root}/{self.name}")
+        padding = -self._at % _ALIGNMENT
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        content = sink.getvalue()
+        self._file.write(bytes(padding))
+        self._file.write(content)
+        offset, self._at = self._at + padding, self._at + padding + content.size
+        return Ref(self.name, offset, content.size, table.num_rows)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+@dataclass
+class MemorySegments:
+    """Segments in the memory of this process, for the local runner and tests."""
+
+    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+
+    def writer(self, folder: str) -> _MemoryWriter:
+        """A writer of a new segment."""
+        return _MemoryWriter(self, f"{folder}/{uuid.uuid4().hex}")
+
+    def read(self, ref: Ref) -> pa.Table:
+        """The rows of a reference that are still needed."""
+        return self.tables[ref.segment][ref.offset].slice(ref.start)
+
+
+class _MemoryWriter:
+    def __init__(self, store: MemorySegments, name: str) -> None:
+        self.store, self.name = store, name
+
+    def add(self, table: pa.Table) -> Ref:
+        sections = self.store.tables.setdefault(self.name, [])
+        sections.append(table)
+        return Ref(self.name, len(sections) - 1, 0, table.num_rows)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:
+    """Write events, in order of time, as a section."""
+    columns: dict[str, Any] = dict(zip(events.payload.schema.names, events.payload.columns, strict=True))
+    columns[TIME_COLUMN] = pa.array(events.timestamps)
+    if events.streams is not None:
+        columns[STREAM_COLUMN] = pa.array(events.streams)
+    ref = writer.add(pa.table(columns))
+    by_stream = tuple(int(count) for count in events.by_stream(streams))
+    first, last = int(events.timestamps[0]), int(events.timestamps[-1])
+    return replace(ref, earliest=first, latest=last, by_stream=by_stream)
+
+
+def read_events(store: SegmentStore, ref: Ref) -> Events:
+    """The events of a section that are still needed, in order of time."""
+    table = store.read(ref)
+    names = table.column_names
+    inner = [name for name in (TIME_COLUMN, STREAM_COLUMN) if name in names]
+    payload = table.drop_columns(inner)
+    batches = payload.to_batches()
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    streams = table.column(STREAM_COLUMN).to_numpy() if STREAM_COLUMN in names else None
+    return Events(table.column(TIME_COLUMN).to_numpy(), batch, streams)

@@ -1,0 +1,62 @@
+"""Lateness: which events are turned away, given nothing but the last watermark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.eviction import EvictionPolicy, TimeEvictionPolicy
+from policies.trigger import TimeTriggerPolicy, TriggerPolicy
+from windowing.bounds import Bounds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BEHIND = "the watermark has passed it"
+WINDOW_OVER = "the last window that could hold it ends at the watermark"
+GAP = "it lies in a gap between windows"
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """Late: earlier than the last watermark; or at it, where no window that holds it is still to come (ST-17).
+
+    The rule needs only the watermark, so it is the same on every task.
+    """
+
+    eviction: EvictionPolicy | None = None
+    trigger: TriggerPolicy | None = None
+
+    def late(self, timestamps: NDArray[np.int64], watermark: int | None) -> NDArray[np.bool_]:
+        """Which of these times (int64 microseconds) are late at this watermark; none before the first."""
+        if watermark is None:
+            return np.zeros(len(timestamps), np.bool_)
+        return timestamps <= watermark if self.window_over(watermark) else timestamps < watermark
+
+    def window_over(self, watermark: int) -> bool:
+        """Whether an event at the very watermark comes too late for every window."""
+        windows = self._windows
+        if windows is None:
+            return False
+        length, trigger = windows
+        if trigger.bounds is Bounds.START or trigger.last_passed(watermark) != watermark:
+            return False
+        return trigger.slide.micros >= length
+
+    def in_gap(self, timestamps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Which of these times lie between windows that do not touch; None where windows leave no gap (AT-4)."""
+        windows = self._windows
+        if windows is None or windows[1].slide.micros <= windows[0]:
+            return None
+        length, trigger = windows
+        slide, offset = trigger.slide.micros, trigger.offset.micros
+        first = trigger.bounds.first_end(timestamps, slide, offset)
+        return trigger.bounds.last_end(timestamps, length, slide, offset) < first
+
+    @property
+    def _windows(self) -> tuple[int, TimeTriggerPolicy] | None:
+        if isinstance(self.eviction, TimeEvictionPolicy) and isinstance(self.trigger, TimeTriggerPolicy):
+            return self.eviction.length.micros, self.trigger
+        return None

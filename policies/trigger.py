@@ -1,0 +1,200 @@
+"""Triggers: when a window fires.
+
+The built-in policies decide on whole arrays (``firings``); a subclass that overrides ``track`` decides event by event.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from policies.queue_view import Firings, QueueView
+from windowing.bounds import Bounds
+from windowing.durations import Count, Duration
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.actions import Event
+
+_CHUNK = 1 << 16
+"""At most this many ends are worked out at once, so that a tiny slide on a long window stays within memory."""
+
+
+class TriggerPolicy(ABC):
+    """Decides when the window fires, and up to which event."""
+
+    event_time = False
+    """Whether it follows the watermark (True) or the clock (False)."""
+
+    @abstractmethod
+    def track(self, event: Event, state: dict[str, Any]) -> bool:
+        """Called once for every event, in order, as it is settled: True fires a window that ends with it.
+
+        ``state`` is the policy's own, empty at first, kept with the bolt's state: only what JSON can hold.
+        """
+
+    def frontier(self, clock: int, watermark: int | None) -> int | None:
+        """Up to which time events are settled, in microseconds; None while nothing is.
+
+        A policy that follows the clock without a time of its own takes every event as it arrives.
+        """
+        return watermark if self.event_time else FOREVER
+
+    def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
+        """Whether it is certain, without looking at any event, that nothing is due.
+
+        ``seen`` events of the task had been settled at the frontier ``passed``; at most ``ready`` are at ``frontier``.
+        """
+        return ready == seen
+
+    def next_firing(self, queue: QueueView) -> tuple[int, int]:
+        """The earliest reference and the smallest stop that a later firing can have."""
+        latest = int(queue.timestamps[-1]) if len(queue.timestamps) else -FOREVER
+        return (latest if queue.frontier == FOREVER else queue.frontier), len(queue.timestamps)
+
+
+class ColumnarTriggerPolicy(TriggerPolicy):
+    """A policy that decides on arrays."""
+
+    @abstractmethod
+    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[Firings]:
+        """The windows that are due at the queue's frontier, in order, in as many pieces as is convenient."""
+
+
+@dataclass(frozen=True)
+class CountTriggerPolicy(ColumnarTriggerPolicy):
+    """Fires on every ``count``-th event as it arrives (ST-2, ST-12: at the count, not beyond it)."""
+
+    count: Count
+
+    def track(self, event: Event, state: dict[str, Any]) -> bool:
+        state["count"] = state.get("count", 0) + 1
+        return bool(state["count"] % self.count.value == 0)
+
+    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[Firings]:
+        step = self.count.value
+        seen = (queue.base + queue.settled) // step
+        stops = np.arange((seen + 1) * step, queue.base + len(queue.timestamps) + 1, step, dtype=np.int64) - queue.base
+        if len(stops):
+            yield Firings(queue.timestamps[stops - 1], stops)
+
+    def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
+        return seen // self.count.value == ready // self.count.value
+
+    def next_firing(self, queue: QueueView) -> tuple[int, int]:
+        settled = queue.base + len(queue.timestamps)
+        stop = (settled // self.count.value + 1) * self.count.value - queue.base
+        return super().next_firing(queue)[0], stop
+
+
+@dataclass(frozen=True)
+class WatermarkCountTriggerPolicy(CountTriggerPolicy):
+    """Fires on every ``count``-th event in order of event time, once the watermark has reached it (ST-7)."""
+
+    event_time = True
+
+
+@dataclass(frozen=True)
+class TimeTriggerPolicy(ColumnarTriggerPolicy):
+    """Fires at every multiple of the slide, once the clock is past it (ST-3).
+
+    An end waits until the clock is later than it, so that all events of that very instant are in.
+    """
+
+    slide: Duration
+    bounds: Bounds = Bounds.END
+    offset: Duration = Duration(0)
+
+    def track(self, event: Event, state: dict[str, Any]) -> bool:
+        return False
+
+    def frontier(self, clock: int, watermark: int | None) -> int | None:
+        return clock if clock == FOREVER else clock - 1
+
+    def last_passed(self, moment: int) -> int:
+        """The last aligned end up to a moment, both in microseconds."""
+        return (moment - self.offset.micros) // self.slide.micros * self.slide.micros + self.offset.micros
+
+    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[Firings]:
+        if not len(queue.timestamps):
+            return
+        ends = self._ends_with_news(queue) if reach is None else self._ends_not_empty(queue, reach)
+        for chunk in ends:
+            if len(chunk):
+                yield Firings(chunk, self.bounds.up_to(queue.timestamps, chunk))
+
+    def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
+        if passed is None or frontier == FOREVER:
+            return False
+        return self.last_passed(frontier) == self.last_passed(passed)
+
+    def next_firing(self, queue: QueueView) -> tuple[int, int]:
+        if queue.frontier == FOREVER:
+            return super().next_firing(queue)
+        return self.last_passed(queue.frontier) + self.slide.micros, len(queue.timestamps)
+
+    def _ends_with_news(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
+        """Ends that bring an event which has been in no window: its own, or the next where that has been passed."""
+        ends = self.bounds.first_end(queue.timestamps[queue.fired :], self.slide.micros, self.offset.micros)
+        if queue.passed is not None:
+            ends = np.maximum(ends, self.last_passed(queue.passed) + self.slide.micros)
+        ends = ends[ends <= queue.frontier]
+        yield ends[np.flatnonzero(np.diff(ends, prepend=ends[:1] - 1))]
+
+    def _ends_not_empty(self, queue: QueueView, reach: Duration) -> Iterator[NDArray[np.int64]]:
+        """Ends whose window holds an event; the empty ones between are jumped over, however many there are."""
+        slide, offset = self.slide.micros, self.offset.micros
+        oldest, newest = queue.timestamps[:1], queue.timestamps[-1:]
+        low = int(self.bounds.first_end(oldest, slide, offset)[0])
+        if queue.passed is not None:
+            low = max(low, self.last_passed(queue.passed) + slide)
+        high = int(self.bounds.last_end(newest, reach.micros, slide, offset)[0])
+        high = min(high, self.last_passed(min(queue.frontier, high)))
+        if high < low:
+            return
+        if (high - low) // slide <= len(queue.timestamps) + 64:
+            ends = np.arange(low, high + 1, slide, dtype=np.int64)
+            before = self.bounds.up_to(queue.timestamps, ends - reach.micros)
+            yield ends[self.bounds.up_to(queue.timestamps, ends) > before]
+            return
+        first = np.maximum(self.bounds.first_end(queue.timestamps, slide, offset), low)
+        last = np.minimum(self.bounds.last_end(queue.timestamps, reach.micros, slide, offset), high)
+        held = last >= first
+        yield from _union(first[held], last[held], slide)
+
+
+@dataclass(frozen=True)
+class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
+    """Fires at every multiple of the slide that the watermark has reached and whose window holds an event (ST-16)."""
+
+    event_time = True
+
+    def frontier(self, clock: int, watermark: int | None) -> int | None:
+        return watermark
+
+
+def _union(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[NDArray[np.int64]]:
+    """All multiples in the union of the ranges first..last, in order; both arrays never decrease."""
+    if not len(first):
+        return
+    breaks = np.flatnonzero(first[1:] > last[:-1] + step) + 1
+    begins = first[np.concatenate([[0], breaks])]
+    finishes = last[np.concatenate([breaks - 1, [len(last) - 1]])]
+    pending: list[NDArray[np.int64]] = []
+    size = 0
+    for begin, finish in zip(begins.tolist(), finishes.tolist(), strict=True):
+        for start in range(begin, finish + 1, step * _CHUNK):
+            piece = np.arange(start, min(finish, start + step * (_CHUNK - 1)) + 1, step, dtype=np.int64)
+            pending.append(piece)
+            size += len(piece)
+            if size >= _CHUNK:
+                yield np.concatenate(pending)
+                pending, size = [], 0
+    if pending:
+        yield np.concatenate(pending)

@@ -1,0 +1,232 @@
+"""The folders import only what they may, and nothing but the clock module asks what time it is."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("windowing", "policies", "manager", "topologies")
+ARRAYS = frozenset({"numpy", "pyarrow"})
+SPARK = frozenset({"pyspark", "py4j"})
+SPARK_FOLDER = PurePosixPath("topologies/spark")
+CLOCK_FILE = PurePosixPath("topologies/clock.py")
+READS_OF_THE_CLOCK = frozenset(
+    {
+        "time.time",
+        "time.time_ns",
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+        "datetime.datetime.today",
+        "datetime.date.today",
+        "pandas.Timestamp.now",
+        "pandas.Timestamp.utcnow",
+        "pandas.Timestamp.today",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What the files of one folder may import besides the standard library; None for anything."""
+
+    project: frozenset[str]
+    third_party: frozenset[str] | None
+    lazily: frozenset[str] = frozenset()
+
+
+LAYERS = {
+    "windowing": Layer(frozenset({"windowing"}), ARRAYS, lazily=frozenset({"pandas"})),
+    "policies": Layer(frozenset({"windowing", "policies"}), ARRAYS),
+    "manager": Layer(frozenset({"windowing", "policies", "manager"}), ARRAYS),
+    "topologies": Layer(frozenset(PACKAGES), None),
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    module: str
+    line: int
+    lazy: bool
+
+    @property
+    def top(self) -> str:
+        return self.module.partition(".")[0]
+
+
+def violations(path: PurePosixPath, source: str) -> list[str]:
+    """Every breach in one file, as ``file:line: what``; ``path`` is relative to the top of the project."""
+    tree = ast.parse(source, filename=str(path))
+    breaches = [*_forbidden_imports(path, tree), *_clock_reads(path, tree)]
+    return [f"{path}:{line}: {what}" for line, what in sorted(breaches)]
+
+
+def _forbidden_imports(path: PurePosixPath, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    folder = path.parts[0]
+    layer = LAYERS[folder]
+    for found in _imports(path, tree):
+        top = found.top
+        if top in SPARK:
+            if not path.is_relative_to(SPARK_FOLDER):
+                yield found.line, f"{top} is imported outside {SPARK_FOLDER}/"
+        elif top in PACKAGES:
+            if top not in layer.project:
+                yield found.line, f"{folder} must not import {top}"
+        elif top in sys.stdlib_module_names or layer.third_party is None or top in layer.third_party:
+            continue
+        elif top not in layer.lazily:
+            yield found.line, f"{folder} must not import {top}"
+        elif not found.lazy:
+            yield found.line, f"{folder} may import {top} only inside a function or under TYPE_CHECKING"
+
+
+def _imports(path: PurePosixPath, node: ast.AST, *, lazy: bool = False) -> Iterator[Import]:
+    match node:
+        case ast.Import(names=names):
+            for alias in names:
+                yield Import(alias.name, node.lineno, lazy)
+        case ast.ImportFrom(module=module, level=level):
+            package = path.parts[: len(path.parts) - level] if level else ()
+            yield Import(".".join([*package, module or ""]) if package else module or "", node.lineno, lazy)
+        case ast.Call(func=func, args=[ast.Constant(value=str(module)), *_]) if _last_name(func) in {
+            "import_module",
+            "__import__",
+        }:
+            yield Import(module, node.lineno, lazy)
+    in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    only_for_types = (
+        node.body if isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING" else []
+    )
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(path, child, lazy=lazy or in_function or child in only_for_types)
+
+
+def _clock_reads(path: PurePosixPath, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    if path == CLOCK_FILE:
+        return
+    names = _imported_names(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            full_name = _full_name(node, names)
+            if full_name in READS_OF_THE_CLOCK:
+                yield node.lineno, f"{full_name} is read outside {CLOCK_FILE}"
+
+
+def _imported_names(tree: ast.Module) -> dict[str, str]:
+    """What each imported name stands for; ``from time import time as now`` makes now time.time."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.partition(".")[0]
+                names[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return names
+
+
+def _full_name(node: ast.expr, names: dict[str, str]) -> str | None:
+    match node:
+        case ast.Name(id=name):
+            return names.get(name)
+        case ast.Attribute(value=value, attr=attribute):
+            owner = _full_name(value, names)
+            return f"{owner}.{attribute}" if owner else None
+    return None
+
+
+def _last_name(node: ast.expr) -> str | None:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return None
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_files_of_a_package_keep_to_their_layer(package: str) -> None:
+    files = sorted((ROOT / package).rglob("*.py"))
+    assert files, f"no files found in {ROOT / package}"
+    breaches = [
+        breach
+        for file in files
+        for breach in violations(
+            PurePosixPath(file.relative_to(ROOT).as_posix()), file.read_text(encoding="utf-8")
+        )
+    ]
+    assert not breaches, "\n" + "\n".join(breaches)
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "what"),
+    [
+        ("windowing/a.py", "import policies", "windowing must not import policies"),
+        ("windowing/a.py", "from manager.queue import Queue", "windowing must not import manager"),
+        ("windowing/a.py", "import rich", "windowing must not import rich"),
+        ("windowing/a.py", "import numpy as np, yaml", "windowing must not import yaml"),
+        ("windowing/a.py", "import pandas as pd", "only inside a function"),
+        ("windowing/a.py", "class A:\n    import pandas", "only inside a function"),
+        ("windowing/a.py", "if TYPE_CHECKING:\n    pass\nelse:\n    import pandas", "only inside a function"),
+        ("windowing/a.py", "if TYPE_CHECKING:\n    from policies import Lag", "must not import policies"),
+        ("policies/a.py", "def f():\n    import pandas", "policies must not import pandas"),
+        ("policies/a.py", "from manager import WindowManager", "policies must not import manager"),
+        ("policies/a.py", "import importlib\nimportlib.import_module('manager')", "must not import manager"),
+        ("policies/deep/a.py", "from ...topologies import clock", "must not import topologies"),
+        ("manager/a.py", "import topologies.clock", "manager must not import topologies"),
+        ("manager/a.py", "import pydantic", "manager must not import pydantic"),
+        ("topologies/a.py", "from pyspark.sql import SparkSession", "pyspark is imported outside"),
+        ("topologies/sparkling/a.py", "import pyspark", "pyspark is imported outside"),
+        ("topologies/a.py", "if TYPE_CHECKING:\n    import pyspark", "pyspark is imported outside"),
+        ("topologies/a.py", "def f():\n    __import__('pyspark')", "pyspark is imported outside"),
+        ("manager/a.py", "import time\ntime.time()", "time.time is read"),
+        ("manager/a.py", "import time as t\ndef f(now=t.time_ns): ...", "time.time_ns is read"),
+        ("manager/a.py", "from time import time as now\nnow()", "time.time is read"),
+        ("manager/a.py", "import datetime\ndatetime.datetime.utcnow()", "datetime.datetime.utcnow is read"),
+        (
+            "manager/clock.py",
+            "from datetime import datetime as dt\ndt.now()",
+            "datetime.datetime.now is read",
+        ),
+        ("topologies/a.py", "import pandas as pd\npd.Timestamp.now()", "pandas.Timestamp.now is read"),
+    ],
+)
+def test_a_breach_is_found(path: str, source: str, what: str) -> None:
+    (breach,) = violations(PurePosixPath(path), source)
+    assert breach.startswith(f"{path}:")
+    assert what in breach
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        (
+            "windowing/a.py",
+            "import json\nimport numpy as np\nfrom pyarrow import compute\nfrom . import errors",
+        ),
+        ("windowing/a.py", "def f():\n    import pandas"),
+        ("windowing/a.py", "import typing\nif typing.TYPE_CHECKING:\n    import pandas as pd"),
+        ("windowing/deep/a.py", "from ..errors import WindboltError"),
+        ("policies/a.py", "from windowing import seconds\nfrom policies import lag"),
+        (
+            "manager/a.py",
+            "import time\nimport windowing, policies.lag\ntime.perf_counter(), time.monotonic()",
+        ),
+        ("topologies/a.py", "import typer\nfrom manager import WindowManager"),
+        ("topologies/spark/a.py", "from pyspark.sql import SparkSession"),
+        ("topologies/clock.py", "import time\ntime.time_ns()"),
+        ("manager/a.py", "def f(self, time):\n    return self.datetime.now() + time.time()"),
+    ],
+)
+def test_what_is_allowed_passes(path: str, source: str) -> None:
+    assert violations(PurePosixPath(path), source) == []
+
+
+def test_a_breach_names_its_line() -> None:
+    assert violations(PurePosixPath("policies/a.py"), "import numpy\n\nimport manager\n") == [
+        "policies/a.py:3: policies must not import manager"
+    ]

@@ -1,0 +1,136 @@
+"""The door of a windowed bolt: which time an event has, and whether it is let in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from policies.lateness import BEHIND, WINDOW_OVER
+from topologies.model import LATE_COLUMNS, WindowedPart
+from windowing.errors import ConfigError
+from windowing.timestamps import from_column, from_datetime, to_column
+from windowing.tuples import Tuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """Events sorted by what becomes of them; the arrays are positions in the table that came."""
+
+    times: NDArray[np.int64]
+    """The event time of every row, in microseconds; 0 where it has none."""
+    reasons: NDArray[np.str_] | None
+    """Per row why it has no event time, "" where it has one; None when all have one."""
+    late: NDArray[np.int64]
+    gap: NDArray[np.int64]
+    """Rows that no window can hold."""
+    queued: NDArray[np.int64] | None
+    """Rows that go to the queue; None when all do."""
+    latest: int | None
+    """The latest time among the rows, late ones too."""
+
+    @property
+    def invalid(self) -> NDArray[np.int64]:
+        """Rows without a usable event time."""
+        return np.zeros(0, np.int64) if self.reasons is None else np.flatnonzero(self.reasons != "")
+
+
+def admit(
+    part: WindowedPart, at: int, table: pa.Table, times: NDArray[np.int64] | None, clock: int, watermark: int | None
+) -> Admitted:
+    """Give each row its time and decide about it, for input ``at`` of a bolt."""
+    none = np.zeros(0, np.int64)
+    if not part.event_time:
+        return Admitted(np.full(table.num_rows, clock, np.int64), None, none, none, None, None)
+    reasons = None
+    if not part.carried[at] or times is None:
+        times, reasons = _times(part, table)
+    good = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
+    late = part.lateness.late(times, watermark) & good
+    gap = part.lateness.in_gap(times)
+    out = good & ~late if gap is None else good & ~late & ~gap
+    return Admitted(
+        times,
+        reasons,
+        np.flatnonzero(late),
+        none if gap is None else np.flatnonzero(gap & good & ~late),
+        None if out.all() else np.flatnonzero(out),
+        int(times[good].max()) if good.any() else None,
+    )
+
+
+def late_rows(part: WindowedPart, at: int, table: pa.Table, admitted: Admitted, watermark: int) -> pa.Table:
+    """The late events with what the late stream says of them."""
+    rows = conform_input(table.take(pa.array(admitted.late)), part.schema)
+    times = admitted.times[admitted.late]
+    reasons = np.where(times < watermark, BEHIND, WINDOW_OVER)
+    said = [
+        pa.array([part.streams[at]] * len(times), pa.string()),
+        to_column(times),
+        pa.array(reasons.tolist(), pa.string()),
+        pa.array(watermark - times),
+        to_column(np.full(len(times), watermark, np.int64)),
+    ]
+    for field, column in zip(LATE_COLUMNS, said, strict=True):
+        rows = rows.append_column(field, column)
+    return rows
+
+
+def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns of the bolt's windows; those that its stream lacks are null."""
+    if table.schema.equals(schema):
+        return table
+    columns = [
+        table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _times(part: WindowedPart, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    settings = part.bolt.settings
+    if settings.timestamp_field is not None:
+        return from_column(table.column(settings.timestamp_field))
+    extractor = settings.timestamp_extractor
+    assert extractor is not None
+    if settings.extractor_on_columns:
+        column = extractor(table)
+        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+            column = pa.array(column)
+        if len(column) != table.num_rows:
+            raise ConfigError(
+                f"the timestamp extractor of bolt {part.name!r} returned {len(column)} times for {table.num_rows} rows",
+                do="return one time per row",
+            )
+        return from_column(column)
+    return _each_time(extractor, table)
+
+
+def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """Ask the extractor row by row; a row on which it fails is invalid, for the reason it gives."""
+    values: list[int | None] = []
+    failures: dict[int, str] = {}
+    for at, row in enumerate(table.to_pylist()):
+        value: int | None = None
+        try:
+            found = extractor(Tuple(row, 0, ""))
+            if isinstance(found, datetime):
+                value = from_datetime(found)
+            elif found is not None:
+                value = int(found) * 1_000
+            values.append(value if value is None or abs(value) < 1 << 62 else None)
+        except Exception as error:
+            failures[at] = f"the timestamp extractor failed: {type(error).__name__}: {error}"
+            values.append(None)
+    times, reasons = from_column(pa.array(values, pa.int64()).cast(pa.timestamp("us")))
+    if failures:
+        assert reasons is not None
+        for at, failure in failures.items():
+            reasons[at] = failure
+    return times, reasons

@@ -1,0 +1,100 @@
+"""The driver's part in serving sinks: publishing the files that tasks wrote, and handing rows over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.segments import Ref, SegmentStore
+from topologies.model import SinkPart, Topology
+from topologies.places import locate
+from topologies.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink
+from windowing.errors import ConfigError
+
+
+class Frames(Protocol):
+    """Makes the DataFrame of a sink's function from rows that lie in segments."""
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object: ...
+
+
+class NoSpark:
+    """There is no Spark: a function that asks for its DataFrame cannot be served."""
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
+        raise ConfigError(
+            "a sink's function asks for a Spark DataFrame, and there is no Spark in a local run",
+            do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
+        )
+
+
+def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, again: bool) -> None:
+    """Give the files of a batch their names; what an earlier attempt at the batch published is replaced."""
+    for name, part in topology.sinks.items():
+        if not isinstance(part.sink, FileSink):
+            continue
+        filesystem, folder, _ = locate(part.sink.path)
+        names = []
+        for number, hidden in enumerate(written.get(name, ())):
+            names.append(f"batch-{key}-{number:04d}.{part.sink.format.name}")
+            filesystem.move(hidden, f"{folder}/{names[-1]}")
+        if again:
+            _delete(filesystem, folder, lambda base, kept=names: base.startswith(f"batch-{key}-") and base not in kept)
+
+
+def prepare_folders(topology: Topology) -> None:
+    """Make the folders of file sinks, and delete what attempts that died have left in them."""
+    for part in topology.sinks.values():
+        if isinstance(part.sink, FileSink):
+            filesystem, folder, _ = locate(part.sink.path)
+            filesystem.create_dir(folder, recursive=True)
+            suffix = f".{part.sink.format.name}"
+            _delete(filesystem, folder, lambda base, end=suffix: _is_draft(base) and base.endswith(end))
+
+
+def hand_over(
+    part: SinkPart, key: str, batch: int, refs: list[Ref], store: SegmentStore, frames: Frames
+) -> None:
+    """Give the rows of a batch to a sink that the driver serves."""
+    sink = part.sink
+    match sink:
+        case MemorySink():
+            sink.batches[key] = _table(store, refs)
+        case ConsoleSink():
+            _show(part.name, key, store, refs, sink.rows)
+        case FunctionSink(function, "spark"):
+            function(frames.frame(store, refs, part.schema), batch)
+        case FunctionSink(function, "arrow"):
+            function(_table(store, refs), batch)
+        case FunctionSink(function, _):
+            function(_table(store, refs).to_pandas(), batch)
+
+
+def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:
+    return pa.concat_tables([store.read(ref) for ref in refs])
+
+
+def _show(name: str, key: str, store: SegmentStore, refs: list[Ref], most: int) -> None:
+    total, shown = sum(ref.rows for ref in refs), []
+    for ref in refs:
+        if len(shown) < most:
+            shown.extend(store.read(ref).slice(0, most - len(shown)).to_pylist())
+    print(f"-- {name}, batch {key}: {total} rows{f', the first {most}' if total > most else ''}")
+    for row in shown:
+        print("   " + "  ".join(f"{column}={value}" for column, value in row.items()))
+
+
+def _is_draft(base: str) -> bool:
+    """Whether a name is that of a file which a task was writing: ``.<batch>-<32 hexadecimal digits>.<format>``."""
+    stem = os.path.splitext(base)[0]
+    return stem.startswith(".") and len(stem.rsplit("-", 1)[-1]) == 32 and stem[1:2].isdigit()
+
+
+def _delete(filesystem: pafs.FileSystem, folder: str, doomed: object) -> None:
+    for entry in filesystem.get_file_info(pafs.FileSelector(folder)):
+        if entry.type == pafs.FileType.File and doomed(entry.base_name):  # type: ignore[operator]
+            filesystem.delete_file(entry.path)

@@ -1,0 +1,68 @@
+"""Errors of users' code: which bolt, on what, in which batch; and how they come back from another process."""
+
+from __future__ import annotations
+
+import base64
+import json
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from topologies.engine.plan import Context
+from windowing import errors
+from windowing.errors import BoltError, WindboltError
+
+_MARK = "windbolt-failure:"
+
+
+@contextmanager
+def bolt_failure(bolt: str, batch: int, where: str) -> Iterator[None]:
+    """Turn an exception of a user's bolt into a BoltError that says where it happened."""
+    try:
+        yield
+    except BoltError:
+        raise
+    except Exception as error:
+        raise BoltError(
+            f"bolt {bolt!r} failed {where}, in batch {batch}",
+            why=_cause(error),
+            do=f"mend it and run again: batch {batch} was not committed, and comes again",
+        ) from error
+
+
+def carried(function: Callable[[Any, Context], Any], item: Any, context: Context) -> Any:
+    """Run a task; its error, should there be one, is written so that ``recovered`` can read it from Spark's text."""
+    try:
+        return function(item, context)
+    except WindboltError as error:
+        said = {"type": type(error).__name__, "what": error.what, "why": error.why, "do": error.do}
+        packed = base64.b64encode(json.dumps(said).encode()).decode()
+        raise RuntimeError(f"{_MARK}{packed}: {error}") from error
+
+
+def recovered(text: str) -> WindboltError | None:
+    """The error of a task that Spark reports somewhere in a long text."""
+    at = text.find(_MARK)
+    if at < 0:
+        return None
+    said = json.loads(base64.b64decode(text[at + len(_MARK) :].split(":", 1)[0].split("\n", 1)[0]))
+    kind = getattr(errors, said["type"], WindboltError)
+    if kind is errors.TopologyError or not issubclass(kind, WindboltError):
+        kind = WindboltError
+    return kind(said["what"], why=said["why"], do=said["do"])  # type: ignore[no-any-return]
+
+
+def _cause(error: BaseException) -> str:
+    """The exception, and the line of the user's code it came from: the innermost outside windbolt and its libraries."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _is_library(frame.filename)]
+    place = f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _is_library(filename: str) -> bool:
+    return "site-packages" in filename or any(
+        f"/{folder}/" in filename and __file__.rsplit("/", 3)[0] in filename
+        for folder in ("windowing", "policies", "manager", "topologies/engine")
+    )

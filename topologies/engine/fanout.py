@@ -1,0 +1,343 @@
+"""Where emitted rows go: through plain bolts, to the queues of windowed bolts, into sinks.
+
+One fanout belongs to one task. It writes one segment, with a section for every task that it has rows for.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from manager.segments import SegmentWriter, write_events
+from topologies.engine.admission import admit, conform_input, late_rows
+from topologies.engine.failures import bolt_failure
+from topologies.engine.plan import Context, Output
+from topologies.engine.trace import TRACES, event_ids
+from topologies.formats import write_table
+from topologies.formats.bad import row_as_json
+from topologies.groupings import AllGrouping
+from topologies.model import ERROR_SCHEMA, ERRORS, PlainPart, Stream, WindowedPart, stream_label
+from topologies.places import locate
+from topologies.sinks import DiscardSink, FileSink
+from windowing.bolt import BatchBolt, Bolt, TaskContext
+from windowing.errors import DataError
+from windowing.events import Events
+from windowing.order import is_sorted, stable_order
+from windowing.rows import tables
+from windowing.tuples import Tuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_COMPLAINTS = 5
+"""So many of the rows that cannot be read are shown in the log, per task and batch; all are on the error streams."""
+
+Out = TypeVar("Out", bound=Output)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows on a stream: their times in microseconds where the stream has them, and their places in the source."""
+
+    table: pa.Table
+    times: NDArray[np.int64] | None
+    positions: NDArray[np.int64]
+
+    def take(self, at: NDArray[np.int64]) -> Rows:
+        """The rows at these places."""
+        times = None if self.times is None else self.times[at]
+        return Rows(self.table.take(pa.array(at)), times, self.positions[at])
+
+
+@dataclass
+class _Arrivals:
+    """What has come for one windowed bolt, part by part, in order of arrival."""
+
+    tables: list[pa.Table]
+    times: list[NDArray[np.int64]]
+    codes: list[NDArray[np.int8]]
+    tasks: list[NDArray[np.int64]]
+
+
+class Fanout:
+    """Takes what one task emits and brings it to whoever reads it."""
+
+    def __init__(self, context: Context) -> None:
+        self.context, self.topology = context, context.topology
+        self._clock = context.clock
+        self._arrivals: dict[str, _Arrivals] = {}
+        self._for_sinks: dict[str, list[pa.Table]] = {}
+        self._bolts: dict[tuple[str, int], Bolt | BatchBolt] = {}
+        self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
+        self._latest: dict[str, dict[str, int]] = {}
+        self._traced: dict[str, list[dict[str, Any]]] = {}
+        self._complaints: list[str] = []
+
+    def trace(self, kind: str, row: dict[str, Any]) -> None:
+        """Note something for whoever watches the run, if somebody does."""
+        if self.context.traced:
+            self._traced.setdefault(kind, []).append(row)
+
+    def emit(self, stream: Stream, rows: Rows, clock: int | None = None) -> None:
+        """Bring rows of a stream to its sinks and bolts; the clock at their arrival if it is not the batch's."""
+        if not rows.table.num_rows:
+            return
+        if clock is not None:
+            self._clock = clock
+        for sink in self.topology.takers.get(stream, ()):
+            self._for_sinks.setdefault(sink, []).append(rows.table)
+        for name, at in self.topology.readers.get(stream, ()):
+            if name in self.topology.windowed:
+                self._arrive(self.topology.windowed[name], at, rows)
+            else:
+                self._run(self.topology.plain[name], at, rows)
+
+    def refuse(self, component: str, source: str, bad: pa.Table) -> None:
+        """Account for rows that could not be read, at every bolt that they would have reached."""
+        if not len(bad):
+            return
+        self._complain(component, source, bad.column("_reason")[0].as_py())
+        self._error_rows(component, bad)
+        for name, at in self._reached(component):
+            bolt = self.topology.windowed.get(name)
+            if bolt is not None:
+                copies = self._copies(bolt, at)
+                self._count(bolt, at, "received", len(bad) * copies)
+                self._count(bolt, at, "invalid", len(bad) * copies)
+            self._error_rows(name, bad)
+
+    def finish(self, output: Out) -> Out:
+        """Write everything that has come, and say where it lies."""
+        writer = self.context.store.writer(self.context.folder)
+        try:
+            for name, arrivals in self._arrivals.items():
+                part = self.topology.windowed[name]
+                for task, events in _by_task(arrivals, part.parallelism, len(part.inputs)):
+                    output.queued.append((name, task, write_events(writer, events, len(part.inputs))))
+            for name, parts in self._for_sinks.items():
+                self._serve(name, pa.concat_tables(parts), writer, output)
+            for name, rows in self._traced.items():
+                output.traced.append((name, writer.add(pa.Table.from_pylist(rows, schema=TRACES[name]))))
+        finally:
+            writer.close()
+        output.counts = {
+            bolt: {account: counts.tolist() for account, counts in accounts.items()}
+            for bolt, accounts in self._counts.items()
+        }
+        output.latest, output.complaints = self._latest, self._complaints
+        return output
+
+    def _serve(self, name: str, table: pa.Table, writer: SegmentWriter, output: Output) -> None:
+        match self.topology.sinks[name].sink:
+            case DiscardSink():
+                pass
+            case FileSink() as sink:
+                output.files.append((name, self._write_file(sink, table)))
+            case _:
+                output.for_sinks.append((name, writer.add(table)))
+
+    def _write_file(self, sink: FileSink, table: pa.Table) -> str:
+        filesystem, folder, _ = locate(sink.path)
+        path = f"{folder}/.{self.context.key}-{uuid.uuid4().hex}.{sink.format.name}"
+        write_table(filesystem, path, table, sink.format)
+        return path
+
+    def _arrive(self, part: WindowedPart, at: int, rows: Rows) -> None:
+        """Events at the door of a windowed bolt."""
+        grouping, copies = part.inputs[at].grouping, self._copies(part, at)
+        watermark = self.context.watermarks[part.name]
+        admitted = admit(part, at, rows.table, rows.times, self._clock, watermark)
+        self._count(part, at, "received", rows.table.num_rows * copies)
+        if admitted.latest is not None and not part.origins[at]:
+            seen = self._latest.setdefault(part.name, {})
+            label = part.streams[at]
+            seen[label] = max(admitted.latest, seen.get(label, admitted.latest))
+        if admitted.reasons is not None:
+            self._invalid(part, at, rows, admitted.invalid, admitted.reasons, copies)
+        if len(admitted.late):
+            self._late(part, at, rows, admitted, copies)
+        if len(admitted.gap):
+            self._count(part, at, "unwindowed", len(admitted.gap) * copies)
+        queued = Rows(rows.table, admitted.times, rows.positions)
+        if admitted.queued is not None:
+            queued = queued.take(admitted.queued)
+        if not queued.table.num_rows:
+            return
+        assert queued.times is not None
+        table = conform_input(queued.table, part.schema)
+        if isinstance(grouping, AllGrouping):
+            for task in range(copies):
+                self._queue(part, at, table, queued.times, np.full(len(queued.times), task, np.int64))
+        elif part.parallelism == 1:
+            self._queue(part, at, table, queued.times, np.zeros(len(queued.times), np.int64))
+        else:
+            tasks = grouping.tasks(queued.table, queued.positions, part.parallelism)
+            self._queue(part, at, table, queued.times, tasks)
+
+    def _queue(
+        self, part: WindowedPart, at: int, table: pa.Table, times: NDArray[np.int64], tasks: NDArray[np.int64]
+    ) -> None:
+        arrivals = self._arrivals.setdefault(part.name, _Arrivals([], [], [], []))
+        arrivals.tables.append(table)
+        arrivals.times.append(times)
+        arrivals.codes.append(np.full(len(times), at, np.int8))
+        arrivals.tasks.append(tasks)
+
+    def _late(self, part: WindowedPart, at: int, rows: Rows, admitted: Any, copies: int) -> None:
+        self._count(part, at, "late", len(admitted.late) * copies)
+        if self.context.traced:
+            for name in event_ids(rows.table.take(pa.array(admitted.late))):
+                self.trace("late", {"bolt": part.name, "event": name})
+        stream = part.bolt.settings.late_stream
+        if stream is None:
+            return
+        watermark = self.context.watermarks[part.name]
+        assert watermark is not None
+        table = late_rows(part, at, rows.table, admitted, watermark)
+        late = Rows(table, None, rows.positions[admitted.late])
+        for _ in range(copies):
+            self.emit((part.name, stream), late)
+
+    def _invalid(
+        self, part: WindowedPart, at: int, rows: Rows, places: NDArray[np.int64], reasons: Any, copies: int
+    ) -> None:
+        self._count(part, at, "invalid", len(places) * copies)
+        label = part.streams[at]
+        self._complain(part.name, label, f"row {rows.positions[places[0]]}: {reasons[places[0]]}")
+        bad = pa.table(
+            [
+                pa.array([part.name] * len(places), pa.string()),
+                pa.array([label] * len(places), pa.string()),
+                pa.array(rows.positions[places]),
+                pa.array(reasons[places].tolist(), pa.string()),
+                pa.array([row_as_json(rows.table, int(place)) for place in places], pa.string()),
+            ],
+            schema=ERROR_SCHEMA,
+        )
+        for _ in range(copies):
+            self._error_rows(part.name, bad)
+
+    def _complain(self, component: str, source: str, reason: str) -> None:
+        text = f"{component}: {source}: {reason}"
+        if self.topology.stop_on_invalid:
+            raise DataError(
+                text,
+                why="the topology stops on input that cannot be read (on_invalid='stop')",
+                do="mend the input, or let it go to the error stream (on_invalid='divert')",
+            )
+        if len(self._complaints) < _COMPLAINTS:
+            self._complaints.append(text)
+
+    def _error_rows(self, component: str, bad: pa.Table) -> None:
+        named = bad.set_column(0, ERROR_SCHEMA.field(0), pa.array([component] * len(bad), pa.string()))
+        self.emit((component, ERRORS), Rows(named, None, np.arange(len(bad))))
+
+    def _reached(self, component: str) -> set[tuple[str, int]]:
+        """The bolts, and their inputs, that rows of a spout reach before any window."""
+        reached: set[tuple[str, int]] = set()
+        waiting = [component]
+        while waiting:
+            source = waiting.pop()
+            for (name, stream), readers in self.topology.readers.items():
+                if name != source or stream == ERRORS:
+                    continue
+                for reader in readers:
+                    if reader not in reached:
+                        reached.add(reader)
+                        waiting.extend([reader[0]] if reader[0] in self.topology.plain else [])
+        return reached
+
+    def _run(self, part: PlainPart, at: int, rows: Rows) -> None:
+        """Give rows to a plain bolt, and what it emits to those who read it."""
+        copies = part.parallelism if isinstance(part.inputs[at].grouping, AllGrouping) else 1
+        for task in range(copies):
+            bolt = self._bolt(part, task)
+            emitted = (
+                self._tuple_by_tuple(part, bolt, at, rows)
+                if isinstance(bolt, Bolt)
+                else self._batch_by_batch(part, bolt, rows)
+            )
+            for stream, out in emitted:
+                self.emit((part.name, stream), out)
+
+    def _tuple_by_tuple(self, part: PlainPart, bolt: Bolt, at: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
+        label = stream_label(part.inputs[at].stream)
+        gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
+        times = rows.positions * 0 if rows.times is None else rows.times
+        for place, row in enumerate(rows.table.to_pylist()):
+            with bolt_failure(part.name, self.context.batch, f"on row {rows.positions[place]} of {label!r}"):
+                for stream, table in tables(bolt.execute(Tuple(row, int(times[place]), label)), part.outputs):
+                    found = gathered.setdefault(stream, ([], []))
+                    found[0].append(table)
+                    found[1].extend([place] * table.num_rows)
+        for stream, (found_tables, places) in gathered.items():
+            where = np.array(places, np.int64)
+            kept = None if rows.times is None or not part.carries_time else rows.times[where]
+            yield stream, Rows(pa.concat_tables(found_tables), kept, rows.positions[where])
+
+    def _batch_by_batch(self, part: PlainPart, bolt: BatchBolt, rows: Rows) -> Iterator[tuple[str, Rows]]:
+        """Rows of one time at a time, where they have one, so that what is emitted has it too."""
+        edges = [0, rows.table.num_rows]
+        if rows.times is not None and part.carries_time:
+            edges = [0, *(np.flatnonzero(np.diff(rows.times)) + 1).tolist(), rows.table.num_rows]
+        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+            with bolt_failure(part.name, self.context.batch, f"on rows {start} to {stop}"):
+                emitted = list(tables(bolt.execute(rows.table.slice(start, stop - start)), part.outputs))
+            for stream, table in emitted:
+                times = None
+                if rows.times is not None and part.carries_time:
+                    times = np.full(table.num_rows, rows.times[start], np.int64)
+                yield stream, Rows(table, times, rows.positions[start] + np.arange(table.num_rows))
+
+    def _bolt(self, part: PlainPart, task: int) -> Bolt | BatchBolt:
+        if (part.name, task) not in self._bolts:
+            bolt = deepcopy(part.bolt)
+            with bolt_failure(part.name, self.context.batch, "in prepare"):
+                bolt.prepare(TaskContext(part.name, task, part.parallelism))
+            self._bolts[part.name, task] = bolt
+        return self._bolts[part.name, task]
+
+    def _count(self, part: WindowedPart, at: int, account: str, rows: int) -> None:
+        accounts = self._counts.setdefault(part.name, {})
+        accounts.setdefault(account, np.zeros(len(part.inputs), np.int64))[at] += rows
+
+    @staticmethod
+    def _copies(part: WindowedPart, at: int) -> int:
+        return part.parallelism if isinstance(part.inputs[at].grouping, AllGrouping) else 1
+
+
+def _by_task(arrivals: _Arrivals, parallelism: int, streams: int) -> Iterator[tuple[int, Events]]:
+    """The events of each task, in order of time, those of equal time in order of arrival."""
+    times = _joined(arrivals.times)
+    table = arrivals.tables[0] if len(arrivals.tables) == 1 else pa.concat_tables(arrivals.tables)
+    batches = table.combine_chunks().to_batches()
+    codes = _joined(arrivals.codes) if streams > 1 else None
+    events = Events(times, batches[0], codes)
+    if parallelism == 1:
+        yield 0, events.sorted()
+        return
+    tasks = _joined(arrivals.tasks)
+    low, span = int(times.min()), int(times.max()) - int(times.min()) + 1
+    if span < (1 << 62) // parallelism:
+        keys = tasks * span + (times - low)
+        order = None if is_sorted(keys) else stable_order(keys)
+    else:
+        by_time = stable_order(times)
+        order = by_time[np.argsort(tasks[by_time], kind="stable")]
+    if order is not None:
+        events, tasks = events.take(order), tasks[order]
+    edges = np.searchsorted(tasks, np.arange(parallelism + 1))
+    for task in range(parallelism):
+        start, stop = int(edges[task]), int(edges[task + 1])
+        if stop > start:
+            yield task, events.slice(start, stop)
+
+
+def _joined(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,0 +1,155 @@
+"""What a micro-batch is, before it runs, and what its tasks are given and give back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from manager.manifest import TaskState
+from manager.segments import Ref, SegmentStore
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topologies.model import Topology
+
+@dataclass(frozen=True)
+class Beat:
+    """What time does at the end of a batch."""
+
+    clock: int
+    """The clock, in microseconds; journaled, so that a re-run has the same."""
+    tick: bool = True
+    """Whether the watermark interval has passed."""
+    close: bool = False
+    """Whether the streams end here: all open windows fire."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Events that a piece of a source holds, in their order of arrival."""
+
+    component: str
+    stream: str
+    table: pa.Table
+    positions: NDArray[np.int64]
+    """The place of each row in its source."""
+    bad: pa.Table | None = None
+    """Rows that could not be read: row, reason, data."""
+    source: str = ""
+    """Where the rows are from, for people: a path."""
+    clock: int | None = None
+    """The clock at arrival in microseconds, where it is not the batch's."""
+
+
+class Piece(Protocol):
+    """A part of a source that one task reads."""
+
+    def read(self, topology: Topology) -> Iterable[Delivery]: ...
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """A micro-batch: its number, its time and its input."""
+
+    batch: int
+    beat: Beat
+    pieces: Sequence[Piece] = ()
+    """In order of arrival."""
+    closing: bool = False
+    """Whether this is the end of a run, after the batch of this number."""
+    beats: Mapping[str, Beat] = field(default_factory=dict)
+    """Bolts whose time is another, where scenarios run side by side."""
+
+    def beat_of(self, bolt: str) -> Beat:
+        """The time of one bolt."""
+        return self.beats.get(bolt, self.beat)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every task of a batch is given."""
+
+    topology: Topology
+    store: SegmentStore
+    folder: str
+    """Where the batch's segments go."""
+    key: str
+    """The name of the batch, for files of sinks."""
+    batch: int
+    clock: int
+    watermarks: Mapping[str, int | None]
+    """Per windowed bolt, the watermark at the start of the batch, which decides who is late."""
+    traced: bool = False
+    """Whether somebody watches: windows and late events are then noted with the ids of their events."""
+
+
+@dataclass(frozen=True)
+class FireItem:
+    """A task of a windowed bolt that may have windows due."""
+
+    bolt: str
+    task: int
+    state: TaskState
+    frontier: int
+    passed: int | None
+
+
+@dataclass(frozen=True)
+class CompactItem:
+    """Segments of one task, adjacent in arrival, that are to become one."""
+
+    bolt: str
+    task: int
+    refs: Sequence[Ref]
+
+
+@dataclass
+class Output:
+    """What a task wrote and counted."""
+
+    queued: list[tuple[str, int, Ref]] = field(default_factory=list)
+    """(bolt, task, rows), for the windowed bolts that come next."""
+    for_sinks: list[tuple[str, Ref]] = field(default_factory=list)
+    """(sink, rows), for sinks that the driver serves."""
+    traced: list[tuple[str, Ref]] = field(default_factory=list)
+    """(kind, rows), for whoever watches the run."""
+    files: list[tuple[str, str]] = field(default_factory=list)
+    """(sink, hidden path), written by this task and to be published."""
+    counts: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    """Per windowed bolt: account, and count by input stream."""
+    latest: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Per windowed bolt and input stream: the latest time seen, in microseconds."""
+    spouts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Per spout: rows, invalid rows, unreadable files."""
+    complaints: list[str] = field(default_factory=list)
+    """Some of what could not be read, for the log."""
+
+
+@dataclass
+class Fired(Output):
+    """What a task of a windowed bolt did."""
+
+    state: TaskState = field(default_factory=TaskState)
+    windows: int = 0
+
+
+class Executor(Protocol):
+    """Runs the tasks of a batch: here, or on Spark's workers. Results come in the order of the items."""
+
+    def map(
+        self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
+    ) -> list[Any]: ...
+
+
+class InProcess:
+    """Runs tasks one after the other in this process."""
+
+    def map(
+        self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
+    ) -> list[Any]:
+        return [function(item, context) for item in items]

@@ -1,0 +1,73 @@
+"""What a micro-batch did, for the progress display, the logs and ``--json``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from windowing.timestamps import FOREVER, show
+
+
+@dataclass(frozen=True)
+class BoltReport:
+    """A windowed bolt after a batch."""
+
+    watermark: int | None
+    """In microseconds; None before the first."""
+    emitted: int | None
+    """The watermark emitted in this batch, if one was."""
+    behind: int | None
+    """How far the watermark is behind the latest event seen, in microseconds."""
+    windows: int
+    """Fired in this batch."""
+    fired: int
+    """Fired so far."""
+    open: int
+    """Windows that hold pending events, at most."""
+    accounts: dict[str, int]
+    """Totals so far, ``pending`` among them."""
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """A micro-batch after its commit."""
+
+    batch: int
+    closing: bool
+    clock: int
+    rows: int
+    """Rows read by all spouts in this batch."""
+    seconds: dict[str, float]
+    """Wall time by phase; ``total`` for the whole."""
+    bolts: dict[str, BoltReport]
+    spouts: dict[str, dict[str, int]]
+    """Totals so far."""
+    complaints: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON; times as ISO 8601."""
+        return {
+            "batch": self.batch,
+            "closing": self.closing,
+            "clock": show(self.clock),
+            "rows": self.rows,
+            "seconds": {phase: round(spent, 4) for phase, spent in self.seconds.items()},
+            "spouts": self.spouts,
+            "bolts": {
+                name: {
+                    "watermark": None if bolt.watermark is None else show(bolt.watermark),
+                    "behind_seconds": None if bolt.behind is None else bolt.behind / 1e6,
+                    "windows": bolt.windows,
+                    "fired": bolt.fired,
+                    "open": bolt.open,
+                    "accounts": bolt.accounts,
+                }
+                for name, bolt in self.bolts.items()
+            },
+            "complaints": self.complaints,
+        }
+
+
+def watermark_text(watermark: int | None) -> str:
+    """A watermark for people."""
+    return "the end" if watermark == FOREVER else show(watermark)

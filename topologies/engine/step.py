@@ -1,0 +1,287 @@
+"""One micro-batch from plan to commit, on the driver: the five steps that every engine takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from manager.accounts import Accounts
+from manager.checkpoint import Checkpoint, batch_key
+from manager.manifest import BoltState, Manifest, TaskState
+from manager.segments import Ref
+from manager.watermark import WaterMarkEventGenerator
+from policies.eviction import CountEvictionPolicy
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from topologies.engine.delivering import Frames, NoSpark, hand_over, prepare_folders, publish
+from topologies.engine.plan import BatchPlan, Beat, CompactItem, Context, Executor, Fired, FireItem, Output
+from topologies.engine.report import BatchReport, BoltReport
+from topologies.engine.tasks import compact, fire, ingest
+from topologies.model import Topology, WindowedPart
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FANOUT = 8
+"""So many adjacent segments of one level become one of the next, so a task has few, and few rows are copied often."""
+
+
+@dataclass
+class _Progress:
+    """What has come of a batch so far."""
+
+    state: Manifest
+    context: Context
+    rows: int = 0
+    files: dict[str, list[str]] = field(default_factory=dict)
+    for_sinks: dict[str, list[Ref]] = field(default_factory=dict)
+    traced: dict[str, list[Ref]] = field(default_factory=dict)
+    emitted: dict[str, int] = field(default_factory=dict)
+    windows: dict[str, int] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+
+
+class MicroBatch:
+    """Runs micro-batches of a topology against a checkpoint, each exactly once."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        checkpoint: Checkpoint,
+        executor: Executor,
+        frames: Frames | None = None,
+    ) -> None:
+        self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
+        self.frames = frames or NoSpark()
+        self.manifest = checkpoint.latest() or self._fresh()
+        self.hook: Callable[[str], None] = lambda phase: None
+        """Called with the name of each phase as it begins; tests make it fail."""
+        self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
+        """Called with the batch, the kind and the rows of what was traced, before the commit."""
+        self._seconds: dict[str, float] = {}
+        prepare_folders(topology)
+
+    def done(self, batch: int) -> bool:
+        """Whether a batch has been committed before."""
+        return batch <= self.manifest.batch
+
+    def run(self, plan: BatchPlan, *, again: bool = True, query: str | None = None) -> BatchReport:
+        """Run a batch and commit it. ``again``: an earlier attempt may have left something behind."""
+        self._seconds = {}
+        started = time.perf_counter()
+        key = batch_key(plan.batch, plan.closing)
+        self.checkpoint.begin(key)
+        state = Manifest.from_json(self.manifest.to_json())
+        state.batch, state.closing, state.clock, state.query = plan.batch, plan.closing, plan.beat.clock, query
+        watermarks = {name: bolt.watermark.emitted for name, bolt in state.bolts.items()}
+        context = Context(
+            self.topology, self.checkpoint.segments, key, key, plan.batch, plan.beat.clock, watermarks,
+            self.tracer is not None,
+        )  # fmt: skip
+        progress = _Progress(state, context)
+        with self._phase("ingest"):
+            for output in self.executor.map(ingest, plan.pieces, context):
+                self._take(progress, output)
+        for level in self.topology.levels:
+            with self._phase("tick"):
+                items = [item for part in level for item in self._tick(progress, part, plan.beat_of(part.name))]
+            with self._phase("fire"):
+                for item, fired in zip(items, self.executor.map(fire, items, context), strict=True):
+                    self._fired(progress, item, fired)
+            for part in level:
+                if plan.beat_of(part.name).close:
+                    self._close(progress, part)
+        with self._phase("compact"):
+            self._compact(progress)
+        for part in self.topology.windowed.values():
+            bolt = state.bolts[part.name]
+            bolt.accounts.check(bolt.pending, part.name)
+        with self._phase("sinks"):
+            for name, refs in progress.for_sinks.items():
+                hand_over(self.topology.sinks[name], key, plan.batch, refs, self.checkpoint.segments, self.frames)
+            publish(self.topology, key, progress.files, again=again)
+            if self.tracer is not None:
+                for kind, refs in progress.traced.items():
+                    rows = [row for ref in refs for row in self.checkpoint.segments.read(ref).to_pylist()]
+                    self.tracer(key, kind, rows)
+        with self._phase("commit"):
+            self.checkpoint.commit(state)
+        self.manifest = state
+        self.hook("committed")
+        self._seconds["total"] = time.perf_counter() - started
+        return self._report(progress, plan)
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        self.hook(name)
+        started = time.perf_counter()
+        yield
+        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def _fresh(self) -> Manifest:
+        bolts = {
+            part.name: BoltState(Accounts(part.streams), [TaskState() for _ in range(part.parallelism)])
+            for part in self.topology.windowed.values()
+        }
+        return Manifest(bolts=bolts)
+
+    def _take(self, progress: _Progress, output: Output) -> None:
+        """Add what a task wrote and counted."""
+        for name, task, ref in output.queued:
+            progress.state.bolts[name].tasks[task].refs.append(ref)
+        for name, ref in output.for_sinks:
+            progress.for_sinks.setdefault(name, []).append(ref)
+        for kind, ref in output.traced:
+            progress.traced.setdefault(kind, []).append(ref)
+        for name, path in output.files:
+            progress.files.setdefault(name, []).append(path)
+        for name, counts in output.counts.items():
+            progress.state.bolts[name].accounts.merge(counts)
+        for name, seen in output.latest.items():
+            latest = progress.state.bolts[name].watermark.latest
+            for stream, moment in seen.items():
+                latest[stream] = max(moment, latest.get(stream, moment))
+        for name, counted in output.spouts.items():
+            spout = progress.state.spouts.setdefault(name, {})
+            progress.rows += counted["rows"]
+            for what, number in counted.items():
+                spout[what] = spout.get(what, 0) + number
+        progress.complaints.extend(output.complaints)
+
+    def _tick(self, progress: _Progress, part: WindowedPart, beat: Beat) -> Iterable[FireItem]:
+        """Move the time of a bolt; the tasks in which a window may be due."""
+        bolt = progress.state.bolts[part.name]
+        if part.event_time:
+            self._carry(progress, part, bolt)
+            generator = WaterMarkEventGenerator(
+                part.streams, part.lag, part.bolt.settings.watermark_interval, state=bolt.watermark
+            )
+            watermark = generator.tick(beat.clock) if beat.tick else None
+            if watermark is not None:
+                progress.emitted[part.name] = watermark
+            frontier = watermark
+        else:
+            frontier = part.trigger.frontier(beat.clock, None)
+        if beat.close:
+            frontier = FOREVER
+        if frontier is None:
+            return
+        for number, task in enumerate(bolt.tasks):
+            if not _idle(part, task, bolt.frontier, frontier):
+                yield FireItem(part.name, number, task, frontier, bolt.frontier)
+        if frontier != FOREVER:
+            bolt.frontier = frontier
+
+    @staticmethod
+    def _carry(progress: _Progress, part: WindowedPart, bolt: BoltState) -> None:
+        """A stream from another bolt promises that bolt's watermark, less a microsecond."""
+        for label, origins in zip(part.streams, part.origins, strict=True):
+            marks = [progress.state.bolts[origin].watermark.emitted for origin in origins]
+            known = [mark for mark in marks if mark is not None]
+            if origins and len(known) == len(marks):
+                bolt.watermark.latest[label] = max(min(known) - 1, bolt.watermark.latest.get(label, min(known) - 1))
+            elif origins:
+                bolt.watermark.latest.pop(label, None)
+
+    def _fired(self, progress: _Progress, item: FireItem, fired: Fired) -> None:
+        progress.state.bolts[item.bolt].tasks[item.task] = fired.state
+        progress.windows[item.bolt] = progress.windows.get(item.bolt, 0) + fired.windows
+        self._take(progress, fired)
+
+    @staticmethod
+    def _close(progress: _Progress, part: WindowedPart) -> None:
+        """After the end of the streams time has come as far as the last window, so that a later run goes on there."""
+        bolt = progress.state.bolts[part.name]
+        known = [bolt.frontier, *bolt.watermark.latest.values(), *(task.manager.last_reference for task in bolt.tasks)]
+        reached = max((moment for moment in known if moment is not None), default=None)
+        bolt.frontier = reached
+        if part.event_time:
+            bolt.watermark.emitted = reached
+
+    def _compact(self, progress: _Progress) -> None:
+        """Join small segments, so that those of a task stay few however long its windows are."""
+        items: list[tuple[CompactItem, int]] = []
+        for part in self.topology.windowed.values():
+            for number, task in enumerate(progress.state.bolts[part.name].tasks):
+                run = _run_of_one_level(task.refs)
+                if run is not None:
+                    refs = task.refs[run.start : run.stop]
+                    items.append((CompactItem(part.name, number, refs), run.start))
+        if not items:
+            return
+        joined = self.executor.map(compact, [item for item, _ in items], progress.context)
+        for (item, start), ref in zip(items, joined, strict=True):
+            task = progress.state.bolts[item.bolt].tasks[item.task]
+            task.refs[start : start + len(item.refs)] = [ref]
+
+    def _report(self, progress: _Progress, plan: BatchPlan) -> BatchReport:
+        return BatchReport(
+            plan.batch,
+            plan.closing,
+            plan.beat.clock,
+            progress.rows,
+            dict(self._seconds),
+            {
+                name: _bolt_report(
+                    part, progress.state.bolts[name], progress.emitted.get(name), progress.windows.get(name, 0)
+                )
+                for name, part in self.topology.windowed.items()
+            },
+            {name: dict(counts) for name, counts in progress.state.spouts.items()},
+            progress.complaints,
+        )
+
+
+def _idle(part: WindowedPart, task: TaskState, passed: int | None, frontier: int) -> bool:
+    """Whether a task has certainly nothing to do: no window due, and no account to change."""
+    seen = task.manager.settled
+    ready = sum(ref.alive for ref in task.refs if ref.earliest <= frontier)
+    if not ready:
+        return True
+    counts_down = isinstance(part.eviction, CountEvictionPolicy) and isinstance(part.trigger, TimeTriggerPolicy)
+    if counts_down and ready > part.eviction.length.value:
+        return False
+    if part.eviction.reach is not None and isinstance(part.trigger, CountTriggerPolicy):
+        return False
+    base = task.manager.base
+    return part.trigger.idle(passed, frontier, base + seen, base + ready)
+
+
+def _run_of_one_level(refs: Sequence[Ref]) -> range | None:
+    """The first run of adjacent references of one level that is long enough to be joined."""
+    start = 0
+    for at in range(1, len(refs) + 1):
+        if at == len(refs) or refs[at].level != refs[start].level:
+            if at - start >= _FANOUT:
+                return range(start, at)
+            start = at
+    return None
+
+
+def _bolt_report(part: WindowedPart, bolt: BoltState, emitted: int | None, windows: int) -> BoltReport:
+    watermark = bolt.watermark.emitted if part.event_time else None
+    latest = max(bolt.watermark.latest.values(), default=None)
+    behind = None if watermark is None or latest is None else max(latest - watermark, 0)
+    pending = sum(bolt.pending)
+    accounts = bolt.accounts.totals(pending)
+    return BoltReport(watermark, emitted, behind, windows, bolt.fired, _open(part, bolt), accounts)
+
+
+def _open(part: WindowedPart, bolt: BoltState) -> int:
+    """How many windows hold events and have not fired, at most: known from the times of the segments alone."""
+    streams = len(part.inputs)
+    waiting = [task for task in bolt.tasks if sum(task.pending(streams))]
+    trigger, reach = part.trigger, part.eviction.reach
+    if not isinstance(trigger, TimeTriggerPolicy) or reach is None:
+        return len(waiting)
+    total = 0
+    for task in waiting:
+        low = min(ref.earliest for ref in task.refs)
+        if bolt.frontier is not None:
+            low = max(low, bolt.frontier)
+        high = max(ref.latest for ref in task.refs) + reach.micros
+        total += max((trigger.last_passed(high) - trigger.last_passed(low)) // trigger.slide.micros, 0)
+    return total

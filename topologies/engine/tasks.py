@@ -1,0 +1,216 @@
+"""The tasks of a micro-batch: read a piece of a source, fire a bolt's windows, compact segments.
+
+Each is a function of its item and the context alone, so that it can run anywhere, twice, or again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.manifest import TaskState
+from manager.segments import Ref, SegmentStore, read_events, write_events
+from manager.window_manager import ManagerState, WindowManager
+from topologies.engine.failures import bolt_failure
+from topologies.engine.fanout import Fanout, Rows
+from topologies.engine.plan import CompactItem, Context, Fired, FireItem, Output, Piece
+from topologies.engine.trace import window_row
+from topologies.model import ERROR_SCHEMA, WindowedPart
+from windowing.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
+from windowing.events import Events
+from windowing.rows import tables
+from windowing.state import pack_state
+from windowing.timestamps import FOREVER, show
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def ingest(piece: Piece, context: Context) -> Output:
+    """Read a piece of a source, and bring its events to whoever reads them."""
+    output, fanout = Output(), Fanout(context)
+    for delivery in piece.read(context.topology):
+        spout = output.spouts.setdefault(delivery.component, {"rows": 0, "invalid": 0, "unreadable_files": 0})
+        spout["rows"] += delivery.table.num_rows
+        rows = Rows(delivery.table, None, delivery.positions)
+        fanout.emit((delivery.component, delivery.stream), rows, delivery.clock)
+        if delivery.bad is not None and len(delivery.bad):
+            spout["invalid"] += len(delivery.bad)
+            spout["unreadable_files"] += delivery.bad.column("row").null_count
+            fanout.refuse(delivery.component, delivery.source, _errors(delivery.component, delivery))
+    return fanout.finish(output)
+
+
+def fire(item: FireItem, context: Context) -> Fired:
+    """Evaluate one task of a windowed bolt up to its frontier, and bring what it emits to whoever reads it."""
+    part = context.topology.windowed[item.bolt]
+    before = item.state
+    parts = [_due(context.store, ref, item.frontier) for ref in before.refs]
+    state = replace(deepcopy(before.manager), passed=item.passed)
+    manager = WindowManager(part.eviction, part.trigger, part.streams, task=item.task, state=state)
+    manager.restore([events for events in parts if events is not None])
+    bolt = _prepared(part, item.task, context, before)
+    fanout = Fanout(context)
+    emitted, windows = dict(before.emitted), 0
+    run = _Run()
+    for window in manager.advance(item.frontier):
+        windows += 1
+        if context.traced:
+            fanout.trace("windows", window_row(part.name, window))
+        with bolt_failure(part.name, context.batch, f"in task {item.task} on the window {_window_name(window)}"):
+            produced = list(tables(bolt.execute(window), part.outputs))
+        for stream, table in produced:
+            run.add(stream, table, window.end_timestamp)
+    for stream, table, times in run.parts:
+        first = emitted.get(stream, 0)
+        emitted[stream] = first + table.num_rows
+        positions = np.arange(first, first + table.num_rows)
+        fanout.emit((part.name, stream), Rows(table, times, positions))
+    refs, alive = _left(before.refs, parts, manager, len(part.inputs))
+    after = TaskState(
+        manager.snapshot(),
+        refs,
+        (alive - np.array(manager.pending)).tolist(),
+        emitted,
+        before.user,
+        before.fired + windows,
+    )
+    if windows and isinstance(bolt, StatefulWindowedBolt):
+        after = replace(after, user=_save_state(bolt, part, context))
+    result = fanout.finish(Fired(state=after, windows=windows))
+    result.counts.setdefault(part.name, {})
+    for account in ("windowed", "unwindowed"):
+        counted = np.array(manager.accounts.by_stream(account))
+        have = np.array(result.counts[part.name].get(account, [0] * len(part.inputs)))
+        result.counts[part.name][account] = (counted + have).tolist()
+    return result
+
+
+def compact(item: CompactItem, context: Context) -> Ref:
+    """Write the events of several segments as one."""
+    streams = len(context.topology.windowed[item.bolt].inputs)
+    events = Events.concat([read_events(context.store, ref) for ref in item.refs]).sorted()
+    writer = context.store.writer(context.folder)
+    try:
+        ref = write_events(writer, events, streams)
+    finally:
+        writer.close()
+    return replace(ref, level=1 + max(each.level for each in item.refs))
+
+
+def load_state(store: SegmentStore, user: dict[str, Ref]) -> dict[str, Any]:
+    """The state of a stateful bolt as it was saved."""
+    state: dict[str, Any] = json.loads(store.read(user[""]).column("json")[0].as_py())
+    return state | {name: store.read(ref) for name, ref in user.items() if name}
+
+
+def restored_manager(store: SegmentStore, part: WindowedPart, task: int, state: TaskState) -> WindowManager:
+    """The manager of a task as a manifest has it, with all its events: for looking at."""
+    manager = WindowManager(part.eviction, part.trigger, part.streams, task=task, state=deepcopy(state.manager))
+    manager.restore([read_events(store, ref) for ref in state.refs if ref.alive])
+    manager.resume()
+    return manager
+
+
+class _Run:
+    """Emitted tables in order, those of one stream that follow each other joined."""
+
+    def __init__(self) -> None:
+        self._open: tuple[str, list[pa.Table], list[NDArray[np.int64]]] | None = None
+        self._done: list[tuple[str, pa.Table, NDArray[np.int64]]] = []
+
+    def add(self, stream: str, table: pa.Table, time: int) -> None:
+        if self._open is None or self._open[0] != stream:
+            self._close()
+            self._open = (stream, [], [])
+        self._open[1].append(table)
+        self._open[2].append(np.full(table.num_rows, time, np.int64))
+
+    @property
+    def parts(self) -> Iterable[tuple[str, pa.Table, NDArray[np.int64]]]:
+        """(stream, rows, times) in the order of emission."""
+        self._close()
+        return self._done
+
+    def _close(self) -> None:
+        if self._open is not None:
+            stream, found, times = self._open
+            self._done.append((stream, pa.concat_tables(found), np.concatenate(times)))
+            self._open = None
+
+
+def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
+    """The events of a reference up to the frontier; None where it has none, and is not even opened."""
+    if not ref.alive or ref.earliest > frontier:
+        return None
+    events = read_events(store, ref)
+    if frontier == FOREVER or ref.latest <= frontier:
+        return events
+    return events.slice(0, int(np.searchsorted(events.timestamps, frontier, side="right")))
+
+
+def _left(
+    refs: list[Ref], parts: list[Events | None], manager: WindowManager, streams: int
+) -> tuple[list[Ref], NDArray[np.int64]]:
+    """The references without the events that the manager has dropped, and how many of those it was given are left.
+
+    The queue is in order of (time, arrival), and so is each part; what has been dropped are the first events up to
+    one time, and of that very time as many as were dropped, in order of arrival.
+    """
+    left: list[Ref] = []
+    alive = np.zeros(streams, np.int64)
+    dropped, last = manager.dropped
+    here = [events for events in parts if events is not None]
+    ties = dropped - sum(int(np.searchsorted(events.timestamps, last)) for events in here) if dropped else 0
+    for ref, events in zip(refs, parts, strict=True):
+        if events is None:
+            left.extend([ref] if ref.alive else [])
+            continue
+        gone = 0
+        if dropped:
+            gone = int(np.searchsorted(events.timestamps, last))
+            tied = min(ties, int(np.searchsorted(events.timestamps, last, side="right")) - gone)
+            ties -= tied
+            gone += tied
+        alive += events.slice(gone, len(events)).by_stream(streams)
+        kept = ref.without(gone, events, streams) if gone else ref
+        left.extend([kept] if kept.alive else [])
+    return left, alive
+
+
+def _prepared(part: WindowedPart, task: int, context: Context, before: TaskState) -> WindowedBolt:
+    bolt = deepcopy(part.bolt)
+    with bolt_failure(part.name, context.batch, f"in task {task} in prepare"):
+        if isinstance(bolt, StatefulWindowedBolt):
+            bolt.state = load_state(context.store, before.user) if before.user else bolt.initial_state()
+        bolt.prepare(TaskContext(part.name, task, part.parallelism))
+    return bolt
+
+
+def _save_state(bolt: StatefulWindowedBolt, part: WindowedPart, context: Context) -> dict[str, Ref]:
+    with bolt_failure(part.name, context.batch, "in keeping its state"):
+        text, kept = pack_state(bolt.state, bolt.state_types)
+    writer = context.store.writer(context.folder)
+    try:
+        return {"": writer.add(pa.table({"json": [text]}))} | {name: writer.add(table) for name, table in kept.items()}
+    finally:
+        writer.close()
+
+
+def _window_name(window: TupleWindow) -> str:
+    if window.start_timestamp is None:
+        return f"at {show(window.end_timestamp)} of {len(window)} events"
+    return f"from {show(window.start_timestamp)} to {show(window.end_timestamp)} of {len(window)} events"
+
+
+def _errors(component: str, delivery: Any) -> pa.Table:
+    bad = delivery.bad
+    same = [pa.array([text] * len(bad), pa.string()) for text in (component, delivery.source)]
+    return pa.table([*same, bad.column("row"), bad.column("reason"), bad.column("data")], schema=ERROR_SCHEMA)

@@ -1,0 +1,46 @@
+"""What a watched run notes: the windows that fired and the late events, by the ids of their events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from windowing.window import TupleWindow
+
+ID = "id"
+"""Events are known by this column, where their stream has it."""
+
+_IDS = pa.list_(pa.string())
+TRACES = {
+    "windows": pa.schema([
+        ("bolt", pa.string()),
+        ("task", pa.int64()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("events", _IDS),
+        ("new", _IDS),
+        ("expired", _IDS),
+    ]),
+    "late": pa.schema([("bolt", pa.string()), ("event", pa.string())]),
+}
+
+
+def event_ids(table: pa.Table) -> list[str]:
+    """The ids of events; empty where their stream has none."""
+    if ID not in table.column_names:
+        return []
+    return [str(name) for name in table.column(ID).to_pylist()]
+
+
+def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
+    """A window as it is noted."""
+    return {
+        "bolt": bolt,
+        "task": window.task,
+        "start": window.start_timestamp,
+        "end": window.end_timestamp,
+        "events": event_ids(window.table),
+        "new": event_ids(window.new),
+        "expired": event_ids(window.expired),
+    }

@@ -1,0 +1,89 @@
+"""Finding the values on which a whole-column conversion fails, without a loop over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Converted: TypeAlias = tuple[
+    pa.Array, "Mask | None"
+]  # values with null where bad; which are bad, None for none
+Kernel: TypeAlias = Callable[[pa.Array], pa.Array]
+
+_FAILURES = (pa.ArrowInvalid, ValueError, OverflowError)
+_PARTS = 8
+_PROBE = 8
+
+
+def isolate(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
+    """Converts values by the first kernel that takes each; what no kernel takes is bad, and null.
+
+    A value's fate depends on the value alone. Whole columns first; then distinct values, in ever smaller
+    parts.
+    """
+    whole = attempt(values, kernels)
+    if whole is not None:
+        return whole, None
+    if len(values) < 2 * _PARTS or pa.types.is_nested(values.type):
+        return _by_parts(values, target, kernels)
+    encoded = values.dictionary_encode()
+    distinct, bad = _by_parts(encoded.dictionary, target, kernels)
+    converted = distinct.take(encoded.indices)
+    if bad is None:
+        return converted, None
+    chosen = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return converted, bad[chosen] & valid(values)
+
+
+def blank(values: pa.Array, bad: Mask) -> pa.Array:
+    """The values with null where they are bad."""
+    return pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
+
+
+def valid(values: pa.Array) -> Mask:
+    mask: Mask = values.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def either(left: Mask | None, right: Mask | None) -> Mask | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left | right
+
+
+def joined(arrays: list[pa.Array], target: pa.DataType) -> pa.Array:
+    return pa.concat_arrays(arrays) if arrays else pa.array([], target)
+
+
+def attempt(values: pa.Array, kernels: tuple[Kernel, ...]) -> pa.Array | None:
+    """All values by the first kernel that takes them all, or None."""
+    for kernel in kernels:
+        try:
+            kernel(
+                values.slice(0, _PROBE)
+            )  # a cast that fails on every value costs far more than one that succeeds
+            return kernel(values)
+        except _FAILURES:
+            continue
+    return None
+
+
+def _by_parts(values: pa.Array, target: pa.DataType, kernels: tuple[Kernel, ...]) -> Converted:
+    if len(values) == 1:
+        return pa.nulls(1, target), np.ones(1, dtype=np.bool_)
+    size = max(1, -(-len(values) // _PARTS))
+    good: list[pa.Array] = []
+    masks: list[Mask] = []
+    for start in range(0, len(values), size):
+        part = values.slice(start, size)
+        whole = attempt(part, kernels)
+        converted, bad = (whole, None) if whole is not None else _by_parts(part, target, kernels)
+        good.append(converted)
+        masks.append(np.zeros(len(part), dtype=np.bool_) if bad is None else bad)
+    return joined(good, target), np.concatenate(masks) if masks else None

@@ -1,0 +1,62 @@
+"""What every runner takes and gives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from topologies.clock import Clock, system_clock
+from topologies.engine.report import BatchReport
+from windowing.durations import Duration
+
+FILES_PER_BATCH = 1000
+"""How many files a micro-batch reads at most, where the spout does not say; Spark's own default."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a topology runs."""
+
+    checkpoint: str | None = None
+    """The folder of the state; needed on Spark. A run on the same folder continues where the last one stopped."""
+    every: Duration | None = None
+    """Run until stopped, a micro-batch this often; None: up to the end of the input that is there now."""
+    flush: bool = True
+    """At the end of the input fire the windows that are still open; if not, they stay open for the next run."""
+    clock: Clock = system_clock
+    on_report: Callable[[BatchReport], None] = lambda report: None
+    """Called after each micro-batch."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set it, and the run ends after the batch that it is in."""
+
+
+@dataclass
+class Summary:
+    """A run, after it has ended."""
+
+    batches: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    last: BatchReport | None = None
+    """The last batch; its accounts are the totals."""
+    stopped: bool = False
+    """Whether it was stopped before the end of the input."""
+
+    def note(self, report: BatchReport) -> None:
+        """Add a batch."""
+        self.batches += 1
+        self.rows += report.rows
+        self.last = report
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "summary": True,
+            "batches": self.batches,
+            "rows": self.rows,
+            "seconds": round(self.seconds, 3),
+            "stopped": self.stopped,
+            "last": None if self.last is None else self.last.to_json(),
+        }

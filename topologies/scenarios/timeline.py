@@ -1,0 +1,543 @@
+"""A scenario's run drawn for a terminal: arrivals downwards, event time to the right, windows as brackets."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from topologies.scenarios.answer import Answer, Window, plain
+from topologies.scenarios.model import (
+    ACCOUNTS,
+    ClockStep,
+    CloseStep,
+    CrashStep,
+    EventStep,
+    Scenario,
+    Step,
+    TickStep,
+)
+from topologies.scenarios.times import written
+from windowing.bounds import Bounds
+from windowing.durations import Count
+from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+HEAD, TAIL = 80, 40
+"""So many rows are drawn of a run that is too long: of its beginning, and of its end."""
+MOST_ROWS = 20
+"""So many rows are shown of each sink."""
+
+WINDOWED, LATE, PENDING, NOWHERE, INVALID = "●", "✗", "○", "·", "?"
+NEW, AGAIN, EXPIRED = "◆", "●", "◇"
+_STEPS_OF_TIME = [
+    *(unit * SECOND for unit in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
+    *(unit * 3600 * SECOND for unit in (1, 2, 3, 6, 12)),
+]
+_ASCII = str.maketrans("●✗○·◆◇─┬┊┄▌╱…✓–#", "*xo.+%-+:.|/~v-#")
+
+
+def timeline(scenario: Scenario, answer: Answer) -> Timeline:
+    """What to print (with rich) to show a run: its events, watermarks, windows, outputs, and what differs."""
+    return Timeline(scenario, answer)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A run as rich renders it, at the width it is given; symbols say what colours say."""
+
+    scenario: Scenario
+    answer: Answer
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Called by rich when the timeline is printed."""
+        chart = _Chart(self.scenario, self.answer)
+        yield from (_fit(line, options) for line in [*_headline(self.scenario, self.answer), Text()])
+        if chart.rows:
+            yield from (_fit(line, options) for line in chart.lines(options.max_width))
+            yield from (_ascii(_legend(), options), Text())
+        yield from (_fit(line, options) for line in _accounts(self.answer))
+        for name, rows in self.answer.outputs.items():
+            yield _fit(_sink_title(name, rows), options)
+            if rows:
+                yield _sink(rows, options)
+        if self.answer.differences:
+            text = Text("\n").join(Text(f"{LATE} {difference}") for difference in self.answer.differences)
+            title = "differences (times in milliseconds)"
+            yield Panel(_ascii(text, options), title=title, title_align="left", border_style="red")
+
+
+@dataclass
+class _Row:
+    """A line of the chart: a label, what stands on the axis, and a note."""
+
+    label: str
+    note: Text = field(default_factory=Text)
+    style: str = ""
+    marks: list[tuple[int, str, str]] = field(default_factory=list)
+    """Time, symbol and style."""
+    bar: tuple[int, int, str, str] | None = None
+    """From, to, and the brackets (an empty one where the window has no such bound)."""
+    upto: int | None = None
+    """The watermark that this row brings."""
+    kind: str = "step"
+
+    def times(self) -> list[int]:
+        ends = [] if self.bar is None else [self.bar[0], self.bar[1]]
+        return [*(at for at, _, _ in self.marks), *ends, *([] if self.upto is None else [self.upto])]
+
+
+class _Chart:
+    """The rows of a run and the axis they share."""
+
+    def __init__(self, scenario: Scenario, answer: Answer) -> None:
+        self.scenario, self.answer = scenario, answer
+        self.where = _positions(scenario, answer)
+        self.by_arrival = self.where is None
+        if self.where is None:
+            self.where = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
+        self.show = _Clock([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
+        self.windowed = {name for window in answer.windows for name in window["events"]}
+        self.late, self.pending = set(answer.late), set(answer.pending)
+        self.rows = _elided(list(self._rows()))
+
+    def lines(self, width: int) -> Iterator[Text]:
+        left = min(max(len(row.label) for row in self.rows), max(12, width // 3)) + 1
+        right = min(max((row.note.cell_len for row in self.rows), default=0), max(10, width * 3 // 10)) + 1
+        axis = _Axis([at for row in self.rows for at in row.times()], max(20, width - left - right - 1))
+        yield from (Text(" " * left).append(line) for line in axis.header(self.show))
+        mark: int | None = None
+        for row in self.rows:
+            label = row.label if len(row.label) < left else row.label[: left - 2] + "…"
+            yield (
+                Text(f"{label:<{left}}", style=row.style)
+                .append(axis.draw(row, mark))
+                .append(" ")
+                .append(row.note)
+            )
+            mark = row.upto if row.upto is not None else mark
+
+    def _rows(self) -> Iterator[_Row]:
+        marks = iter(self.answer.watermarks)
+        for step, before, after in _placed(self.scenario, self.answer):
+            yield from (self._window(number) for number in before)
+            yield self._step(step, marks) if step is not None else _Row("end of run", style="dim")
+            yield from (self._window(number) for number in after)
+
+    def _step(self, step: Step, marks: Iterator[int | None]) -> _Row:
+        match step:
+            case EventStep():
+                return self._event(step)
+            case TickStep():
+                mark = next(marks, None)
+                if mark is None:
+                    return _Row("tick", Text("no new watermark", "dim"), style="bold")
+                drawn = None if self.by_arrival else mark
+                return _Row("tick", Text(f"watermark {self.show(mark)}", "cyan"), style="bold", upto=drawn)
+            case ClockStep():
+                return _Row(f"clock {self.show(step.clock)}", style="bold")
+            case CrashStep():
+                return _Row("crash", Text("recovers from the last commit", "dim"), style="bold red")
+        return _Row("close", Text("end of the streams", "dim"), style="bold")
+
+    def _event(self, step: EventStep) -> _Row:
+        symbol, style, word = self._account(step)
+        at = self._at(step.id)
+        own = None if self.by_arrival else at
+        parts = [step.id, step.stream if len(self.scenario.streams) != 1 else None]
+        parts.append(self.show(own) if own is not None else None)
+        if own is None and step.clock is not None:
+            parts.append(self.show(step.clock))
+        marks = [] if at is None else [(at, symbol, style)]
+        note = Text(f"{symbol} {word}", style) if word else Text()
+        return _Row(
+            " ".join(part for part in parts if part), note, style if word else "", marks, kind="event"
+        )
+
+    def _account(self, step: EventStep) -> tuple[str, str, str]:
+        if step.id in self.late:
+            return LATE, "bold red", "late"
+        if step.id in self.windowed:
+            return WINDOWED, "", ""
+        if step.id in self.pending:
+            return PENDING, "yellow", "pending"
+        if self.scenario.is_event_time and self.scenario.event_time(step) is None:
+            return INVALID, "red", "invalid, no time"
+        if self.scenario.bolt is None and not self.answer.windows:
+            return WINDOWED, "", ""
+        return NOWHERE, "dim", "in no window"
+
+    def _at(self, name: str) -> int | None:
+        return self.where.get(name) if self.where is not None else None
+
+    def _window(self, number: int) -> _Row:
+        window = self.answer.windows[number]
+        new = set(window["new"])
+        marks = [
+            *((name, EXPIRED, "dim") for name in window["expired"]),
+            *(
+                (name, NEW if name in new else AGAIN, "bold green" if name in new else "")
+                for name in window["events"]
+            ),
+        ]
+        placed = [(at, symbol, style) for name, symbol, style in marks if (at := self._at(name)) is not None]
+        inside = [at for at, symbol, _ in placed if symbol != EXPIRED]
+        label = f"  #{number} {self._extent(window)}"
+        return _Row(
+            label,
+            _whose(window).append(_members(window)),
+            "green",
+            placed,
+            self._bar(window, inside),
+            kind="window",
+        )
+
+    def _bar(self, window: Window, inside: list[int]) -> tuple[int, int, str, str] | None:
+        opening, closing = self._brackets()
+        start, end = (None, None) if self.by_arrival else (window["start"], window["end"])
+        low = start if start is not None else min(inside, default=None)
+        high = end if end is not None else max(inside, default=None)
+        if low is None or high is None:
+            return None
+        if high == FOREVER:
+            high, end = max([low, *inside]), None
+        return low, high, opening if start is not None else "", closing if end is not None else ""
+
+    def _brackets(self) -> tuple[str, str]:
+        bounds = self.scenario.bolt.bounds if self.scenario.bolt else Bounds.END
+        return bounds.value[0], bounds.value[-1]
+
+    def _extent(self, window: Window) -> str:
+        opening, closing = self._brackets()
+        start, end = window["start"], window["end"]
+        if end is None:
+            number = len(window["events"])
+            return f"{number} event{'' if number == 1 else 's'}"
+        if start is None:
+            return f"..{self.show(end)}{closing}"
+        return f"{opening}{self.show(start)}..{self.show(end)}{closing}"
+
+
+class _Axis:
+    """Times as columns; stretches in which nothing happens are cut out where they would squeeze the rest."""
+
+    BREAK = "╱╱"
+
+    def __init__(self, times: Iterable[int], width: int) -> None:
+        points = sorted({at for at in times if at != FOREVER}) or [0]
+        cuts = _cuts(points)
+        parts = [points[low:high] for low, high in zip([0, *cuts], [*cuts, len(points)], strict=True)]
+        self.width = width
+        self.spans = [(part[0], part[-1]) for part in parts]
+        room = width - len(self.BREAK) * (len(parts) - 1)
+        least = min(4, room // len(parts))
+        total = sum(high - low for low, high in self.spans) or 1
+        spare = room - least * len(parts)
+        self.columns: list[tuple[int, int]] = []
+        column = 0
+        for low, high in self.spans:
+            last = column + least - 1 + spare * (high - low) // total
+            self.columns.append((column, last))
+            column = last + 1 + len(self.BREAK)
+        self.breaks = [last + 1 for _, last in self.columns[:-1]]
+
+    def column(self, at: int) -> int:
+        part = max(0, bisect_right([low for low, _ in self.spans], at) - 1)
+        (low, high), (first, last) = self.spans[part], self.columns[part]
+        if high == low:
+            return first
+        return first + round((min(max(at, low), high) - low) * (last - first) / (high - low))
+
+    def header(self, show: _Clock) -> Iterator[Text]:
+        labels, ruler = [" "] * self.width, ["─"] * self.width
+        free = 0
+        for (low, high), (first, last) in zip(self.spans, self.columns, strict=True):
+            length = max(len(show(low)), len(show(high)))
+            step = show.step((length + 2) * max(high - low, 1) // max(last - first, 1))
+            ticks = list(range(-(-low // step) * step, high + 1, step)) if high > low else []
+            for at in ticks or [low]:
+                column, text = self.column(at), show(at)
+                begin = min(column, self.width - len(text))
+                ruler[column] = "┬"
+                if begin >= free:
+                    labels[begin : begin + len(text)] = text
+                    free = begin + len(text) + 1
+        for column in self.breaks:
+            ruler[column : column + len(self.BREAK)] = self.BREAK
+        yield Text("".join(labels), "dim")
+        yield Text("".join(ruler), "dim")
+
+    def draw(self, row: _Row, mark: int | None) -> Text:
+        cells: list[tuple[str, str]] = [(" ", "")] * self.width
+        if mark is not None and row.upto is None:
+            cells[self.column(mark)] = ("┊", "cyan dim")
+        if row.upto is not None:
+            column = self.column(row.upto)
+            cells[:column] = [("┄", "cyan dim")] * column
+            cells[column] = ("▌", "bold cyan")
+        if row.bar is not None:
+            self._bar(cells, row.bar)
+        self._marks(cells, row.marks)
+        return Text.assemble(*cells)
+
+    def _bar(self, cells: list[tuple[str, str]], bar: tuple[int, int, str, str]) -> None:
+        low, high, opening, closing = bar
+        first, last = self.column(low), self.column(high)
+        cells[first : last + 1] = [("─", "green")] * (last + 1 - first)
+        for column in self.breaks:
+            if first < column < last:
+                cells[column : column + len(self.BREAK)] = [(sign, "green") for sign in self.BREAK]
+        if opening:
+            cells[first] = (opening, "green")
+        if closing:
+            cells[last] = (closing, "green")
+
+    def _marks(self, cells: list[tuple[str, str]], marks: Sequence[tuple[int, str, str]]) -> None:
+        """Events of one column are counted; on the column of a bracket they replace it."""
+        together = Counter(self.column(at) for at, symbol, _ in marks if symbol != EXPIRED)
+        for at, symbol, style in marks:
+            column = self.column(at)
+            number = together[column]
+            if symbol == EXPIRED and number:
+                continue
+            cells[column] = (symbol if number < 2 else str(number) if number < 10 else "+", style)
+
+
+class _Clock:
+    """How times are shown: of the clock where they are of today's world, else in milliseconds."""
+
+    def __init__(self, times: Sequence[int], scenario: Scenario, *, by_arrival: bool) -> None:
+        clocks = [step.clock for step in scenario.steps if isinstance(step, EventStep | ClockStep)]
+        known = [at for at in ([] if by_arrival else times) if EARLIEST <= at <= LATEST]
+        known += [at for at in clocks if at is not None and EARLIEST <= at <= LATEST]
+        self.by_arrival = by_arrival
+        self.as_clock = bool(known) and min(known) > 3 * 365 * DAY
+        self.dated = bool(known) and min(known) // DAY != max(known) // DAY
+
+    def __call__(self, at: int) -> str:
+        if self.by_arrival and abs(at) < 1_000_000:
+            return str(at)
+        if at == FOREVER:
+            return "+inf"
+        if not self.as_clock or not EARLIEST <= at <= LATEST:
+            return str(written(at))
+        moment = to_datetime(at)
+        text = f"{moment:%m-%d %H:%M:%S}" if self.dated else f"{moment:%H:%M:%S}"
+        return text if at % SECOND == 0 else f"{text}.{moment:%f}"[: -3 if at % 1000 == 0 else None]
+
+    def step(self, least: int) -> int:
+        """The smallest round distance of labels that is not below this."""
+        if self.as_clock and SECOND <= least <= _STEPS_OF_TIME[-1]:
+            return next(step for step in _STEPS_OF_TIME if step >= least)
+        unit = 1 if self.by_arrival else DAY if self.as_clock and least > DAY else 1000
+        if self.by_arrival is False and 10 ** len(str(max(least, 1))) < unit:
+            unit = 1
+        while True:
+            found = next((unit * few for few in (1, 2, 5) if unit * few >= least), None)
+            if found is not None:
+                return found
+            unit *= 10
+
+
+def _positions(scenario: Scenario, answer: Answer) -> dict[str, int] | None:
+    """Where each event stands on the axis; None where only the order of arrival can say."""
+    if scenario.is_event_time:
+        return {step.id: at for step in scenario.event_steps if (at := scenario.event_time(step)) is not None}
+    if scenario.bolt is None or any(window["end"] is None for window in answer.windows):
+        return None
+    if isinstance(scenario.bolt.length, Count) and not answer.windows:
+        return None
+    found: dict[str, int] = {}
+    clock: int | None = None
+    for step in scenario.steps:
+        if isinstance(step, EventStep | ClockStep) and step.clock is not None:
+            clock = step.clock
+        if isinstance(step, EventStep) and clock is not None:
+            found[step.id] = clock
+    return found
+
+
+def _bounds_of(answer: Answer) -> Iterator[int]:
+    for window in answer.windows:
+        yield from (at for at in (window["start"], window["end"]) if at is not None)
+
+
+@dataclass
+class _Progress:
+    """How far a run has come while its windows are put where they fired."""
+
+    arrived: set[str] = field(default_factory=set)
+    watermark: int | None = None
+    clock: int | None = None
+    closed: bool = False
+
+
+def _placed(scenario: Scenario, answer: Answer) -> Iterator[tuple[Step | None, list[int], list[int]]]:
+    """Each step with the windows that fired just before it (its clock moved first), and after it."""
+    waiting = deque(range(len(answer.windows)))
+    marks, so_far = iter(answer.watermarks), _Progress()
+    for step in scenario.steps:
+        before: list[int] = []
+        if isinstance(step, EventStep | ClockStep) and step.clock is not None:
+            so_far.clock = step.clock
+        match step:
+            case EventStep():
+                before = _due(scenario, answer, waiting, so_far)
+                so_far.arrived.add(step.id)
+            case TickStep():
+                mark = next(marks, None)
+                so_far.watermark = mark if mark is not None else so_far.watermark
+            case CloseStep():
+                so_far.closed = True
+        yield step, before, _due(scenario, answer, waiting, so_far)
+    if waiting:
+        yield None, [], list(waiting)
+
+
+def _due(scenario: Scenario, answer: Answer, waiting: deque[int], so_far: _Progress) -> list[int]:
+    due: list[int] = []
+    while waiting and _has_fired(scenario, answer.windows[waiting[0]], so_far):
+        due.append(waiting.popleft())
+    return due
+
+
+def _has_fired(scenario: Scenario, window: Window, so_far: _Progress) -> bool:
+    if so_far.closed:
+        return True
+    if not so_far.arrived.issuperset(window["events"]):
+        return False
+    end = window["end"]
+    if end is None:
+        return True
+    if scenario.bolt is None or scenario.is_event_time:
+        return so_far.watermark is not None and end <= so_far.watermark
+    if so_far.clock is None:
+        return False
+    slide = scenario.bolt.sliding or (scenario.bolt.length if scenario.bolt.tumbling else None)
+    return end <= so_far.clock if slide is None or isinstance(slide, Count) else end < so_far.clock
+
+
+def _elided(rows: list[_Row]) -> list[_Row]:
+    if len(rows) <= HEAD + TAIL:
+        return rows
+    hidden = Counter(row.kind for row in rows[HEAD:-TAIL])
+    parts = [f"{number} {kind}s" if number > 1 else f"1 {kind}" for kind, number in hidden.items()]
+    return [*rows[:HEAD], _Row("…", Text(f"{', '.join(parts)} not drawn", "italic"), "bold"), *rows[-TAIL:]]
+
+
+def _cuts(points: Sequence[int]) -> list[int]:
+    """Before which points to cut the axis: at most five gaps, each far longer than the others on average."""
+    gaps = sorted((high - low, at) for at, (low, high) in enumerate(pairwise(points), 1))
+    total = points[-1] - points[0]
+    cuts: list[int] = []
+    while len(gaps) > 2 and len(cuts) < 5 and gaps[-1][0] * (len(gaps) - 1) > 8 * (total - gaps[-1][0]):
+        gap, at = gaps.pop()
+        total -= gap
+        cuts.append(at)
+    return sorted(cuts)
+
+
+def _members(window: Window) -> Text:
+    """The ids of a window: new ones with a plus, then those that it lost with a minus."""
+    new = set(window["new"])
+    text = Text(" ").join(
+        [
+            *(
+                Text(f"+{name}", "bold green") if name in new else Text(name)
+                for name in _few(window["events"], 6)
+            ),
+            *(Text(f"-{name}", "dim") for name in _few(window["expired"], 3)),
+        ]
+    )
+    hidden = (len(window["events"]) > 6) + (len(window["expired"]) > 3)
+    if hidden:
+        text.append(f" ({len(window['events'])}, -{len(window['expired'])})", "italic")
+    return text
+
+
+def _few(names: Sequence[str], most: int) -> list[str]:
+    return list(names) if len(names) <= most else [*names[: most - 2], "…", names[-1]]
+
+
+def _whose(window: Window) -> Text:
+    names = [f"{name} {window[name]}" for name in ("task", "key") if name in window]
+    return Text(f"{', '.join(names)}: " if names else "", "italic")
+
+
+def _headline(scenario: Scenario, answer: Answer) -> Iterator[Text]:
+    verdict = {
+        True: ("✓ as expected", "bold green"),
+        False: ("✗ not as expected", "bold red"),
+        None: ("", ""),
+    }
+    yield Text.assemble((scenario.name, "bold"), "  ", verdict[answer.ok])
+    if scenario.bolt is None:
+        yield Text(f"topology {scenario.topology}", "dim")
+        return
+    given = [name for name in type(scenario.bolt).model_fields if name in scenario.bolt.model_fields_set]
+    settings = ((name, getattr(scenario.bolt, name)) for name in given)
+    shown = [f"{name} {value.value if isinstance(value, Bounds) else value}" for name, value in settings]
+    yield Text(", ".join(shown), "dim")
+
+
+def _legend() -> Text:
+    events = f"{WINDOWED} event  {LATE} late  {PENDING} pending"
+    windows = f"{NEW} new  {AGAIN} again  {EXPIRED} expired  2-9 several"
+    return Text(f"{events}  |  in a window: {windows}  |  ▌ watermark", "dim")
+
+
+def _accounts(answer: Answer) -> Iterator[Text]:
+    """Where the received events are, as the sum that it must be."""
+    if not answer.counts:
+        return
+    parts = [f"{answer.counts[name]} {name}" for name in ACCOUNTS if answer.counts.get(name)]
+    others = [
+        f"{number} {name}" for name, number in answer.counts.items() if name not in (*ACCOUNTS, "received")
+    ]
+    total = sum(answer.counts.get(name, 0) for name in ACCOUNTS)
+    received = answer.counts.get("received", total)
+    sign, style = ("=", "") if total == received else ("≠", "bold red")
+    text = f"received {received} {sign} {' + '.join(parts) or '0'}"
+    yield Text(f"{text}; {', '.join(others)}" if any(others) else text, style)
+
+
+def _sink_title(name: str, rows: Sequence[dict[str, Any]]) -> Text:
+    number = f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
+    hidden = f", the first {MOST_ROWS}" if len(rows) > MOST_ROWS else ""
+    return Text(f"{name}: {number}{hidden}", "bold")
+
+
+def _sink(rows: Sequence[dict[str, Any]], options: ConsoleOptions) -> Table:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    table = Table()
+    for column in columns:
+        numeric = all(isinstance(row.get(column), int | float) for row in rows)
+        table.add_column(_ascii(Text(column), options), justify="right" if numeric else "left")
+    for row in rows[:MOST_ROWS]:
+        table.add_row(
+            *(_ascii(Text("" if row.get(c) is None else str(plain(row[c]))), options) for c in columns)
+        )
+    return table
+
+
+def _fit(line: Text, options: ConsoleOptions) -> Text:
+    line = _ascii(line, options)
+    line.no_wrap, line.overflow = True, "ellipsis" if not options.ascii_only else "crop"
+    return line
+
+
+def _ascii(text: Text, options: ConsoleOptions) -> Text:
+    if not options.ascii_only:
+        return text
+    copy = text.copy()
+    copy.plain = text.plain.translate(_ASCII).replace("≠", "!")
+    return copy

@@ -1,0 +1,142 @@
+"""Lengths and slides: a ``Duration`` in microseconds or a ``Count`` of events."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+
+from windowing.errors import ConfigError
+
+_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+_TEXT = re.compile(r"\s*(\d+)\s*(us|ms|s|m|h|d)\s*")
+# Event times span the years 1 to 9999; no duration needs to be longer, and sums of times and durations stay in int64.
+_LONGEST = 10_000 * 366 * _UNITS["d"]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Duration:
+    """A length of time in whole microseconds; never negative."""
+
+    micros: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.micros, int) or isinstance(self.micros, bool):
+            raise ConfigError(
+                f"a duration of {self.micros!r} is not a whole number of microseconds",
+                do="use seconds(1.5), millis(20) or a string like '5s'",
+            )
+        if not 0 <= self.micros <= _LONGEST:
+            raise ConfigError(
+                f"a duration of {self.micros} microseconds is out of range",
+                why="a duration is not negative and at most 10,000 years (ST-24)",
+                do="use seconds(1.5), millis(20) or a string like '5s'",
+            )
+
+    def __str__(self) -> str:
+        for unit in ("d", "h", "m", "s", "ms"):
+            if self.micros and self.micros % _UNITS[unit] == 0:
+                return f"{self.micros // _UNITS[unit]}{unit}"
+        return f"{self.micros}us"
+
+    def __repr__(self) -> str:
+        return f"parse_duration({str(self)!r})"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Count:
+    """A number of events; at least one."""
+
+    value: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value <= 0:
+            raise ConfigError(
+                f"a count of {self.value!r} is not a positive whole number",
+                why="a window holds, and slides by, at least one event (ST-24)",
+                do="use Count(1) or more",
+            )
+
+    def __str__(self) -> str:
+        return f"{self.value} events"
+
+
+def micros(number: int) -> Duration:
+    """A duration of so many microseconds, the finest there is."""
+    return Duration(number)
+
+
+def millis(number: float) -> Duration:
+    """A duration of so many milliseconds."""
+    return _of(number, "ms")
+
+
+def seconds(number: float) -> Duration:
+    """A duration of so many seconds; ``seconds(0.5)`` is half of one."""
+    return _of(number, "s")
+
+
+def minutes(number: float) -> Duration:
+    """A duration of so many minutes."""
+    return _of(number, "m")
+
+
+def hours(number: float) -> Duration:
+    """A duration of so many hours."""
+    return _of(number, "h")
+
+
+def days(number: float) -> Duration:
+    """A duration of so many days of 24 hours."""
+    return _of(number, "d")
+
+
+def parse_duration(text: str) -> Duration:
+    """The duration that a text names: ``"150us"``, ``"20ms"``, ``"5s"``, ``"2m"``, ``"1h"``, ``"1d"``."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise ConfigError(
+            f"{text!r} is not a duration",
+            why="a duration is a whole number and a unit",
+            do="write it like '150us', '20ms', '5s', '2m', '1h' or '1d'",
+        )
+    return Duration(int(match[1]) * _UNITS[match[2]])
+
+
+def as_duration(value: Duration | timedelta | str) -> Duration:
+    """A duration from any of the forms a user may give it in."""
+    match value:
+        case Duration():
+            return value
+        case str():
+            return parse_duration(value)
+        case timedelta():
+            return Duration(value // timedelta(microseconds=1))
+    raise ConfigError(
+        f"{value!r} is not a duration",
+        why="a bare number has no unit",
+        do="use seconds(5), a timedelta, or a string like '5s'",
+    )
+
+
+def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Count:
+    """A window length or slide: a whole number is a count of events, everything else a duration above zero."""
+    if isinstance(value, Count):
+        return value
+    if isinstance(value, int):
+        return Count(value)
+    duration = as_duration(value)
+    if duration.micros == 0:
+        raise ConfigError("a window length or slide of zero", why="time would not move (ST-24)", do="make it longer")
+    return duration
+
+
+def _of(number: float, unit: str) -> Duration:
+    exact = number * _UNITS[unit]
+    if exact != int(exact):
+        raise ConfigError(
+            f"{number}{unit} is not a whole number of microseconds",
+            why="time is kept in whole microseconds",
+            do="round it",
+        )
+    return Duration(int(exact))

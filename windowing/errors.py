@@ -1,0 +1,59 @@
+"""The errors a user can meet: each says what is wrong, why it is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class WindboltError(Exception):
+    """The root of every error that windbolt raises on purpose."""
+
+    def __init__(self, what: str, *, why: str = "", do: str = "") -> None:
+        self.what, self.why, self.do = what, why, do
+        super().__init__(what, why, do)
+
+    def __str__(self) -> str:
+        parts = [self.what, self.why, self.do]
+        return " ".join(_sentence(part) for part in parts if part)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?", ":", "\n")) else f"{text}."
+
+
+class ConfigError(WindboltError, ValueError):
+    """A setting that cannot be, found where it was given (a negative length, an unknown unit)."""
+
+
+class TopologyError(WindboltError, ValueError):
+    """Everything that is wrong with a topology, found by ``build()`` and reported together."""
+
+    def __init__(self, topology: str, problems: Sequence[ConfigError]) -> None:
+        self.topology, self.problems = topology, tuple(problems)
+        lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
+        count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
+        super().__init__(f"topology {topology!r} cannot be built, {count}:\n{lines}")
+
+
+class DataError(WindboltError):
+    """Input that cannot be read as what the topology says it is."""
+
+
+class SchemaError(WindboltError, TypeError):
+    """Rows whose columns are not those that were declared."""
+
+
+class CheckpointError(WindboltError):
+    """A checkpoint that does not belong to this topology, or of which a part is missing."""
+
+
+class BoltError(WindboltError):
+    """An exception in a user's bolt, with the bolt, the window and the batch it happened in."""
+
+
+class ScenarioError(WindboltError, ValueError):
+    """A scenario file, line or step that does not follow the contract."""
+
+
+class EnvironmentMissing(WindboltError):
+    """Something outside Python that a run needs and that is not there (Java, a package)."""

@@ -1,0 +1,75 @@
+"""A batch of events in columns: payload, event times, and the streams they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from windowing.order import is_sorted, stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events in one order; row i of each part is event i.
+
+    ``streams`` holds small codes, or None where all events are of stream 0.
+    """
+
+    timestamps: NDArray[np.int64]
+    payload: pa.RecordBatch
+    streams: NDArray[np.int8] | None = None
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def slice(self, start: int, stop: int) -> Events:
+        """Events from start up to, not including, stop; nothing is copied."""
+        if start == 0 and stop == len(self.timestamps):
+            return self
+        streams = None if self.streams is None else self.streams[start:stop]
+        return Events(self.timestamps[start:stop], self.payload.slice(start, stop - start), streams)
+
+    def take(self, order: NDArray[np.int64]) -> Events:
+        """The events at these positions, in this order."""
+        streams = None if self.streams is None else self.streams[order]
+        return Events(self.timestamps[order], self.payload.take(pa.array(order)), streams)
+
+    def sorted(self) -> Events:
+        """The events by time, those of equal time in their present order."""
+        return self if is_sorted(self.timestamps) else self.take(stable_order(self.timestamps))
+
+    def by_stream(self, count: int) -> NDArray[np.int64]:
+        """How many events each of the ``count`` streams has."""
+        return count_by_stream(self.streams, len(self), count)
+
+    @staticmethod
+    def concat(parts: Sequence[Events]) -> Events:
+        """All events of the parts, one part after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        streams = None
+        if any(part.streams is not None for part in parts):
+            streams = np.concatenate([
+                np.zeros(len(part), np.int8) if part.streams is None else part.streams for part in parts
+            ])
+        return Events(
+            np.concatenate([part.timestamps for part in parts]),
+            pa.concat_batches([part.payload for part in parts]),
+            streams,
+        )
+
+
+def count_by_stream(streams: NDArray[np.int8] | None, rows: int, count: int) -> NDArray[np.int64]:
+    """How many of these rows each stream has; without codes all rows are of stream 0."""
+    if streams is None:
+        counts = np.zeros(count, np.int64)
+        counts[0] = rows
+        return counts
+    return np.bincount(streams, minlength=count)

@@ -1,0 +1,140 @@
+"""What a bolt may return, and how it becomes a table of the declared columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from windowing.errors import SchemaError
+from windowing.schema import format_schema
+
+DEFAULT_STREAM = "default"
+
+Rows = Any
+"""None, a table, record batch, DataFrame, one row as a dict or tuple, ``Emit``, or an iterable of any of these."""
+
+
+@dataclass(frozen=True)
+class Emit:
+    """Rows for a named output stream: ``yield Emit(rows, stream="alerts")``."""
+
+    rows: Rows
+    stream: str = DEFAULT_STREAM
+
+
+def tables(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
+    """The streams and tables that a bolt's return value stands for; loose rows of a stream are gathered into one."""
+    loose: dict[str, list[Any]] = {}
+    for stream, part in _flatten(rows, DEFAULT_STREAM):
+        if stream not in outputs:
+            raise SchemaError(
+                f"rows for a stream {stream!r}",
+                why=f"the bolt declares {', '.join(map(repr, outputs)) or 'no outputs'}",
+                do="declare it in `outputs`, or emit to one that is declared",
+            )
+        if isinstance(part, (dict, tuple, list)):
+            loose.setdefault(stream, []).append(part)
+            continue
+        if stream in loose:
+            yield stream, _from_rows(loose.pop(stream), outputs[stream])
+        yield stream, conform(_as_table(part), outputs[stream])
+    for stream, gathered in loose.items():
+        yield stream, _from_rows(gathered, outputs[stream])
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with exactly the declared columns, in their order and types.
+
+    Columns are found by name where all declared names are there. Otherwise they are taken by place, as Storm's values
+    are, if there are as many and none of them bears the declared name of another place. Casts that would change a
+    value are a SchemaError.
+    """
+    if table.schema.equals(schema):
+        return table
+    names, wanted = table.column_names, schema.names
+    if set(wanted) <= set(names):
+        if len(names) > len(wanted):
+            raise _mismatch(names, schema, "there are more columns than were declared")
+        table = table.select(wanted)
+    elif len(names) != len(wanted):
+        raise _mismatch(names, schema, f"there are {len(names)} columns, {len(wanted)} were declared")
+    elif any(name in wanted and wanted.index(name) != at for at, name in enumerate(names)):
+        raise _mismatch(names, schema, "some of the names are declared for another place")
+    columns = []
+    for field, column in zip(schema, table.columns, strict=True):
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"column {field.name!r} is {column.type}, and was declared {field.type}",
+                why=str(error),
+                do="declare the type that the bolt returns, or convert it in the bolt",
+            ) from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _flatten(rows: Rows, stream: str) -> Iterator[tuple[str, Any]]:
+    if rows is None:
+        return
+    if isinstance(rows, Emit):
+        yield from _flatten(rows.rows, rows.stream)
+    elif isinstance(rows, (pa.Table, pa.RecordBatch, dict, tuple)) or _is_frame(rows):
+        yield stream, rows
+    elif isinstance(rows, Iterable) and not isinstance(rows, (str, bytes)):
+        for part in rows:
+            yield from _flatten(part, stream)
+    else:
+        raise SchemaError(
+            f"a bolt returned {type(rows).__name__} {rows!r:.60}",
+            why="that is neither rows nor a table",
+            do="return None, a pyarrow table, a DataFrame, a dict or tuple per row, or yield any of these",
+        )
+
+
+def _is_frame(rows: Any) -> bool:
+    return hasattr(rows, "columns") and hasattr(rows, "iloc")
+
+
+def _as_table(part: Any) -> pa.Table:
+    if isinstance(part, pa.Table):
+        return part
+    if isinstance(part, pa.RecordBatch):
+        return pa.Table.from_batches([part])
+    return pa.Table.from_pandas(part, preserve_index=False).replace_schema_metadata(None)
+
+
+def _from_rows(rows: list[Any], schema: pa.Schema) -> pa.Table:
+    columns: list[list[Any]] = [[] for _ in schema]
+    for row in rows:
+        if isinstance(row, dict):
+            if set(row) != set(schema.names):
+                raise _mismatch(list(row), schema, "the names of a row differ from those declared")
+            values = [row[name] for name in schema.names]
+        else:
+            values = list(row)
+            if len(values) != len(schema):
+                raise _mismatch(values, schema, f"a row has {len(values)} values, {len(schema)} were declared")
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+    arrays = []
+    for field, column in zip(schema, columns, strict=True):
+        try:
+            arrays.append(pa.array(column, field.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise SchemaError(
+                f"column {field.name!r} was declared {field.type}, and a value is something else",
+                why=str(error),
+                do="declare the type that the bolt returns, or convert the value in the bolt",
+            ) from error
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _mismatch(found: list[Any], schema: pa.Schema, why: str) -> SchemaError:
+    return SchemaError(
+        f"a bolt returned {', '.join(map(str, found))[:200]}, and declares {format_schema(schema)!r}",
+        why=why,
+        do="return the declared columns, or change `outputs`",
+    )

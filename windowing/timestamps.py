@@ -1,0 +1,107 @@
+"""Event times: int64 microseconds since the epoch, UTC, and how a column becomes one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FOREVER = np.iinfo(np.int64).max
+"""The watermark at the end of the streams: later than every event."""
+
+# The years 1 to 9999, those that a datetime can show; window arithmetic on them cannot overflow.
+EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+LATEST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+
+
+def to_datetime(timestamp: int) -> datetime:
+    """A time in microseconds as an aware datetime in UTC."""
+    return EPOCH + timedelta(microseconds=timestamp)
+
+
+def from_datetime(moment: datetime) -> int:
+    """A datetime in microseconds; one without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - EPOCH) // timedelta(microseconds=1)
+
+
+def show(timestamp: int | None) -> str:
+    """A time for people: ISO 8601 in UTC, with as many digits as it has."""
+    if timestamp is None:
+        return "none yet"
+    if timestamp == FOREVER:
+        return "the end"
+    if not EARLIEST <= timestamp <= LATEST:
+        return f"{timestamp} us"
+    text = to_datetime(timestamp).isoformat(timespec="auto").replace("+00:00", "Z")
+    return text[:-4] + "Z" if text.endswith("000Z") and "." in text else text
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Whether a column of this type can give event times (ST-9): timestamps, dates, whole numbers of milliseconds."""
+    return pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind)
+
+
+def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """The event times of a column, and per row why it has none ("" where it has one; None when all have).
+
+    Whole numbers are milliseconds since the epoch (ST-9); timestamps of any unit and zone, and dates, are what they
+    say; a timestamp without a zone is UTC. Nulls and times outside the years 1 to 9999 have no event time; their
+    place in the result is 0.
+    """
+    values, valid = _integers(column)
+    kind = column.type
+    scale, shrink = _scale(kind)
+    low, high = EARLIEST * shrink // scale, LATEST * shrink // scale
+    inside = (values >= low) & (values <= high)
+    good = inside if valid is None else inside & valid
+    if good.all():
+        return _scaled(values, scale, shrink), None
+    reasons = np.full(len(values), "", dtype=object)
+    reasons[~inside] = "timestamp outside the years 1 to 9999"
+    if valid is not None:
+        reasons[~valid] = "timestamp is null"
+    return _scaled(np.where(good, values, 0), scale, shrink), reasons
+
+
+def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
+    """Event times as an Arrow column of ``timestamp('us', 'UTC')``."""
+    return pa.array(timestamps).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+
+
+def _integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    kind = column.type
+    if pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        column = column.cast(pa.int64())
+    elif pa.types.is_uint64(kind):
+        column = pc.min_element_wise(column, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
+    valid = None
+    if column.null_count:
+        valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+        column = pc.fill_null(column, 0)
+    values = column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+    return values.astype(np.int64, copy=False), valid
+
+
+def _scale(kind: pa.DataType) -> tuple[int, int]:
+    """How a unit becomes microseconds: multiply by the first, divide by the second."""
+    if pa.types.is_date32(kind):
+        return 86_400_000_000, 1
+    if pa.types.is_timestamp(kind):
+        return {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}[kind.unit]
+    return 1_000, 1
+
+
+def _scaled(values: NDArray[np.int64], scale: int, shrink: int) -> NDArray[np.int64]:
+    if shrink != 1:
+        return values // shrink
+    return values * scale if scale != 1 else values
