@@ -88,6 +88,10 @@ class FileCheckpoint:
         self._write(path, json.dumps(plan))
         return plan
 
+    def planned(self, key: str) -> bool:
+        """Whether a step has been planned, and so perhaps begun."""
+        return bool(self._fs.get_file_info(f"{self.root}/plans/{key}.json").type == pafs.FileType.File)
+
     def begin(self, key: str) -> None:
         """A step begins to write: an earlier attempt's segments, which no manifest names, make room."""
         folder = f"{self.root}/segments/{key}"

@@ -34,8 +34,10 @@ class Duration:
             )
 
     def __str__(self) -> str:
+        if self.micros == 0:
+            return "0s"
         for unit in ("d", "h", "m", "s", "ms"):
-            if self.micros and self.micros % _UNITS[unit] == 0:
+            if self.micros % _UNITS[unit] == 0:
                 return f"{self.micros // _UNITS[unit]}{unit}"
         return f"{self.micros}us"
 
@@ -58,7 +60,7 @@ class Count:
             )
 
     def __str__(self) -> str:
-        return f"{self.value} events"
+        return "1 event" if self.value == 1 else f"{self.value} events"
 
 
 def micros(number: int) -> Duration:

@@ -20,7 +20,7 @@ from topologies.engine.failures import bolt_failure
 from topologies.engine.plan import Context, Output
 from topologies.engine.trace import TRACES, event_ids
 from topologies.formats import write_table
-from topologies.formats.bad import row_as_json
+from topologies.formats.bad import python_columns, row_as_json
 from topologies.groupings import AllGrouping
 from topologies.model import ERROR_SCHEMA, ERRORS, PlainPart, Stream, WindowedPart, stream_label
 from topologies.places import locate
@@ -210,13 +210,14 @@ class Fanout:
         self._count(part, at, "invalid", len(places) * copies)
         label = part.streams[at]
         self._complain(part.name, label, f"row {rows.positions[places[0]]}: {reasons[places[0]]}")
+        wrong = python_columns(rows.table.take(pa.array(places)))
         bad = pa.table(
             [
                 pa.array([part.name] * len(places), pa.string()),
                 pa.array([label] * len(places), pa.string()),
                 pa.array(rows.positions[places]),
                 pa.array(reasons[places].tolist(), pa.string()),
-                pa.array([row_as_json(rows.table, int(place)) for place in places], pa.string()),
+                pa.array([row_as_json(wrong, place) for place in range(len(places))], pa.string()),
             ],
             schema=ERROR_SCHEMA,
         )

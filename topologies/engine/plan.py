@@ -60,6 +60,8 @@ class BatchPlan:
     beat: Beat
     pieces: Sequence[Piece] = ()
     """In order of arrival."""
+    ingest: Callable[[Context], list[Output]] | None = None
+    """Reads input that does not come in pieces; its events arrive after those of the pieces."""
     closing: bool = False
     """Whether this is the end of a run, after the batch of this number."""
     beats: Mapping[str, Beat] = field(default_factory=dict)

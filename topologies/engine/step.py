@@ -83,7 +83,8 @@ class MicroBatch:
         )  # fmt: skip
         progress = _Progress(state, context)
         with self._phase("ingest"):
-            for output in self.executor.map(ingest, plan.pieces, context):
+            outputs = self.executor.map(ingest, plan.pieces, context)
+            for output in outputs if plan.ingest is None else outputs + plan.ingest(context):
                 self._take(progress, output)
         for level in self.topology.levels:
             with self._phase("tick"):
@@ -167,7 +168,7 @@ class MicroBatch:
             frontier = part.trigger.frontier(beat.clock, None)
         if beat.close:
             frontier = FOREVER
-        if frontier is None:
+        if frontier is None or (bolt.frontier is not None and frontier < bolt.frontier):
             return
         for number, task in enumerate(bolt.tasks):
             if not _idle(part, task, bolt.frontier, frontier):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -15,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topologies.scenarios.answer import Answer, Window, plain
+from topologies.scenarios.axis import EXPIRED, Axis, Clock, Row
 from topologies.scenarios.model import (
     ACCOUNTS,
     ClockStep,
@@ -25,24 +24,17 @@ from topologies.scenarios.model import (
     Step,
     TickStep,
 )
-from topologies.scenarios.times import written
 from windowing.bounds import Bounds
 from windowing.durations import Count
-from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
+from windowing.timestamps import FOREVER
 
-SECOND = 1_000_000
-DAY = 86_400 * SECOND
 HEAD, TAIL = 80, 40
 """So many rows are drawn of a run that is too long: of its beginning, and of its end."""
 MOST_ROWS = 20
 """So many rows are shown of each sink."""
 
 WINDOWED, LATE, PENDING, NOWHERE, INVALID = "●", "✗", "○", "·", "?"
-NEW, AGAIN, EXPIRED = "◆", "●", "◇"
-_STEPS_OF_TIME = [
-    *(unit * SECOND for unit in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
-    *(unit * 3600 * SECOND for unit in (1, 2, 3, 6, 12)),
-]
+NEW, AGAIN = "◆", "●"
 _ASCII = str.maketrans("●✗○·◆◇─┬┊┄▌╱…✓–#", "*xo.+%-+:.|/~v-#")
 
 
@@ -76,26 +68,6 @@ class Timeline:
             yield Panel(_ascii(text, options), title=title, title_align="left", border_style="red")
 
 
-@dataclass
-class _Row:
-    """A line of the chart: a label, what stands on the axis, and a note."""
-
-    label: str
-    note: Text = field(default_factory=Text)
-    style: str = ""
-    marks: list[tuple[int, str, str]] = field(default_factory=list)
-    """Time, symbol and style."""
-    bar: tuple[int, int, str, str] | None = None
-    """From, to, and the brackets (an empty one where the window has no such bound)."""
-    upto: int | None = None
-    """The watermark that this row brings."""
-    kind: str = "step"
-
-    def times(self) -> list[int]:
-        ends = [] if self.bar is None else [self.bar[0], self.bar[1]]
-        return [*(at for at, _, _ in self.marks), *ends, *([] if self.upto is None else [self.upto])]
-
-
 class _Chart:
     """The rows of a run and the axis they share."""
 
@@ -105,7 +77,7 @@ class _Chart:
         self.by_arrival = self.where is None
         if self.where is None:
             self.where = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
-        self.show = _Clock([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
+        self.show = Clock([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
         self.windowed = {name for window in answer.windows for name in window["events"]}
         self.late, self.pending = set(answer.late), set(answer.pending)
         self.rows = _elided(list(self._rows()))
@@ -113,7 +85,7 @@ class _Chart:
     def lines(self, width: int) -> Iterator[Text]:
         left = min(max(len(row.label) for row in self.rows), max(12, width // 3)) + 1
         right = min(max((row.note.cell_len for row in self.rows), default=0), max(10, width * 3 // 10)) + 1
-        axis = _Axis([at for row in self.rows for at in row.times()], max(20, width - left - right - 1))
+        axis = Axis([at for row in self.rows for at in row.times()], max(20, width - left - right - 1))
         yield from (Text(" " * left).append(line) for line in axis.header(self.show))
         mark: int | None = None
         for row in self.rows:
@@ -126,30 +98,30 @@ class _Chart:
             )
             mark = row.upto if row.upto is not None else mark
 
-    def _rows(self) -> Iterator[_Row]:
+    def _rows(self) -> Iterator[Row]:
         marks = iter(self.answer.watermarks)
         for step, before, after in _placed(self.scenario, self.answer):
             yield from (self._window(number) for number in before)
-            yield self._step(step, marks) if step is not None else _Row("end of run", style="dim")
+            yield self._step(step, marks) if step is not None else Row("end of run", style="dim")
             yield from (self._window(number) for number in after)
 
-    def _step(self, step: Step, marks: Iterator[int | None]) -> _Row:
+    def _step(self, step: Step, marks: Iterator[int | None]) -> Row:
         match step:
             case EventStep():
                 return self._event(step)
             case TickStep():
                 mark = next(marks, None)
                 if mark is None:
-                    return _Row("tick", Text("no new watermark", "dim"), style="bold")
+                    return Row("tick", Text("no new watermark", "dim"), style="bold")
                 drawn = None if self.by_arrival else mark
-                return _Row("tick", Text(f"watermark {self.show(mark)}", "cyan"), style="bold", upto=drawn)
+                return Row("tick", Text(f"watermark {self.show(mark)}", "cyan"), style="bold", upto=drawn)
             case ClockStep():
-                return _Row(f"clock {self.show(step.clock)}", style="bold")
+                return Row(f"clock {self.show(step.clock)}", style="bold")
             case CrashStep():
-                return _Row("crash", Text("recovers from the last commit", "dim"), style="bold red")
-        return _Row("close", Text("end of the streams", "dim"), style="bold")
+                return Row("crash", Text("recovers from the last commit", "dim"), style="bold red")
+        return Row("close", Text("end of the streams", "dim"), style="bold")
 
-    def _event(self, step: EventStep) -> _Row:
+    def _event(self, step: EventStep) -> Row:
         symbol, style, word = self._account(step)
         at = self._at(step.id)
         own = None if self.by_arrival else at
@@ -159,7 +131,7 @@ class _Chart:
             parts.append(self.show(step.clock))
         marks = [] if at is None else [(at, symbol, style)]
         note = Text(f"{symbol} {word}", style) if word else Text()
-        return _Row(
+        return Row(
             " ".join(part for part in parts if part), note, style if word else "", marks, kind="event"
         )
 
@@ -179,7 +151,7 @@ class _Chart:
     def _at(self, name: str) -> int | None:
         return self.where.get(name) if self.where is not None else None
 
-    def _window(self, number: int) -> _Row:
+    def _window(self, number: int) -> Row:
         window = self.answer.windows[number]
         new = set(window["new"])
         marks = [
@@ -192,7 +164,7 @@ class _Chart:
         placed = [(at, symbol, style) for name, symbol, style in marks if (at := self._at(name)) is not None]
         inside = [at for at, symbol, _ in placed if symbol != EXPIRED]
         label = f"  #{number} {self._extent(window)}"
-        return _Row(
+        return Row(
             label,
             _whose(window).append(_members(window)),
             "green",
@@ -225,127 +197,6 @@ class _Chart:
         if start is None:
             return f"..{self.show(end)}{closing}"
         return f"{opening}{self.show(start)}..{self.show(end)}{closing}"
-
-
-class _Axis:
-    """Times as columns; stretches in which nothing happens are cut out where they would squeeze the rest."""
-
-    BREAK = "╱╱"
-
-    def __init__(self, times: Iterable[int], width: int) -> None:
-        points = sorted({at for at in times if at != FOREVER}) or [0]
-        cuts = _cuts(points)
-        parts = [points[low:high] for low, high in zip([0, *cuts], [*cuts, len(points)], strict=True)]
-        self.width = width
-        self.spans = [(part[0], part[-1]) for part in parts]
-        room = width - len(self.BREAK) * (len(parts) - 1)
-        least = min(4, room // len(parts))
-        total = sum(high - low for low, high in self.spans) or 1
-        spare = room - least * len(parts)
-        self.columns: list[tuple[int, int]] = []
-        column = 0
-        for low, high in self.spans:
-            last = column + least - 1 + spare * (high - low) // total
-            self.columns.append((column, last))
-            column = last + 1 + len(self.BREAK)
-        self.breaks = [last + 1 for _, last in self.columns[:-1]]
-
-    def column(self, at: int) -> int:
-        part = max(0, bisect_right([low for low, _ in self.spans], at) - 1)
-        (low, high), (first, last) = self.spans[part], self.columns[part]
-        if high == low:
-            return first
-        return first + round((min(max(at, low), high) - low) * (last - first) / (high - low))
-
-    def header(self, show: _Clock) -> Iterator[Text]:
-        labels, ruler = [" "] * self.width, ["─"] * self.width
-        free = 0
-        for (low, high), (first, last) in zip(self.spans, self.columns, strict=True):
-            length = max(len(show(low)), len(show(high)))
-            step = show.step((length + 2) * max(high - low, 1) // max(last - first, 1))
-            ticks = list(range(-(-low // step) * step, high + 1, step)) if high > low else []
-            for at in ticks or [low]:
-                column, text = self.column(at), show(at)
-                begin = min(column, self.width - len(text))
-                ruler[column] = "┬"
-                if begin >= free:
-                    labels[begin : begin + len(text)] = text
-                    free = begin + len(text) + 1
-        for column in self.breaks:
-            ruler[column : column + len(self.BREAK)] = self.BREAK
-        yield Text("".join(labels), "dim")
-        yield Text("".join(ruler), "dim")
-
-    def draw(self, row: _Row, mark: int | None) -> Text:
-        cells: list[tuple[str, str]] = [(" ", "")] * self.width
-        if mark is not None and row.upto is None:
-            cells[self.column(mark)] = ("┊", "cyan dim")
-        if row.upto is not None:
-            column = self.column(row.upto)
-            cells[:column] = [("┄", "cyan dim")] * column
-            cells[column] = ("▌", "bold cyan")
-        if row.bar is not None:
-            self._bar(cells, row.bar)
-        self._marks(cells, row.marks)
-        return Text.assemble(*cells)
-
-    def _bar(self, cells: list[tuple[str, str]], bar: tuple[int, int, str, str]) -> None:
-        low, high, opening, closing = bar
-        first, last = self.column(low), self.column(high)
-        cells[first : last + 1] = [("─", "green")] * (last + 1 - first)
-        for column in self.breaks:
-            if first < column < last:
-                cells[column : column + len(self.BREAK)] = [(sign, "green") for sign in self.BREAK]
-        if opening:
-            cells[first] = (opening, "green")
-        if closing:
-            cells[last] = (closing, "green")
-
-    def _marks(self, cells: list[tuple[str, str]], marks: Sequence[tuple[int, str, str]]) -> None:
-        """Events of one column are counted; on the column of a bracket they replace it."""
-        together = Counter(self.column(at) for at, symbol, _ in marks if symbol != EXPIRED)
-        for at, symbol, style in marks:
-            column = self.column(at)
-            number = together[column]
-            if symbol == EXPIRED and number:
-                continue
-            cells[column] = (symbol if number < 2 else str(number) if number < 10 else "+", style)
-
-
-class _Clock:
-    """How times are shown: of the clock where they are of today's world, else in milliseconds."""
-
-    def __init__(self, times: Sequence[int], scenario: Scenario, *, by_arrival: bool) -> None:
-        clocks = [step.clock for step in scenario.steps if isinstance(step, EventStep | ClockStep)]
-        known = [at for at in ([] if by_arrival else times) if EARLIEST <= at <= LATEST]
-        known += [at for at in clocks if at is not None and EARLIEST <= at <= LATEST]
-        self.by_arrival = by_arrival
-        self.as_clock = bool(known) and min(known) > 3 * 365 * DAY
-        self.dated = bool(known) and min(known) // DAY != max(known) // DAY
-
-    def __call__(self, at: int) -> str:
-        if self.by_arrival and abs(at) < 1_000_000:
-            return str(at)
-        if at == FOREVER:
-            return "+inf"
-        if not self.as_clock or not EARLIEST <= at <= LATEST:
-            return str(written(at))
-        moment = to_datetime(at)
-        text = f"{moment:%m-%d %H:%M:%S}" if self.dated else f"{moment:%H:%M:%S}"
-        return text if at % SECOND == 0 else f"{text}.{moment:%f}"[: -3 if at % 1000 == 0 else None]
-
-    def step(self, least: int) -> int:
-        """The smallest round distance of labels that is not below this."""
-        if self.as_clock and SECOND <= least <= _STEPS_OF_TIME[-1]:
-            return next(step for step in _STEPS_OF_TIME if step >= least)
-        unit = 1 if self.by_arrival else DAY if self.as_clock and least > DAY else 1000
-        if self.by_arrival is False and 10 ** len(str(max(least, 1))) < unit:
-            unit = 1
-        while True:
-            found = next((unit * few for few in (1, 2, 5) if unit * few >= least), None)
-            if found is not None:
-                return found
-            unit *= 10
 
 
 def _positions(scenario: Scenario, answer: Answer) -> dict[str, int] | None:
@@ -426,24 +277,12 @@ def _has_fired(scenario: Scenario, window: Window, so_far: _Progress) -> bool:
     return end <= so_far.clock if slide is None or isinstance(slide, Count) else end < so_far.clock
 
 
-def _elided(rows: list[_Row]) -> list[_Row]:
+def _elided(rows: list[Row]) -> list[Row]:
     if len(rows) <= HEAD + TAIL:
         return rows
     hidden = Counter(row.kind for row in rows[HEAD:-TAIL])
     parts = [f"{number} {kind}s" if number > 1 else f"1 {kind}" for kind, number in hidden.items()]
-    return [*rows[:HEAD], _Row("…", Text(f"{', '.join(parts)} not drawn", "italic"), "bold"), *rows[-TAIL:]]
-
-
-def _cuts(points: Sequence[int]) -> list[int]:
-    """Before which points to cut the axis: at most five gaps, each far longer than the others on average."""
-    gaps = sorted((high - low, at) for at, (low, high) in enumerate(pairwise(points), 1))
-    total = points[-1] - points[0]
-    cuts: list[int] = []
-    while len(gaps) > 2 and len(cuts) < 5 and gaps[-1][0] * (len(gaps) - 1) > 8 * (total - gaps[-1][0]):
-        gap, at = gaps.pop()
-        total -= gap
-        cuts.append(at)
-    return sorted(cuts)
+    return [*rows[:HEAD], Row("…", Text(f"{', '.join(parts)} not drawn", "italic"), "bold"), *rows[-TAIL:]]
 
 
 def _members(window: Window) -> Text:

@@ -1,0 +1,1 @@
+"""Running topologies on Spark Structured Streaming; the only package that imports pyspark."""

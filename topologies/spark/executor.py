@@ -1,0 +1,110 @@
+"""Runs the tasks of a micro-batch on Spark's workers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext, cloudpickle
+from pyspark.broadcast import Broadcast
+from pyspark.errors import PySparkException
+
+from topologies.engine.failures import carried, recovered
+from topologies.engine.plan import Context
+from topologies.model import Topology
+from windowing.errors import WindboltError
+
+_TOPOLOGIES: dict[str, Topology] = {}
+"""In a worker: the topology it has unpacked, by a name that its run made up."""
+
+
+class SparkExecutor:
+    """Runs tasks as one job through the RDD API, which costs less than a planned query; their items are small."""
+
+    def __init__(self, context: SparkContext, topology: Topology) -> None:
+        self.spark = context
+        self.slots = context.defaultParallelism
+        self.name = uuid.uuid4().hex
+        self.topology = context.broadcast(packed(topology))
+        self.paths = _own_paths()
+
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
+        """The results of the tasks, in the order of the items."""
+        if not items:
+            return []
+        run = self.task(function, context)
+        with spark_failures():
+            return cast("list[Any]", self.spark.parallelize(items, min(len(items), self.slots)).mapPartitions(run).collect())
+
+    def task(self, function: Callable[[Any, Context], Any], context: Context) -> Callable[[Iterable[Any]], Iterator[Any]]:
+        """A function over the items of one Spark task; it carries all that it needs to another process."""
+        name, broadcast, paths = self.name, self.topology, self.paths
+        bare = replace(context, topology=cast("Topology", None))
+
+        def run(items: Iterable[Any]) -> Iterator[Any]:
+            whole = replace(bare, topology=unpacked(name, broadcast, paths))
+            return iter([carried(function, item, whole) for item in items])
+
+        return run
+
+    def close(self) -> None:
+        """Free what the workers keep."""
+        self.topology.unpersist()
+
+
+class spark_failures:
+    """Turns Spark's report of a task's error into the error itself."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, (Py4JJavaError, PySparkException)):
+            found = recovered(str(error))
+            if found is not None:
+                raise found from None
+
+
+def packed(topology: Topology) -> bytes:
+    """A topology as bytes; the modules that its bolts come from go along, if they are the user's own files."""
+    modules = {type(part.bolt).__module__ for part in (*topology.plain.values(), *topology.windowed.values())}
+    for name in modules:
+        module = sys.modules.get(name)
+        if module is not None and _is_users(module):
+            cloudpickle.register_pickle_by_value(module)
+    try:
+        return cast("bytes", cloudpickle.dumps(topology))
+    except Exception as error:
+        raise WindboltError(
+            f"topology {topology.name!r} cannot be sent to the workers",
+            why=f"{type(error).__name__}: {error}",
+            do="create what cannot be sent (connections, locks) in the bolt's prepare()",
+        ) from error
+
+
+def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str]) -> Topology:
+    """In a worker: the topology, unpacked once per process; bolts are copied before they are used."""
+    if name not in _TOPOLOGIES:
+        sys.path.extend(path for path in paths if path not in sys.path and os.path.isdir(path))
+        _TOPOLOGIES.clear()
+        _TOPOLOGIES[name] = pickle.loads(broadcast.value)
+    return _TOPOLOGIES[name]
+
+
+def _is_users(module: Any) -> bool:
+    """Whether a module is a file of the user's, which a worker may not be able to import."""
+    path = getattr(module, "__file__", None)
+    if path is None or module.__name__ == "__main__":
+        return False
+    own = module.__name__.split(".")[0] in ("windowing", "policies", "manager", "topologies")
+    return not own and "site-packages" not in path and not path.startswith(sys.base_prefix)
+
+
+def _own_paths() -> list[str]:
+    return [path for path in sys.path if path and "site-packages" not in path and not path.startswith(sys.base_prefix)]

@@ -1,0 +1,62 @@
+"""What of a topology its checkpoint depends on, in words that can be compared and shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topologies.model import Topology, WindowedPart, stream_label
+from windowing.bolt import StatefulWindowedBolt
+from windowing.schema import format_schema, parse_schema
+
+
+def fingerprint(topology: Topology) -> dict[str, Any]:
+    """The parts of a topology that must not change under a checkpoint; code, lag, late streams and sinks may."""
+    return {
+        "name": topology.name,
+        "spouts": {
+            name: {f"columns of {stream!r}": format_schema(schema) for stream, schema in part.outputs.items()}
+            for name, part in topology.spouts.items()
+        },
+        "bolts": {name: _windowed(part) for name, part in topology.windowed.items()},
+    }
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What has changed, a sentence each."""
+    changed = []
+    if before["name"] != now["name"]:
+        changed.append(f"it is called {now['name']!r}, and was {before['name']!r}")
+    for kind in ("spouts", "bolts"):
+        for name in sorted({*before[kind], *now[kind]}):
+            was, is_ = before[kind].get(name), now[kind].get(name)
+            if was is None or is_ is None:
+                changed.append(f"{kind[:-1]} {name!r} is {'new' if was is None else 'gone'}")
+                continue
+            for what in sorted({*was, *is_}):
+                if was.get(what) != is_.get(what):
+                    changed.append(f"{kind[:-1]} {name!r}: {what} was {was.get(what)!r}, and is {is_.get(what)!r}")
+    return changed
+
+
+def _windowed(part: WindowedPart) -> dict[str, Any]:
+    settings = part.bolt.settings
+    described = {
+        "parallelism": part.parallelism,
+        "window length": str(settings.length),
+        "slide": str(settings.slide),
+        "bounds": settings.bounds.value,
+        "offset": str(settings.offset),
+        "time": "event time" if part.event_time else "processing time",
+        "timestamp field": settings.timestamp_field,
+        "columns": format_schema(part.schema),
+        "eviction": type(part.eviction).__name__,
+        "trigger": type(part.trigger).__name__,
+    }
+    for each in part.inputs:
+        described[f"grouping of {stream_label(each.stream)!r}"] = str(each.grouping)
+    if isinstance(part.bolt, StatefulWindowedBolt):
+        described["state"] = {
+            name: kind.__name__ if isinstance(kind, type) else format_schema(parse_schema(kind))
+            for name, kind in part.bolt.state_types.items()
+        }
+    return described

@@ -1,0 +1,29 @@
+"""Spark DataFrames of rows that lie in segments; the rows stay with the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from manager.segments import Ref, SegmentStore
+
+
+class SparkFrames:
+    """Makes the DataFrame that the function of a sink is given."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
+        """A DataFrame with a partition per reference, read when it is used, and as often as it is used."""
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    yield from store.read(refs[number]).cast(schema).to_batches()
+
+        count = len(refs)
+        return self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(schema))

@@ -1,0 +1,44 @@
+"""In-memory spouts on Spark: their batches become files, one a micro-batch."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pyarrow.fs as pafs
+
+from topologies.formats import file_format, write_table
+from topologies.model import Topology
+from topologies.spouts import FileSpout, MemorySpout
+from windowing.errors import ConfigError
+
+_EPOCH_MS = 1_000_000_000_000
+
+
+def as_files(topology: Topology, checkpoint: str) -> Topology:
+    """The topology with its in-memory spouts replaced by spouts of files that hold the same batches."""
+    spouts = dict(topology.spouts)
+    for name, part in topology.spouts.items():
+        if isinstance(part.spout, MemorySpout):
+            if "://" in checkpoint:
+                raise ConfigError(
+                    f"spout {name!r} is in memory, and the checkpoint {checkpoint!r} is not on this machine",
+                    do="use a file spout, or a local checkpoint",
+                )
+            folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
+            _write(part.spout, folder)
+            spouts[name] = replace(part, spout=FileSpout(folder, part.spout.declared, file_format("arrow"), 1))
+    return replace(topology, spouts=spouts)
+
+
+def _write(spout: MemorySpout, folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for number, table in enumerate(spout.tables()):
+        path = os.path.join(folder, f"{number:08d}.arrow")
+        if os.path.exists(path):
+            continue
+        draft = os.path.join(folder, f".{number:08d}.arrow")
+        write_table(pafs.LocalFileSystem(), draft, table, file_format("arrow"))
+        moment = (_EPOCH_MS + number) / 1000
+        os.utime(draft, (moment, moment))
+        os.rename(draft, path)

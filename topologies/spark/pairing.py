@@ -1,0 +1,96 @@
+"""The two halves of a checkpoint, Spark's and ours: that they belong together, and to this topology."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from manager.checkpoint import FileCheckpoint
+from topologies.places import locate
+from topologies.spark.fingerprint import differences, fingerprint
+from manager.manifest import Manifest
+from topologies.model import Topology
+from windowing.errors import CheckpointError
+
+_NOTE = "topology"
+
+
+class Halves:
+    """A checkpoint folder: ``spark/`` is Spark's, ``windbolt/`` is ours."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path.rstrip("/")
+        self._fs, self._root, uri = locate(self.path)
+        self.spark = f"{self.path}/spark" if uri else f"{self._root}/spark"
+        self._uri = uri
+
+    def open(self, topology: Topology) -> FileCheckpoint:
+        """Our half; CheckpointError, with what to do, where it does not fit the other or the topology."""
+        fresh = self._missing("windbolt")
+        query, committed = self.query(), self._last_commit()
+        if fresh and committed is not None:
+            raise self._refused("the windbolt half is missing", f"Spark's half has batches up to {committed}")
+        ours = FileCheckpoint(f"{self._root}/windbolt", self._uri)
+        manifest, note = ours.latest(), ours.read_note(_NOTE)
+        if note is None:
+            ours.write_note(_NOTE, fingerprint(topology))
+        else:
+            self._check_topology(topology, note)
+        if manifest is not None and manifest.batch >= 0:
+            self._check_query(manifest, query, committed)
+        elif manifest is None and committed is not None:
+            raise self._refused("the windbolt half holds no batch", f"Spark's half has batches up to {committed}")
+        return ours
+
+    def query(self) -> str | None:
+        """The id of the query that Spark's half belongs to; None before its first start."""
+        text = self._read("spark/metadata")
+        return None if text is None else str(json.loads(text)["id"])
+
+    def _check_topology(self, topology: Topology, note: dict[str, Any]) -> None:
+        changed = differences(note, fingerprint(topology))
+        if changed:
+            raise CheckpointError(
+                f"checkpoint {self.path!r} belongs to another topology:\n" + "\n".join(f"  - {each}" for each in changed),
+                why="its events were shared out and kept for the topology as it was",
+                do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
+            )
+
+    def _check_query(self, manifest: Manifest, query: str | None, committed: int | None) -> None:
+        if query is None:
+            raise self._refused("Spark's half is missing", f"the windbolt half has batches up to {manifest.batch}")
+        if manifest.query is not None and manifest.query != query:
+            raise self._refused(
+                "its halves belong to different queries", f"Spark's to {query}, windbolt's to {manifest.query}"
+            )
+        last = -1 if committed is None else committed
+        if manifest.batch not in (last, last + 1):
+            raise self._refused(
+                "its halves are not of the same time", f"Spark's is at batch {last}, windbolt's at {manifest.batch}"
+            )
+
+    def _refused(self, what: str, why: str) -> CheckpointError:
+        return CheckpointError(
+            f"checkpoint {self.path!r} cannot be used: {what}",
+            why=why,
+            do="restore both halves, spark/ and windbolt/, from one copy; or start with a new checkpoint folder",
+        )
+
+    def _missing(self, name: str) -> bool:
+        return self._fs.get_file_info(f"{self._root}/{name}").type == pafs.FileType.NotFound
+
+    def _last_commit(self) -> int | None:
+        folder = f"{self._root}/spark/commits"
+        if self._missing("spark/commits"):
+            return None
+        entries = self._fs.get_file_info(pafs.FileSelector(folder))
+        numbers = [int(entry.base_name) for entry in entries if entry.base_name.isdigit()]
+        return max(numbers, default=None)
+
+    def _read(self, name: str) -> str | None:
+        if self._missing(name):
+            return None
+        with self._fs.open_input_stream(f"{self._root}/{name}") as source:
+            return source.read().decode()  # type: ignore[no-any-return]

@@ -1,0 +1,68 @@
+"""The Spark session: Java checked first, workers with this very Python, quiet logs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from windowing.errors import ConfigError, EnvironmentMissing
+
+OLDEST_JAVA = 17
+
+
+def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, bool]:
+    """The session that is there already, or a new one; and whether it is new, and so ours to stop."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active, False
+    check_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    chosen = master or "local[*]"
+    settings = {
+        "spark.app.name": "windbolt",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
+    }
+    if chosen.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    builder = SparkSession.builder.master(chosen)
+    for name, value in {**settings, **conf}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate(), True
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raise ConfigError for a session that cannot run topologies."""
+    if not hasattr(spark, "_jsparkSession"):
+        raise ConfigError(
+            "this is a Spark Connect session",
+            why="a topology runs its tasks as RDDs, which Spark Connect does not offer",
+            do="run with a classic session: master='local[*]' or the cluster's master, through spark-submit",
+        )
+
+
+def check_java() -> None:
+    """Raise EnvironmentMissing, with what to do, unless a Java that Spark can use is there."""
+    home = os.environ.get("JAVA_HOME")
+    command = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    wanted = f"Spark needs Java {OLDEST_JAVA} or newer"
+    remedy = f"install it (for example openjdk-{OLDEST_JAVA}-jre-headless), and set JAVA_HOME or PATH"
+    if command is None or not os.path.exists(command):
+        where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "there is no `java` on the PATH"
+        raise EnvironmentMissing(f"Java is missing: {where}", why=wanted, do=remedy)
+    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
+    if match is None:
+        raise EnvironmentMissing(f"{command} -version does not name a version", why=wanted, do=remedy)
+    found = int(match[2] or 0) if match[1] == "1" else int(match[1])
+    if found < OLDEST_JAVA:
+        raise EnvironmentMissing(f"Java {found} is too old ({command})", why=wanted, do=remedy)

@@ -1,0 +1,166 @@
+"""The one streaming DataFrame of a topology: the names of new files, the rows of other streams, and a heartbeat."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from topologies.engine.fanout import Fanout, Rows
+from topologies.engine.plan import Context, Output
+from topologies.engine.tasks import ingest
+from topologies.model import Topology
+from topologies.running import FILES_PER_BATCH
+from topologies.sources import file_pieces
+from topologies.spark.executor import SparkExecutor, spark_failures
+from topologies.spouts import FileSpout, FrameSpout
+from windowing.durations import Duration
+from windowing.errors import ConfigError
+from windowing.rows import DEFAULT_STREAM, conform
+
+_FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
+_RESULT = "partition int, output binary, spout string, path string, changed timestamp"
+
+
+class StreamSource:
+    """What a topology reads, as one stream: its micro-batches are the topology's."""
+
+    def __init__(self, spark: SparkSession, topology: Topology, every: Duration | None) -> None:
+        self.topology = topology
+        self.frames = [part.name for part in topology.spouts.values() if isinstance(part.spout, FrameSpout)]
+        parts = [self._files(spark, name) for name in topology.spouts if name not in self.frames]
+        parts += [self._rows(spark, name) for name in self.frames]
+        if every is not None and (topology.needs_clock or _waits(topology)):
+            parts.append(self._heartbeat(spark, every))
+        self.stream = parts[0]
+        for part in parts[1:]:
+            self.stream = self.stream.unionByName(part)
+
+    def file_names(self, batch: DataFrame) -> list[tuple[str, str]]:
+        """The (spout, path) of the new files, in order of arrival: by time of change, then by name."""
+        found = batch.where(F.col("path").isNotNull()).select("spout", "changed", "path").collect()
+        return _in_order((row["spout"], row["path"], row["changed"]) for row in found)
+
+    def ingest_rows(self, batch: DataFrame, executor: SparkExecutor, context: Context) -> list[Output]:
+        """Ingest a batch that holds rows of other streams: one job over it, and one for files if there are any."""
+        task = executor.task(_ingest_partition, context)
+        names = self.frames
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return next(task([(batches, names)]))  # type: ignore[no-any-return]
+
+        with spark_failures():
+            results = batch.mapInArrow(run, _RESULT).collect()
+        files = _in_order((row["spout"], row["path"], row["changed"]) for row in results if row["path"] is not None)
+        pieces = file_pieces(self.topology, files, executor.slots)
+        outputs: list[Output] = executor.map(ingest, pieces, context)
+        packed = sorted((row["partition"], row["output"]) for row in results if row["output"] is not None)
+        return outputs + [pickle.loads(output) for _, output in packed]
+
+    def _files(self, spark: SparkSession, name: str) -> DataFrame:
+        spout = self.topology.spouts[name].spout
+        assert isinstance(spout, FileSpout)
+        most = spout.files_per_batch or FILES_PER_BATCH
+        reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS).option("maxFilesPerTrigger", most)
+        names = reader.load(spout.path).select(
+            F.lit(name).alias("spout"), "path", F.col("modificationTime").alias("changed")
+        )
+        return self._with_columns(names)
+
+    def _rows(self, spark: SparkSession, name: str) -> DataFrame:
+        part = self.topology.spouts[name]
+        assert isinstance(part.spout, FrameSpout)
+        frame, declared = part.spout.make(spark), part.outputs[DEFAULT_STREAM]
+        if not isinstance(frame, DataFrame) or not frame.isStreaming:
+            raise ConfigError(
+                f"spout {name!r} made {type(frame).__name__}, which is no streaming DataFrame",
+                do="return spark.readStream...load() from its function",
+            )
+        missing = [column for column in declared.names if column not in frame.columns]
+        if missing:
+            raise ConfigError(
+                f"the DataFrame of spout {name!r} has no column {', '.join(map(repr, missing))}",
+                why=f"it has {', '.join(frame.columns)}, and {', '.join(declared.names)} were declared",
+                do="select and rename columns in its function, or declare those that it has",
+            )
+        kinds = from_arrow_schema(declared)
+        row = F.struct(*[F.col(field.name).cast(field.dataType).alias(field.name) for field in kinds])
+        rows = frame.select(
+            F.lit(name).alias("spout"),
+            F.lit(None).cast("string").alias("path"),
+            F.lit(None).cast("timestamp").alias("changed"),
+            row.alias(f"row_{name}"),
+        )
+        return self._with_columns(rows)
+
+    def _heartbeat(self, spark: SparkSession, every: Duration) -> DataFrame:
+        """A row now and then, so that time moves on a quiet stream: Spark runs no batch without new rows."""
+        a_second = max(1, math.ceil(1_000_000 / every.micros))
+        beat = spark.readStream.format("rate").option("rowsPerSecond", a_second).load()
+        rows = beat.select(
+            F.lit("").alias("spout"),
+            F.lit(None).cast("string").alias("path"),
+            F.lit(None).cast("timestamp").alias("changed"),
+        )
+        return self._with_columns(rows)
+
+    def _with_columns(self, frame: DataFrame) -> DataFrame:
+        """The frame with a column for the rows of every stream, null where they are another's."""
+        for name in self.frames:
+            if f"row_{name}" not in frame.columns:
+                kind = from_arrow_schema(self.topology.spouts[name].outputs[DEFAULT_STREAM])
+                frame = frame.withColumn(f"row_{name}", F.lit(None).cast(kind))
+        return frame
+
+
+def _waits(topology: Topology) -> bool:
+    """Whether some watermark is held back by its interval, and may have to be emitted on a quiet stream."""
+    return any(part.bolt.settings.watermark_interval.micros for part in topology.windowed.values())
+
+
+def _in_order(found: Iterable[tuple[str, str, Any]]) -> list[tuple[str, str]]:
+    return [(spout, path) for spout, path, _ in sorted(found, key=lambda each: (each[2], each[1]))]
+
+
+def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], list[str]], context: Context) -> Iterator[pa.RecordBatch]:
+    """In a worker: ingest the rows of a partition; the names of files are only passed on."""
+    batches, names = item
+    output, fanout = Output(), Fanout(context)
+    gathered: dict[str, list[pa.Table]] = {}
+    files: list[pa.RecordBatch] = []
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        files.extend(table.select(["spout", "path", "changed"]).filter(table["path"].is_valid()).to_batches())
+        for name in names:
+            column = table.column(f"row_{name}")
+            rows = column.filter(column.is_valid()) if column.null_count else column
+            if len(rows):
+                gathered.setdefault(name, []).append(pa.Table.from_struct_array(rows))
+    for name, parts in gathered.items():
+        table = conform(pa.concat_tables(parts), context.topology.spouts[name].outputs[DEFAULT_STREAM])
+        output.spouts[name] = {"rows": table.num_rows, "invalid": 0, "unreadable_files": 0}
+        fanout.emit((name, DEFAULT_STREAM), Rows(table, None, np.arange(table.num_rows)))
+    number = TaskContext.get().partitionId()  # type: ignore[union-attr]
+    return iter(_results(number, fanout.finish(output), files))
+
+
+def _results(number: int, output: Output, files: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    schema = pa.schema([
+        ("partition", pa.int32()),
+        ("output", pa.binary()),
+        ("spout", pa.string()),
+        ("path", pa.string()),
+        ("changed", pa.timestamp("us", tz="UTC")),
+    ])
+    rows: list[dict[str, Any]] = [{"partition": number, "output": pickle.dumps(output)}] if output.spouts else []
+    for batch in files:
+        rows.extend({"partition": number, **row} for row in batch.to_pylist())
+    return [pa.RecordBatch.from_pylist(rows, schema=schema)] if rows else []
