@@ -1,9 +1,9 @@
 """The demo: how late the flights from New York are hour by hour, and which hour of each day was the worst.
 
-    departures ─┐                                          ┌─> worst_hour ─> worst_hour/
-                ├─> hourly, an hour every 15 minutes ──────┼───────────────> hourly/
-    arrivals ───┘                                          ├─ late ────────> late/
-                                                           └─ errors ──────> errors/
+departures ─┐                                          ┌─> worst_hour ─> worst_hour/
+            ├─> hourly, an hour every 15 minutes ──────┼───────────────> hourly/
+arrivals ───┘                                          ├─ late ────────> late/
+                                                       └─ errors ──────> errors/
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ class WorstHour(WindowedBolt):
     """Per airport of origin: the hour of the day whose departures were the most delayed; of equals the earliest."""
 
     outputs = (
-        "origin string, day_end timestamp, window_end timestamp, "
-        "mean_dep_delay double, departures long, cancelled long"
+        "origin string, day_end timestamp, window_end timestamp, mean_dep_delay double, departures long, cancelled long"
     )
 
     def execute(self, window: TupleWindow) -> pa.Table:

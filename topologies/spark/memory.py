@@ -12,7 +12,8 @@ from topologies.model import Topology
 from topologies.spouts import FileSpout, MemorySpout
 from windowing.errors import ConfigError
 
-_EPOCH_MS = 1_000_000_000_000
+_FIRST_NS = 1_000_000_000_000_000_000
+_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
 
 
 def as_files(topology: Topology, checkpoint: str) -> Topology:
@@ -39,6 +40,6 @@ def _write(spout: MemorySpout, folder: str) -> None:
             continue
         draft = os.path.join(folder, f".{number:08d}.arrow")
         write_table(pafs.LocalFileSystem(), draft, table, file_format("arrow"))
-        moment = (_EPOCH_MS + number) / 1000
-        os.utime(draft, (moment, moment))
+        moment = _FIRST_NS + number * _STEP_NS
+        os.utime(draft, ns=(moment, moment))
         os.rename(draft, path)

@@ -1,0 +1,83 @@
+"""``windbolt run``: a topology, on Spark or in this process."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from topologies.commands.consoles import out
+from topologies.commands.failing import Debug, readable_errors
+from topologies.commands.progress import print_summary
+from topologies.commands.running import Engine, loaded, run_watched, runner
+from topologies.running import RunOptions
+from windowing.durations import parse_duration
+from windowing.errors import ConfigError
+
+Reference = Annotated[
+    str, typer.Argument(metavar="FILE:NAME", help="A topology: my_topology.py:topology, or package.module:topology.")
+]
+
+
+def run(
+    reference: Reference,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where the state is kept; needed on Spark.")
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="Where to run it.")] = Engine.SPARK,
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Run until stopped, a batch this often: 10s, 500ms.")
+    ] = None,
+    keep_open: Annotated[
+        bool, typer.Option("--keep-open", help="Leave windows open at the end of the input, for the next run.")
+    ] = False,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object per batch, and one for the run.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run a topology to the end of the input that is there now, or until stopped (--every).
+
+    Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
+    """
+    with readable_errors(debug=debug):
+        options = RunOptions(checkpoint, None if every is None else parse_duration(every), flush=not keep_open)
+        settings = _settings(conf or [])
+        _check(engine, options, master, settings)
+        topology = loaded(reference)
+        summary = run_watched(topology, runner(topology, engine, master, settings), options, as_json=as_json)
+        if not as_json:
+            print_summary(out(), topology, summary, checkpoint)
+
+
+def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:
+    if options.every is not None and options.every.micros == 0:
+        raise ConfigError("--every 0s", why="a batch takes time", do="give it some, such as --every 1s")
+    if engine is Engine.SPARK and options.checkpoint is None:
+        raise ConfigError(
+            "a run on Spark without a checkpoint",
+            why="its state is kept there, so that a restart goes on where the last run stopped",
+            do="add --checkpoint DIR; or run it in this process, with --engine local",
+        )
+    if engine is Engine.LOCAL and (master or conf):
+        raise ConfigError(
+            "--master or --conf with --engine local", why="they are for Spark", do="leave them out, or run on Spark"
+        )
+    if engine is Engine.LOCAL and (options.checkpoint or options.every):
+        raise ConfigError(
+            "--checkpoint or --every with --engine local",
+            why="a local run reads what is there now, and keeps its state in memory",
+            do="leave them out, or run on Spark",
+        )
+
+
+def _settings(conf: list[str]) -> dict[str, str]:
+    settings = {}
+    for given in conf:
+        key, sign, value = given.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError(f"--conf {given!r}", why="a setting has a key and a value", do="write --conf key=value")
+        settings[key.strip()] = value
+    return settings

@@ -1,0 +1,190 @@
+"""Scenarios as a real Spark query: a micro-batch ends at each tick, clock step, crash and close.
+
+Scenarios of bare bolts run side by side, as bolts of one topology in one query; a user's topology has a query of its
+own. A crash kills the query before the commit of its batch; a new query goes on from the checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from manager.checkpoint import batch_key
+from topologies.builder import TopologyBuilder
+from topologies.clock import system_clock
+from topologies.engine.plan import BatchPlan, Beat
+from topologies.engine.step import MicroBatch
+from topologies.model import Topology
+from topologies.running import RunOptions
+from topologies.scenarios.answer import Answer, judge
+from topologies.scenarios.model import Scenario
+from topologies.scenarios.replay import Crash, Recording, add_bare_bolt, watched_topology
+from topologies.scenarios.script import ScriptBatch, ScriptPiece, script
+from topologies.spark.executor import SparkExecutor
+from topologies.spark.pairing import Halves
+from topologies.spark.runner import Guarded
+from topologies.spark.session import check_session, open_session
+
+_SIDE_BY_SIDE = 128
+"""So many scenarios share a query; more would make its batches slow to plan."""
+_FIRST_NS = 1_000_000_000_000_000_000
+_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
+_MASTER = "local[2]"
+
+
+def replay_on_spark(
+    scenarios: Sequence[Scenario], topology: Topology | None = None, *, spark: SparkSession | None = None
+) -> list[Answer]:
+    """The answers to scenarios, in their order, from real Spark queries."""
+    session, own = (spark, False) if spark is not None else open_session(_MASTER, {})
+    try:
+        check_session(session)
+        return _Replays(session, scenarios, topology).answers()
+    finally:
+        if own:
+            session.stop()
+
+
+@dataclass
+class _Member:
+    """A scenario in a query."""
+
+    scenario: Scenario
+    prefix: str
+    batches: list[ScriptBatch]
+
+
+class _Replays:
+    def __init__(self, spark: SparkSession, scenarios: Sequence[Scenario], topology: Topology | None) -> None:
+        self.spark, self.scenarios, self.topology = spark, scenarios, topology
+
+    def answers(self) -> list[Answer]:
+        found: dict[int, Answer] = {}
+        bare = [at for at, scenario in enumerate(self.scenarios) if scenario.bolt is not None]
+        for start in range(0, len(bare), _SIDE_BY_SIDE):
+            group = bare[start : start + _SIDE_BY_SIDE]
+            members = [self._member(at, f"s{at}-") for at in group]
+            builder = TopologyBuilder("scenarios")
+            for member in members:
+                add_bare_bolt(builder, member.scenario, member.prefix)
+            found |= dict(zip(group, _Group(self.spark, builder.build(), members).run(), strict=True))
+        for at, scenario in enumerate(self.scenarios):
+            if at not in found:
+                built = watched_topology(scenario, self.topology)
+                found[at] = _Group(self.spark, built, [self._member(at, "")]).run()[0]
+        return [found[at] for at in range(len(self.scenarios))]
+
+    def _member(self, at: int, prefix: str) -> _Member:
+        return _Member(self.scenarios[at], prefix, script(self.scenarios[at], prefix))
+
+
+class _Group:
+    """Scenarios that share a query."""
+
+    def __init__(self, spark: SparkSession, topology: Topology, members: list[_Member]) -> None:
+        self.spark, self.topology, self.members = spark, topology, members
+        self.recording = Recording()
+        self.crashed: set[int] = set()
+
+    def run(self) -> list[Answer]:
+        with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
+            count = max((len(member.batches) for member in self.members), default=0)
+            os.mkdir(f"{folder}/batches")
+            for number in range(count):
+                self._write(f"{folder}/batches/{number:08d}.jsonl", number)
+            executor = SparkExecutor(self.spark.sparkContext, self.topology)
+            try:
+                while True:
+                    # Whatever the query before had in memory is gone; this one begins with the checkpoint.
+                    halves = Halves(f"{folder}/checkpoint")
+                    checkpoint = halves.open(self.topology)
+                    step = self.recording.watch(MicroBatch(self.topology, checkpoint, executor))
+                    if step.manifest.batch + 1 >= count or self._query(folder, halves, step):
+                        return [
+                            judge(member.scenario, self._answer(member, step)) for member in self.members
+                        ]
+            finally:
+                executor.close()
+
+    def _query(self, folder: str, halves: Halves, step: MicroBatch) -> bool:
+        """Run a query to the end of the input, or to a crash; whether it came to the end."""
+
+        def run(batch: DataFrame, number: int) -> None:
+            if step.done(number):
+                return
+            (path,) = [row["path"] for row in batch.collect()]
+            plan = self._plan(number, path.removeprefix("file:"))
+            step.checkpoint.plan(batch_key(number, False), {"clock": plan.beat.clock})
+            if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
+                self.crashed.add(number)
+                step.hook = _fail
+            report = step.run(plan, query=halves.query())
+            for member in self.members:
+                if number < len(member.batches):
+                    self.recording.note(member.batches[number], report, member.prefix)
+
+        options = RunOptions()
+        guarded = Guarded(run, options.stop)
+        source = self.spark.readStream.format("binaryFile").option("maxFilesPerTrigger", 1)
+        columns = "path string, modificationTime timestamp, length long, content binary"
+        stream = source.schema(columns).load(f"{folder}/batches").select("path")
+        writer = stream.writeStream.foreachBatch(guarded).option("checkpointLocation", halves.spark)
+        try:
+            guarded.wait(writer.trigger(availableNow=True).start())
+        except Crash:
+            return False
+        return True
+
+    def _answer(self, member: _Member, step: MicroBatch) -> Answer:
+        return self.recording.answer(
+            member.scenario, self.topology, step.manifest, step.checkpoint.segments, member.prefix
+        )
+
+    @staticmethod
+    def _crashes(member: _Member, number: int) -> bool:
+        return number < len(member.batches) and member.batches[number].crash
+
+    def _write(self, path: str, number: int) -> None:
+        """A batch as a file: a line for what time does, then the events."""
+        beats, lines = {}, []
+        for member in self.members:
+            beats[member.prefix] = asdict(_beat(member, number))
+            if number < len(member.batches):
+                lines.extend(arrival.to_json() for arrival in member.batches[number].arrivals)
+        with open(path, "w", encoding="utf-8") as sink:
+            sink.write("\n".join([json.dumps(beats), *lines]))
+        moment = _FIRST_NS + number * _STEP_NS
+        os.utime(path, ns=(moment, moment))
+
+    def _plan(self, number: int, path: str) -> BatchPlan:
+        path = "/" + path.lstrip("/")
+        with open(path, encoding="utf-8") as source:
+            beats: dict[str, Any] = json.loads(source.readline())
+            empty = not source.readline()
+        by_bolt = {
+            name: Beat(**beats[member.prefix])
+            for member in self.members
+            for name in self.topology.windowed
+            if name.startswith(member.prefix)
+        }
+        pieces = [] if empty else [ScriptPiece(path=path)]
+        return BatchPlan(number, Beat(system_clock(), tick=False), pieces, beats=by_bolt)
+
+
+def _beat(member: _Member, number: int) -> Beat:
+    """What time does at the end of a batch; nothing more once the scenario is over."""
+    if number < len(member.batches):
+        return member.batches[number].beat
+    last = member.batches[-1].beat if member.batches else Beat(0)
+    return replace(last, tick=False, close=False)
+
+
+def _fail(phase: str) -> None:
+    if phase == "commit":
+        raise Crash
