@@ -59,6 +59,13 @@ class Accounts:
         """All counts over all streams, with what is pending."""
         return {name: self[name] for name in self._counts} | {"pending": pending}
 
+    def of_streams(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:
+        """For each stream all counts, with what is pending."""
+        return {
+            stream: {name: int(counts[at]) for name, counts in self._counts.items()} | {"pending": int(pending[at])}
+            for at, stream in enumerate(self.streams)
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The counts that are not zero, each a list by stream."""
         return {name: counts.tolist() for name, counts in self._counts.items() if counts.any()}

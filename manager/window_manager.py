@@ -241,7 +241,8 @@ class WindowManager:
 
     def _end_of_time(self, view: QueueView) -> int | None:
         """After the end of the streams: as far as time has come, so that a later run can go on from there."""
-        known = [view.passed, self.state.last_reference, int(view.timestamps[-1]) if len(view.timestamps) else None]
+        fired = None if self.state.last_reference is None else self.trigger.over_at(self.state.last_reference)
+        known = [view.passed, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
         return max((moment for moment in known if moment is not None), default=None)
 
     def _as_events(

@@ -42,9 +42,14 @@ class TriggerPolicy(ABC):
     def frontier(self, clock: int, watermark: int | None) -> int | None:
         """Up to which time events are settled, in microseconds; None while nothing is.
 
-        A policy that follows the clock without a time of its own takes every event as it arrives.
+        A policy that follows the clock without a time of its own takes every event as it arrives: none can come
+        from before the clock, and none that has come is from after it.
         """
-        return watermark if self.event_time else FOREVER
+        return watermark if self.event_time else clock
+
+    def over_at(self, reference: int) -> int:
+        """The earliest frontier at which a firing of this reference lies in the past; both in microseconds."""
+        return reference
 
     def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
         """Whether it is certain, without looking at any event, that nothing is due.
@@ -114,8 +119,12 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
     def track(self, event: Event, state: dict[str, Any]) -> bool:
         return False
 
-    def frontier(self, clock: int, watermark: int | None) -> int | None:
-        return clock if clock == FOREVER else clock - 1
+    def over_at(self, reference: int) -> int:
+        return reference + 1
+
+    def last_due(self, frontier: int) -> int:
+        """The last aligned end that is due at a frontier, both in microseconds."""
+        return self.last_passed(frontier if frontier == FOREVER else frontier - self.over_at(0))
 
     def last_passed(self, moment: int) -> int:
         """The last aligned end up to a moment, both in microseconds."""
@@ -132,19 +141,20 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
     def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
         if passed is None or frontier == FOREVER:
             return False
-        return self.last_passed(frontier) == self.last_passed(passed)
+        return self.last_due(frontier) == self.last_due(passed)
 
     def next_firing(self, queue: QueueView) -> tuple[int, int]:
         if queue.frontier == FOREVER:
             return super().next_firing(queue)
-        return self.last_passed(queue.frontier) + self.slide.micros, len(queue.timestamps)
+        end = self.last_due(queue.frontier) + self.slide.micros
+        return end, int(self.bounds.up_to(queue.timestamps, np.array([end]))[0])
 
     def _ends_with_news(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
         """Ends that bring an event which has been in no window: its own, or the next where that has been passed."""
         ends = self.bounds.first_end(queue.timestamps[queue.fired :], self.slide.micros, self.offset.micros)
         if queue.passed is not None:
-            ends = np.maximum(ends, self.last_passed(queue.passed) + self.slide.micros)
-        ends = ends[ends <= queue.frontier]
+            ends = np.maximum(ends, self.last_due(queue.passed) + self.slide.micros)
+        ends = ends[ends <= self.last_due(queue.frontier)]
         yield ends[np.flatnonzero(np.diff(ends, prepend=ends[:1] - 1))]
 
     def _ends_not_empty(self, queue: QueueView, reach: Duration) -> Iterator[NDArray[np.int64]]:
@@ -153,9 +163,9 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         oldest, newest = queue.timestamps[:1], queue.timestamps[-1:]
         low = int(self.bounds.first_end(oldest, slide, offset)[0])
         if queue.passed is not None:
-            low = max(low, self.last_passed(queue.passed) + slide)
+            low = max(low, self.last_due(queue.passed) + slide)
         high = int(self.bounds.last_end(newest, reach.micros, slide, offset)[0])
-        high = min(high, self.last_passed(min(queue.frontier, high)))
+        high = min(high, self.last_due(queue.frontier))
         if high < low:
             return
         if (high - low) // slide <= len(queue.timestamps) + 64:
@@ -175,8 +185,8 @@ class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
 
     event_time = True
 
-    def frontier(self, clock: int, watermark: int | None) -> int | None:
-        return watermark
+    def over_at(self, reference: int) -> int:
+        return reference
 
 
 def _union(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[NDArray[np.int64]]:

@@ -25,6 +25,7 @@ from topologies.model import (
     WindowedPart,
     stream_label,
 )
+from topologies.sinks import FileSink
 from windowing.bolt import BatchBolt, Bolt, StatefulWindowedBolt, WindowedBolt
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError, TopologyError, WindboltError
@@ -65,6 +66,7 @@ class _Building:
             elif part is not None:
                 plain[part.name] = part
         sinks = {part.name: part for declarer in self.builder.sinks if (part := self._sink(declarer))}
+        self._check_folders()
         if not spouts and not self.problems:
             self._problem("there is no spout", do="set_spout(name, spout)")
         if self.problems:
@@ -392,6 +394,17 @@ class _Building:
         except AttributeError:
             self._problem(f"sink {name!r} is {declarer.sink!r:.60}", "that is not a sink", "use topologies.sinks")
         return SinkPart(name, declarer.sink, tuple(declarer.streams), known[0]) if known else None
+
+    def _check_folders(self) -> None:
+        """Files of two sinks would bear the same names."""
+        folders: dict[str, list[str]] = {}
+        for declarer in self.builder.sinks:
+            if isinstance(declarer.sink, FileSink):
+                folders.setdefault(declarer.sink.path, []).append(declarer.name)
+        for folder, names in folders.items():
+            if len(names) > 1:
+                listed = ", ".join(map(repr, names))
+                self._problem(f"sinks {listed} write to {folder!r}", "their files would bear the same names", "use two")
 
     def _know(self, name: str, outputs: Mapping[str, pa.Schema]) -> None:
         self.schemas.update({(name, stream): schema for stream, schema in outputs.items()})

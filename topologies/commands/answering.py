@@ -16,6 +16,8 @@ from topologies.scenarios.model import Scenario
 from topologies.scenarios.replay import replay_locally, watched_topology
 from windowing.errors import ConfigError, EnvironmentMissing, ScenarioError, TopologyError, WindboltError
 
+_MOST_ATTEMPTS = 24
+"""So many times Spark is started to find the scenario that makes the others fail."""
 _MALFORMED = (ConfigError, ScenarioError, TopologyError)
 
 
@@ -68,15 +70,19 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = N
         else:
             outcomes[at] = found
 
+    attempts = 0
+
     def answer(part: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
         """All at once; where that fails in halves, until the scenario is found that makes it fail."""
+        nonlocal attempts
+        attempts += 1
         try:
             answers = replay_on_spark([scenarios[at] for at in part], topology)
         except EnvironmentMissing:
             raise
         except Exception as error:
-            if len(part) == 1:
-                yield part[0], _failed(scenarios[part[0]], error)
+            if len(part) == 1 or attempts >= _MOST_ATTEMPTS:
+                yield from ((at, _failed(scenarios[at], error)) for at in part)
                 return
             half = len(part) // 2
             yield from answer(part[:half])
@@ -87,7 +93,6 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = N
     if sound:
         outcomes.update(answer(sound))
     return [outcomes[at] for at in range(len(scenarios))]
-
 
 
 def _malformed(scenario: Scenario, topology: Topology | None) -> Outcome | None:

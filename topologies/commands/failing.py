@@ -46,8 +46,8 @@ def in_words(error: WindboltError) -> Text:
     """An error over several lines: what, why, do."""
     text = Text("error: ", "bold red")
     if isinstance(error, TopologyError):
-        number = len(error.problems)
-        text.append(f"topology {error.topology!r} cannot be built, {number} problem{'' if number == 1 else 's'}", "bold")
+        problems = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
+        text.append(f"topology {error.topology!r} cannot be built, {problems}", "bold")
         for at, problem in enumerate(error.problems, 1):
             text.append(f"\n{at:>3}. ", "bold red").append(_parts(problem, " " * 5))
         return text

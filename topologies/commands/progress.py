@@ -150,14 +150,10 @@ class LiveProgress:
 
 def print_summary(console: Console, topology: Topology, summary: Summary, checkpoint: str | None) -> None:
     """The end of a run: what it did, the accounts of each bolt and spout, and where its state is."""
-    speed = _number(summary.rows / summary.seconds) if summary.seconds else "0"
-    console.print(
-        Text.assemble(
-            (topology.name, "bold"),
-            f": {_number(summary.rows)} rows in {_number(summary.batches)} batch{'' if summary.batches == 1 else 'es'}, "
-            f"{summary.seconds:.2f} s, {speed} rows/s",
-        )
-    )
+    batches = "1 batch" if summary.batches == 1 else f"{_number(summary.batches)} batches"
+    speed = f"{summary.seconds:.2f} s, {_rate(summary.rows, summary.seconds)} rows/s"
+    text = f": {_number(summary.rows)} rows in {batches}, {speed}"
+    console.print(Text.assemble((topology.name, "bold"), text))
     if summary.stopped:
         console.print(Text("Stopped cleanly, before the end of the input.", "yellow"))
     if summary.last is not None:

@@ -133,8 +133,9 @@ class _Pictures:
                 _differences(self.console, item, outcome)
             return
         if not self.few:
-            sign, style = {True: ("ok    ", "green"), False: ("FAILED", "bold red"), None: ("-     ", "dim")}[answer.ok]
-            self.console.print(Text.assemble((sign, style), f"  {answer.name}  ", (str(item.place), "dim")), soft_wrap=True)
+            sign = {True: ("ok    ", "green"), False: ("FAILED", "bold red"), None: ("-     ", "dim")}[answer.ok]
+            line = Text.assemble(sign, f"  {answer.name}  ", (str(item.place), "dim"))
+            self.console.print(line, soft_wrap=True)
         if self.few or (failed and self.counts[False] <= DRAWN):
             self.console.print(timeline(item.scenario, answer))
             self.console.print(_verdict(item, outcome), soft_wrap=True)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
-from enum import Enum
+from enum import StrEnum
 from types import FrameType
 
 from topologies.commands.progress import Progress, shown_progress
@@ -20,7 +20,7 @@ from topologies.running import RunOptions, Summary
 Run = Callable[[RunOptions], Summary]
 
 
-class Engine(str, Enum):
+class Engine(StrEnum):
     """Where a topology, or a scenario, runs."""
 
     SPARK = "spark"
@@ -33,9 +33,7 @@ def loaded(reference: str) -> Topology:
         return load_topology(reference)
 
 
-def runner(
-    topology: Topology, engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None
-) -> Run:
+def runner(topology: Topology, engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None) -> Run:
     """What runs a topology on an engine; Spark is imported only where it is asked for."""
     if engine is Engine.LOCAL:
         from topologies.local import run_local

@@ -46,10 +46,10 @@ def admit(
 ) -> Admitted:
     """Give each row its time and decide about it, for input ``at`` of a bolt."""
     none = np.zeros(0, np.int64)
-    if not part.event_time:
-        return Admitted(np.full(table.num_rows, clock, np.int64), None, none, none, None, None)
     reasons = None
-    if not part.carried[at] or times is None:
+    if not part.event_time:
+        times, watermark = np.full(table.num_rows, clock, np.int64), None
+    elif not part.carried[at] or times is None:
         times, reasons = _times(part, table)
     good = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
     late = part.lateness.late(times, watermark) & good
@@ -61,7 +61,7 @@ def admit(
         np.flatnonzero(late),
         none if gap is None else np.flatnonzero(gap & good & ~late),
         None if out.all() else np.flatnonzero(out),
-        int(times[good].max()) if good.any() else None,
+        int(times[good].max()) if part.event_time and good.any() else None,
     )
 
 

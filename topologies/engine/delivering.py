@@ -46,14 +46,35 @@ def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, a
             _delete(filesystem, folder, lambda base, kept=names: base.startswith(f"batch-{key}-") and base not in kept)
 
 
-def prepare_folders(topology: Topology) -> None:
-    """Make the folders of file sinks, and delete what attempts that died have left in them."""
+def prepare_folders(topology: Topology, *, fresh: bool) -> None:
+    """Make the folders of file sinks. ``fresh``: a run without a past, which must not mix its files with another's."""
     for part in topology.sinks.values():
         if isinstance(part.sink, FileSink):
             filesystem, folder, _ = locate(part.sink.path)
             filesystem.create_dir(folder, recursive=True)
+            if fresh:
+                _refuse_others(part.name, filesystem, folder)
+    tidy_folders(topology)
+
+
+def tidy_folders(topology: Topology) -> None:
+    """Delete what attempts that died have left in the folders of file sinks."""
+    for part in topology.sinks.values():
+        if isinstance(part.sink, FileSink):
+            filesystem, folder, _ = locate(part.sink.path)
             suffix = f".{part.sink.format.name}"
             _delete(filesystem, folder, lambda base, end=suffix: _is_draft(base) and base.endswith(end))
+
+
+def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
+    entries = filesystem.get_file_info(pafs.FileSelector(folder))
+    published = [entry.base_name for entry in entries if entry.base_name.startswith("batch-")]
+    if published:
+        raise ConfigError(
+            f"sink {name!r}: {folder} holds {len(published)} files of another run, such as {min(published)}",
+            why="this run starts from the beginning, and its files would replace some of them and stand among the rest",
+            do="name another folder, or delete these files; to go on with that run, use its checkpoint",
+        )
 
 
 def hand_over(

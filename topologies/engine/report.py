@@ -26,6 +26,8 @@ class BoltReport:
     """Windows that hold pending events, at most."""
     accounts: dict[str, int]
     """Totals so far, ``pending`` among them."""
+    streams: dict[str, dict[str, int]]
+    """The same for each input stream."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class BatchReport:
                     "fired": bolt.fired,
                     "open": bolt.open,
                     "accounts": bolt.accounts,
+                    "streams": bolt.streams,
                 }
                 for name, bolt in self.bolts.items()
             },

@@ -13,9 +13,9 @@ from manager.checkpoint import Checkpoint, batch_key
 from manager.manifest import BoltState, Manifest, TaskState
 from manager.segments import Ref
 from manager.watermark import WaterMarkEventGenerator
-from policies.eviction import CountEvictionPolicy
+from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
-from topologies.engine.delivering import Frames, NoSpark, hand_over, prepare_folders, publish
+from topologies.engine.delivering import Frames, NoSpark, hand_over, prepare_folders, publish, tidy_folders
 from topologies.engine.plan import BatchPlan, Beat, CompactItem, Context, Executor, Fired, FireItem, Output
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.engine.tasks import compact, fire, ingest
@@ -56,13 +56,18 @@ class MicroBatch:
     ) -> None:
         self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
         self.frames = frames or NoSpark()
-        self.manifest = checkpoint.latest() or self._fresh()
+        found = checkpoint.latest()
+        self.manifest = found or self._fresh()
         self.hook: Callable[[str], None] = lambda phase: None
         """Called with the name of each phase as it begins; tests make it fail."""
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
         """Called with the batch, the kind and the rows of what was traced, before the commit."""
         self._seconds: dict[str, float] = {}
-        prepare_folders(topology)
+        prepare_folders(topology, fresh=found is None and not checkpoint.planned(batch_key(0, False)))
+
+    def tidy(self) -> None:
+        """At the end of a run: delete what attempts that died have left in the folders of sinks."""
+        tidy_folders(self.topology)
 
     def done(self, batch: int) -> bool:
         """Whether a batch has been committed before."""
@@ -196,7 +201,9 @@ class MicroBatch:
     def _close(progress: _Progress, part: WindowedPart) -> None:
         """After the end of the streams time has come as far as the last window, so that a later run goes on there."""
         bolt = progress.state.bolts[part.name]
-        known = [bolt.frontier, *bolt.watermark.latest.values(), *(task.manager.last_reference for task in bolt.tasks)]
+        fired = [task.manager.last_reference for task in bolt.tasks]
+        over = [part.trigger.over_at(reference) for reference in fired if reference is not None]
+        known = [bolt.frontier, *bolt.watermark.latest.values(), *over]
         reached = max((moment for moment in known if moment is not None), default=None)
         bolt.frontier = reached
         if part.event_time:
@@ -247,8 +254,15 @@ def _idle(part: WindowedPart, task: TaskState, passed: int | None, frontier: int
         return False
     if part.eviction.reach is not None and isinstance(part.trigger, CountTriggerPolicy):
         return False
+    if ready > seen and isinstance(part.trigger, CountTriggerPolicy) and _leaves_gaps(part.eviction, part.trigger):
+        return False
     base = task.manager.base
     return part.trigger.idle(passed, frontier, base + seen, base + ready)
+
+
+def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
+    """Whether some events are known to be in no window as soon as they have their place in the order."""
+    return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
 
 
 def _run_of_one_level(refs: Sequence[Ref]) -> range | None:
@@ -268,7 +282,8 @@ def _bolt_report(part: WindowedPart, bolt: BoltState, emitted: int | None, windo
     behind = None if watermark is None or latest is None else max(latest - watermark, 0)
     pending = sum(bolt.pending)
     accounts = bolt.accounts.totals(pending)
-    return BoltReport(watermark, emitted, behind, windows, bolt.fired, _open(part, bolt), accounts)
+    streams = bolt.accounts.of_streams(bolt.pending)
+    return BoltReport(watermark, emitted, behind, windows, bolt.fired, _open(part, bolt), accounts, streams)
 
 
 def _open(part: WindowedPart, bolt: BoltState) -> int:

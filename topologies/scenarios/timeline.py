@@ -90,12 +90,7 @@ class _Chart:
         mark: int | None = None
         for row in self.rows:
             label = row.label if len(row.label) < left else row.label[: left - 2] + "…"
-            yield (
-                Text(f"{label:<{left}}", style=row.style)
-                .append(axis.draw(row, mark))
-                .append(" ")
-                .append(row.note)
-            )
+            yield (Text(f"{label:<{left}}", style=row.style).append(axis.draw(row, mark)).append(" ").append(row.note))
             mark = row.upto if row.upto is not None else mark
 
     def _rows(self) -> Iterator[Row]:
@@ -131,9 +126,7 @@ class _Chart:
             parts.append(self.show(step.clock))
         marks = [] if at is None else [(at, symbol, style)]
         note = Text(f"{symbol} {word}", style) if word else Text()
-        return Row(
-            " ".join(part for part in parts if part), note, style if word else "", marks, kind="event"
-        )
+        return Row(" ".join(part for part in parts if part), note, style if word else "", marks, kind="event")
 
     def _account(self, step: EventStep) -> tuple[str, str, str]:
         if step.id in self.late:
@@ -156,10 +149,7 @@ class _Chart:
         new = set(window["new"])
         marks = [
             *((name, EXPIRED, "dim") for name in window["expired"]),
-            *(
-                (name, NEW if name in new else AGAIN, "bold green" if name in new else "")
-                for name in window["events"]
-            ),
+            *((name, NEW if name in new else AGAIN, "bold green" if name in new else "") for name in window["events"]),
         ]
         placed = [(at, symbol, style) for name, symbol, style in marks if (at := self._at(name)) is not None]
         inside = [at for at, symbol, _ in placed if symbol != EXPIRED]
@@ -290,10 +280,7 @@ def _members(window: Window) -> Text:
     new = set(window["new"])
     text = Text(" ").join(
         [
-            *(
-                Text(f"+{name}", "bold green") if name in new else Text(name)
-                for name in _few(window["events"], 6)
-            ),
+            *(Text(f"+{name}", "bold green") if name in new else Text(name) for name in _few(window["events"], 6)),
             *(Text(f"-{name}", "dim") for name in _few(window["expired"], 3)),
         ]
     )
@@ -340,7 +327,7 @@ def _accounts(answer: Answer) -> Iterator[Text]:
         return
     parts = [f"{answer.counts[name]} {name}" for name in ACCOUNTS if answer.counts.get(name)]
     others = [
-        f"{number} {name}" for name, number in answer.counts.items() if name not in (*ACCOUNTS, "received")
+        f"{number} {name}" for name, number in answer.counts.items() if name not in (*ACCOUNTS, "received") and number
     ]
     total = sum(answer.counts.get(name, 0) for name in ACCOUNTS)
     received = answer.counts.get("received", total)
@@ -362,9 +349,7 @@ def _sink(rows: Sequence[dict[str, Any]], options: ConsoleOptions) -> Table:
         numeric = all(isinstance(row.get(column), int | float) for row in rows)
         table.add_column(_ascii(Text(column), options), justify="right" if numeric else "left")
     for row in rows[:MOST_ROWS]:
-        table.add_row(
-            *(_ascii(Text("" if row.get(c) is None else str(plain(row[c]))), options) for c in columns)
-        )
+        table.add_row(*(_ascii(Text("" if row.get(c) is None else str(plain(row[c]))), options) for c in columns))
     return table
 
 

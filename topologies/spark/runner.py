@@ -94,6 +94,7 @@ class SparkRun:
             self.summary.stopped = self.options.stop.is_set()
             if self.options.flush and every is None and not self.summary.stopped:
                 self._close()
+            self.step.tidy()
         finally:
             self.executor.close()
             self.summary.seconds = time.perf_counter() - started

@@ -1,0 +1,290 @@
+"""A topology in words, as a flowchart, and as data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from topologies.model import ERRORS, Input, PlainPart, SinkPart, SpoutPart, Topology, WindowedPart, stream_label
+from topologies.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
+from topologies.spouts import FileSpout, FrameSpout, MemorySpout, Spout
+from windowing.bolt import StatefulWindowedBolt
+from windowing.bounds import Bounds
+from windowing.durations import Count, Duration
+from windowing.rows import DEFAULT_STREAM
+from windowing.schema import format_schema
+
+BoltPart = PlainPart | WindowedPart
+
+
+def as_text(topology: Topology) -> str:
+    """The topology for people: each spout, bolt and sink with what there is to know about it."""
+    blocks = [[f"topology {topology.name}"]]
+    if topology.stop_on_invalid:
+        blocks[0].append("  stops at the first input that cannot be read")
+    blocks += [_block(f"spout {part.name}", _spout_facts(part)) for part in topology.spouts.values()]
+    blocks += [_block(_bolt_title(part), _bolt_facts(topology, part)) for part in _bolts(topology)]
+    blocks += [_block(f"sink {part.name}", _sink_facts(part)) for part in topology.sinks.values()]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def as_mermaid(topology: Topology) -> str:
+    """The topology as a flowchart in Mermaid's language."""
+    lines = ["flowchart LR"]
+    nodes: dict[str, str] = {}
+    for spout in topology.spouts.values():
+        nodes[spout.name] = f"n{len(nodes)}"
+        lines.append(f"    {nodes[spout.name]}([{_label(spout.name, spout_in_words(spout.spout))}])")
+    for bolt in _bolts(topology):
+        nodes[bolt.name] = f"n{len(nodes)}"
+        facts = [f"{bolt.parallelism} tasks"] if bolt.parallelism > 1 else []
+        if isinstance(bolt, WindowedPart):
+            facts = [window_in_words(bolt), time_in_words(bolt), *facts]
+        lines.append(f"    {nodes[bolt.name]}[{_label(bolt.name, *facts)}]")
+    for sink in topology.sinks.values():
+        nodes[sink.name] = f"n{len(nodes)}"
+        lines.append(f"    {nodes[sink.name]}[({_label(sink.name, sink_in_words(sink.sink))})]")
+    for bolt in _bolts(topology):
+        for each in bolt.inputs:
+            component, stream = each.stream
+            texts = [str(each.grouping)] if stream == DEFAULT_STREAM else [stream, str(each.grouping)]
+            lines.append(f"    {nodes[component]} -->|{_label(*texts)}| {nodes[bolt.name]}")
+    for sink in topology.sinks.values():
+        for component, stream in sink.streams:
+            text = "" if stream == DEFAULT_STREAM else f"|{_label(stream)}|"
+            lines.append(f"    {nodes[component]} -->{text} {nodes[sink.name]}")
+    return "\n".join(lines)
+
+
+def to_json(topology: Topology) -> dict[str, Any]:
+    """The topology as plain JSON."""
+    return {
+        "name": topology.name,
+        "on_invalid": "stop" if topology.stop_on_invalid else "divert",
+        "spouts": [
+            {"name": part.name, "source": spout_in_words(part.spout), "streams": _streams(part.outputs)}
+            for part in topology.spouts.values()
+        ],
+        "bolts": [_bolt_json(part) for part in _bolts(topology)],
+        "sinks": [
+            {
+                "name": part.name,
+                "target": sink_in_words(part.sink),
+                "takes": [{"component": component, "stream": stream} for component, stream in part.streams],
+                "columns": format_schema(part.schema),
+            }
+            for part in topology.sinks.values()
+        ],
+    }
+
+
+def window_in_words(part: WindowedPart) -> str:
+    """The windows of a bolt: ``20s long, one every 10s, (start, end]``."""
+    settings = part.bolt.settings
+    if settings.eviction is not None or settings.trigger is not None:
+        return f"windows by {part.eviction!r}, fired by {part.trigger!r}"
+    length, slide = settings.length, settings.slide
+    words = _window(length, slide)
+    if isinstance(length, Duration) or (isinstance(slide, Duration) and settings.bounds is not Bounds.END):
+        words += f", {settings.bounds.value}"
+    if settings.offset.micros:
+        words += f", ends shifted by {settings.offset}"
+    if type(length) is type(slide) and _size(slide) > _size(length):
+        words += "; what falls between two windows is in none"
+    return words
+
+
+def time_in_words(part: WindowedPart) -> str:
+    """Where a windowed bolt's time comes from, and how far its watermark stays behind."""
+    settings = part.bolt.settings
+    if not part.event_time:
+        return "processing time: the clock at an event's arrival"
+    if settings.timestamp_field is not None:
+        source = f"event time from {settings.timestamp_field}"
+    elif settings.timestamp_extractor is not None:
+        source = f"event time from {_called(settings.timestamp_extractor)}"
+    else:
+        source = f"event time of {', '.join(sorted({name for origin in part.origins for name in origin}))}"
+    interval = settings.watermark_interval
+    often = f", at most every {interval}" if interval.micros else ""
+    return f"{source}, lag {part.lag}{often}"
+
+
+def spout_in_words(spout: Spout) -> str:
+    """Where a spout's events come from."""
+    match spout:
+        case FileSpout():
+            limit = f", at most {spout.files_per_batch} a batch" if spout.files_per_batch else ""
+            return f"{spout.format.name} files {_near(spout.path)}{limit}"
+        case FrameSpout():
+            return "a streaming DataFrame"
+        case MemorySpout():
+            number = len(spout.batches)
+            return f"memory, {number} batch{'' if number == 1 else 'es'}"
+    return type(spout).__name__
+
+
+def sink_in_words(sink: Sink) -> str:
+    """Where a sink's rows go."""
+    match sink:
+        case FileSink():
+            return f"{sink.format.name} files in {_near(sink.path)}"
+        case ConsoleSink():
+            return f"standard output, {sink.rows} rows a batch"
+        case MemorySink():
+            return "memory"
+        case FunctionSink():
+            return f"function {_called(sink.function)} ({sink.frame})"
+        case DiscardSink():
+            return "nowhere"
+    return type(sink).__name__
+
+
+def _bolts(topology: Topology) -> list[BoltPart]:
+    """The bolts, each after those it reads from."""
+    waiting: dict[str, BoltPart] = {**topology.plain, **topology.windowed}
+    placed: list[BoltPart] = []
+    while waiting:
+        ready = [part for part in waiting.values() if not any(each.stream[0] in waiting for each in part.inputs)]
+        placed += ready
+        for part in ready:
+            del waiting[part.name]
+    return placed
+
+
+def _block(title: str, facts: Iterator[tuple[str, str]]) -> list[str]:
+    lines, last = [title], ""
+    for word, fact in facts:
+        lines.append(f"  {'' if word == last else word:<9}{fact}")
+        last = word
+    return lines
+
+
+def _spout_facts(part: SpoutPart) -> Iterator[tuple[str, str]]:
+    yield "from", spout_in_words(part.spout)
+    yield from _emitted(part.outputs)
+
+
+def _bolt_title(part: BoltPart) -> str:
+    tasks = f", {part.parallelism} tasks" if part.parallelism > 1 else ""
+    return f"bolt {part.name} ({type(part.bolt).__name__}{tasks})"
+
+
+def _bolt_facts(topology: Topology, part: BoltPart) -> Iterator[tuple[str, str]]:
+    for each in part.inputs:
+        yield "reads", f"{stream_label(each.stream)}, grouping {each.grouping}"
+    late = None
+    if isinstance(part, WindowedPart):
+        yield "windows", window_in_words(part)
+        yield "time", time_in_words(part)
+        late = part.bolt.settings.late_stream
+        if part.event_time and late is not None:
+            read = (part.name, late) in topology.readers or (part.name, late) in topology.takers
+            yield "late", f"to stream {part.name}.{late}" + ("" if read else ", which nobody takes")
+        elif part.event_time:
+            yield "late", "counted only; with_late_tuple_stream gives them a stream"
+        if isinstance(part.bolt, StatefulWindowedBolt):
+            kept = ", ".join(f"{name} {_type(kind)}" for name, kind in part.bolt.state_types.items())
+            yield "state", kept or "none declared"
+    yield from _emitted({name: schema for name, schema in part.outputs.items() if name != late})
+
+
+def _sink_facts(part: SinkPart) -> Iterator[tuple[str, str]]:
+    yield "takes", ", ".join(map(stream_label, part.streams))
+    yield "to", sink_in_words(part.sink)
+    yield "columns", format_schema(part.schema)
+
+
+def _emitted(outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, str]]:
+    for stream, schema in outputs.items():
+        if stream != ERRORS:
+            yield "emits", ("" if stream == DEFAULT_STREAM else f"{stream}: ") + (format_schema(schema) or "nothing")
+
+
+def _bolt_json(part: BoltPart) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": part.name,
+        "class": type(part.bolt).__name__,
+        "parallelism": part.parallelism,
+        "inputs": [_input_json(each) for each in part.inputs],
+        "streams": _streams(part.outputs),
+    }
+    if isinstance(part, WindowedPart):
+        settings = part.bolt.settings
+        described["window"] = {
+            "in_words": window_in_words(part),
+            "length": _extent_json(settings.length),
+            "slide": _extent_json(settings.slide),
+            "bounds": settings.bounds.value,
+            "offset": str(settings.offset),
+            "eviction": repr(part.eviction),
+            "trigger": repr(part.trigger),
+        }
+        described["time"] = {
+            "in_words": time_in_words(part),
+            "event_time": part.event_time,
+            "timestamp_field": settings.timestamp_field,
+            "lag": str(part.lag),
+            "watermark_interval": str(settings.watermark_interval),
+            "late_stream": settings.late_stream,
+        }
+    return described
+
+
+def _input_json(each: Input) -> dict[str, str]:
+    return {"component": each.stream[0], "stream": each.stream[1], "grouping": str(each.grouping)}
+
+
+def _streams(outputs: Mapping[str, pa.Schema]) -> dict[str, str]:
+    return {stream: format_schema(schema) for stream, schema in outputs.items()}
+
+
+def _extent_json(extent: Duration | Count | None) -> str | int | None:
+    return extent.value if isinstance(extent, Count) else None if extent is None else str(extent)
+
+
+def _window(length: Duration | Count | None, slide: Duration | Count) -> str:
+    match length, slide:
+        case (Count() | Duration(), _) if length == slide:
+            return f"{length}, one after the other"
+        case Duration(), Duration():
+            return f"{length} long, one every {slide}"
+        case Duration(), Count(1):
+            return f"the last {length}, at every event"
+        case Duration(), Count():
+            return f"the last {length}, every {slide}"
+        case Count(), Count(1):
+            return f"the last {length}, at every event"
+    return f"the last {length}, every {slide}"
+
+
+def _size(extent: Duration | Count | None) -> int:
+    return extent.micros if isinstance(extent, Duration) else 0 if extent is None else extent.value
+
+
+def _type(kind: object) -> str:
+    return kind.__name__ if isinstance(kind, type) else f"({kind})"
+
+
+def _called(function: object) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _near(path: str) -> str:
+    """A path as it is seen from here, where that is shorter."""
+    if "://" in path or not os.path.isabs(path):
+        return path
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+_ENTITIES = {sign: f"#{ord(sign)};" for sign in '#"&<>|`\\'}
+
+
+def _label(*lines: str) -> str:
+    """Text in quotes, with what Mermaid or HTML would read as its own written as entities."""
+    safe = ("".join(_ENTITIES.get(sign, sign) for sign in line.replace("\n", " ")) for line in lines)
+    return f'"{"<br/>".join(safe)}"'
