@@ -100,7 +100,7 @@ class _Building:
             *(sink.name for sink in self.builder.sinks),
         ]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            self._problem(f"{name!r} is set {names.count(name)} times", "streams are told apart by it", "rename one")
+            self._problem(f"{name!r} is set {names.count(name)} times", "spouts, bolts and sinks share one set of names", "rename one")
         for name in sorted(set(names)):
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 self._problem(f"{name!r} is not a name", "it becomes part of file names", "use letters, digits, _ and -")

@@ -11,6 +11,7 @@ from topologies.clock import Clock, system_clock
 from topologies.engine.report import BatchReport
 from windowing.durations import Duration
 
+_COMPLAINTS = 10
 FILES_PER_BATCH = 1000
 """How many files a micro-batch reads at most, where the spout does not say; Spark's own default."""
 
@@ -41,6 +42,8 @@ class Summary:
     seconds: float = 0.0
     last: BatchReport | None = None
     """The last batch; its accounts are the totals."""
+    complaints: list[str] = field(default_factory=list)
+    """The first few of what could not be read."""
     stopped: bool = False
     """Whether it was stopped before the end of the input."""
 
@@ -49,6 +52,7 @@ class Summary:
         self.batches += 1
         self.rows += report.rows
         self.last = report
+        self.complaints.extend(report.complaints[: _COMPLAINTS - len(self.complaints)])
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -57,6 +61,7 @@ class Summary:
             "batches": self.batches,
             "rows": self.rows,
             "seconds": round(self.seconds, 3),
+            "complaints": self.complaints,
             "stopped": self.stopped,
             "last": None if self.last is None else self.last.to_json(),
         }

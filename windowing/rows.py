@@ -25,9 +25,17 @@ class Emit:
     stream: str = DEFAULT_STREAM
 
 
-def tables(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
-    """The streams and tables that a bolt's return value stands for; loose rows of a stream are gathered into one."""
-    loose: dict[str, list[Any]] = {}
+Loose = list[tuple[Any, ...]]
+"""Rows given one by one, each already in the order of the declared columns."""
+
+
+def emissions(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | Loose]]:
+    """What a bolt's return value stands for: streams, and for each a table or loose rows, checked but for their types.
+
+    Loose rows that follow each other on a stream come together; ``from_rows`` makes them a table.
+    """
+    gathered: Loose = []
+    last = ""
     for stream, part in _flatten(rows, DEFAULT_STREAM):
         if stream not in outputs:
             raise SchemaError(
@@ -35,14 +43,22 @@ def tables(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, 
                 why=f"the bolt declares {', '.join(map(repr, outputs)) or 'no outputs'}",
                 do="declare it in `outputs`, or emit to one that is declared",
             )
-        if isinstance(part, (dict, tuple, list)):
-            loose.setdefault(stream, []).append(part)
-            continue
-        if stream in loose:
-            yield stream, _from_rows(loose.pop(stream), outputs[stream])
-        yield stream, conform(_as_table(part), outputs[stream])
-    for stream, gathered in loose.items():
-        yield stream, _from_rows(gathered, outputs[stream])
+        if gathered and (stream != last or not isinstance(part, (dict, tuple))):
+            yield last, gathered
+            gathered = []
+        if isinstance(part, (dict, tuple)):
+            gathered.append(_row(part, outputs[stream]))
+            last = stream
+        else:
+            yield stream, conform(_as_table(part), outputs[stream])
+    if gathered:
+        yield last, gathered
+
+
+def tables(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
+    """The streams and tables that a bolt's return value stands for."""
+    for stream, part in emissions(rows, outputs):
+        yield stream, from_rows(part, outputs[stream]) if isinstance(part, list) else part
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -106,21 +122,21 @@ def _as_table(part: Any) -> pa.Table:
     return pa.Table.from_pandas(part, preserve_index=False).replace_schema_metadata(None)
 
 
-def _from_rows(rows: list[Any], schema: pa.Schema) -> pa.Table:
-    columns: list[list[Any]] = [[] for _ in schema]
-    for row in rows:
-        if isinstance(row, dict):
-            if set(row) != set(schema.names):
-                raise _mismatch(list(row), schema, "the names of a row differ from those declared")
-            values = [row[name] for name in schema.names]
-        else:
-            values = list(row)
-            if len(values) != len(schema):
-                raise _mismatch(values, schema, f"a row has {len(values)} values, {len(schema)} were declared")
-        for column, value in zip(columns, values, strict=True):
-            column.append(value)
+def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any, ...]:
+    names = schema.names
+    if isinstance(row, tuple):
+        if len(row) != len(names):
+            raise _mismatch(list(row), schema, f"a row has {len(row)} values, {len(names)} were declared")
+        return row
+    if len(row) != len(names) or any(name not in row for name in names):
+        raise _mismatch(list(row), schema, "the names of a row differ from those declared")
+    return tuple(row[name] for name in names)
+
+
+def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:
+    """Loose rows as a table; SchemaError where a value is not of the declared type."""
     arrays = []
-    for field, column in zip(schema, columns, strict=True):
+    for field, column in zip(schema, zip(*rows, strict=True), strict=True):
         try:
             arrays.append(pa.array(column, field.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:

@@ -38,7 +38,7 @@ class TupleWindow:
     copy. ``new``: in this window and not in the one fired before it on this task; ``expired``: the other way round.
     """
 
-    __slots__ = ("_expired", "_members", "_new", "_source", "_table", "end_timestamp", "start_timestamp", "task")
+    __slots__ = ("_codes", "_expired", "_members", "_new", "_source", "_table", "end_timestamp", "start_timestamp", "task")
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class TupleWindow:
         """Microseconds since the epoch: the aligned end, or the time of the event that a count fired on."""
         self.task = task
         self._table: pa.Table | None = None
+        self._codes: NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return len(self._members)
@@ -110,18 +111,23 @@ class TupleWindow:
         names = list(self._source.stream_names)
         if name not in names:
             raise KeyError(f"no input stream {name!r}; this bolt reads {', '.join(names)}")
-        codes = self._source.streams(self._members)
-        return self.table.filter(pa.array(codes == names.index(name)))
+        if len(names) == 1:
+            return self.table
+        if self._codes is None:
+            self._codes = self._source.streams(self._members)
+        return self.table.filter(pa.array(self._codes == names.index(name)))
 
-    def groups(self, by: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """For each value of ``by``, in its order: the value, then the chosen columns of its events as NumPy arrays.
+    def groups(self, by: str, *columns: str, stream: str | None = None) -> Iterator[tuple[Any, ...]]:
+        """For each value of ``by``: the value, then the chosen columns of its events as NumPy arrays.
 
-        The columns keep the order of the window. Sorting happens once, for the whole window; the arrays are slices.
+        Values come in the order in which they first appear, null last; the columns keep the order of the window.
+        Sorting happens once, for the whole window; the arrays are slices. ``stream``: of one input stream only.
         """
-        column = self.table.column(by).combine_chunks()
+        table = self.table if stream is None else self.stream(stream)
+        column = table.column(by).combine_chunks()
         values = column.dictionary_encode()
         codes = values.indices.fill_null(len(values.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-        arrays = [self.column(name) for name in columns]
+        arrays = [_numpy(table.column(name)) for name in columns]
         if not is_sorted(codes):
             order = stable_order(codes)
             codes, arrays = codes[order], [array[order] for array in arrays]

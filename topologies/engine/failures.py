@@ -17,7 +17,7 @@ _MARK = "windbolt-failure:"
 
 
 @contextmanager
-def bolt_failure(bolt: str, batch: int, where: str) -> Iterator[None]:
+def bolt_failure(bolt: str, batch: int, where: str | Callable[[], str]) -> Iterator[None]:
     """Turn an exception of a user's bolt into a BoltError that says where it happened."""
     try:
         yield
@@ -25,7 +25,7 @@ def bolt_failure(bolt: str, batch: int, where: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise BoltError(
-            f"bolt {bolt!r} failed {where}, in batch {batch}",
+            f"bolt {bolt!r} failed {where() if callable(where) else where}, in batch {batch}",
             why=_cause(error),
             do=f"mend it and run again: batch {batch} was not committed, and comes again",
         ) from error

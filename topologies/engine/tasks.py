@@ -6,9 +6,10 @@ Each is a function of its item and the context alone, so that it can run anywher
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from topologies.engine.plan import CompactItem, Context, Fired, FireItem, Output
 from topologies.engine.trace import window_row
 from topologies.model import ERROR_SCHEMA, WindowedPart
 from windowing.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
+from windowing.errors import SchemaError
 from windowing.events import Events
-from windowing.rows import tables
+from windowing.rows import Loose, emissions, from_rows
 from windowing.state import pack_state
 from windowing.timestamps import FOREVER, show
 from windowing.window import TupleWindow
@@ -59,16 +61,14 @@ def fire(item: FireItem, context: Context) -> Fired:
     bolt = _prepared(part, item.task, context, before)
     fanout = Fanout(context)
     emitted, windows = dict(before.emitted), 0
-    run = _Run()
+    run = _Run(part)
     for window in manager.advance(item.frontier):
         windows += 1
         if context.traced:
             fanout.trace("windows", window_row(part.name, window))
-        with bolt_failure(part.name, context.batch, f"in task {item.task} on the window {_window_name(window)}"):
-            produced = list(tables(bolt.execute(window), part.outputs))
-        for stream, table in produced:
-            run.add(stream, table, window.end_timestamp)
-    for stream, table, times in run.parts:
+        with bolt_failure(part.name, context.batch, lambda: _place(window)):  # noqa: B023 - called at once, or never
+            run.add(emissions(bolt.execute(window), part.outputs), window)
+    for stream, table, times in run.tables(context.batch):
         first = emitted.get(stream, 0)
         emitted[stream] = first + table.num_rows
         positions = np.arange(first, first + table.num_rows)
@@ -120,30 +120,42 @@ def restored_manager(store: SegmentStore, part: WindowedPart, task: int, state: 
 
 
 class _Run:
-    """Emitted tables in order, those of one stream that follow each other joined."""
+    """What the windows of a task emit, in order; what they emit on one stream is joined as far as order allows."""
 
-    def __init__(self) -> None:
-        self._open: tuple[str, list[pa.Table], list[NDArray[np.int64]]] | None = None
-        self._done: list[tuple[str, pa.Table, NDArray[np.int64]]] = []
+    def __init__(self, part: WindowedPart) -> None:
+        self.part = part
+        self._runs: list[tuple[str, list[tuple[pa.Table | Loose, TupleWindow]]]] = []
 
-    def add(self, stream: str, table: pa.Table, time: int) -> None:
-        if self._open is None or self._open[0] != stream:
-            self._close()
-            self._open = (stream, [], [])
-        self._open[1].append(table)
-        self._open[2].append(np.full(table.num_rows, time, np.int64))
+    def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
+        """Take what a window has emitted."""
+        for stream, part in emitted:
+            if not self._runs or self._runs[-1][0] != stream:
+                self._runs.append((stream, []))
+            self._runs[-1][1].append((part, window))
 
-    @property
-    def parts(self) -> Iterable[tuple[str, pa.Table, NDArray[np.int64]]]:
-        """(stream, rows, times) in the order of emission."""
-        self._close()
-        return self._done
+    def tables(self, batch: int) -> Iterator[tuple[str, pa.Table, NDArray[np.int64]]]:
+        """(stream, rows, times), in the order of emission."""
+        for stream, emitted in self._runs:
+            sizes = [len(part) for part, _ in emitted]
+            times = np.repeat(np.array([window.end_timestamp for _, window in emitted], np.int64), sizes)
+            yield stream, self._joined(self.part.outputs[stream], emitted, batch), times
 
-    def _close(self) -> None:
-        if self._open is not None:
-            stream, found, times = self._open
-            self._done.append((stream, pa.concat_tables(found), np.concatenate(times)))
-            self._open = None
+    def _joined(self, schema: pa.Schema, emitted: list[tuple[pa.Table | Loose, TupleWindow]], batch: int) -> pa.Table:
+        """One table; loose rows that follow each other are converted together, which is much cheaper."""
+        found: list[pa.Table] = []
+        for loose, group in groupby(emitted, key=lambda each: isinstance(each[0], list)):
+            members = list(group)
+            if not loose:
+                found.extend(part for part, _ in members)
+                continue
+            try:
+                found.append(from_rows([row for rows, _ in members for row in rows], schema))
+            except SchemaError:
+                for rows, window in members:  # again, one by one, to say which window it was
+                    with bolt_failure(self.part.name, batch, lambda window=window: _place(window)):
+                        from_rows(rows, schema)
+                raise
+        return pa.concat_tables(found)
 
 
 def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
@@ -204,10 +216,13 @@ def _save_state(bolt: StatefulWindowedBolt, part: WindowedPart, context: Context
         writer.close()
 
 
-def _window_name(window: TupleWindow) -> str:
+def _place(window: TupleWindow) -> str:
+    """Where in a stream a bolt was, for errors."""
+    count = f"{len(window)} event{'s' if len(window) != 1 else ''}"
     if window.start_timestamp is None:
-        return f"at {show(window.end_timestamp)} of {len(window)} events"
-    return f"from {show(window.start_timestamp)} to {show(window.end_timestamp)} of {len(window)} events"
+        return f"in task {window.task} on the window of {count} at {show(window.end_timestamp)}"
+    span = f"from {show(window.start_timestamp)} to {show(window.end_timestamp)}"
+    return f"in task {window.task} on the window {span} of {count}"
 
 
 def _errors(component: str, delivery: Any) -> pa.Table:

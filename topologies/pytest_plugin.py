@@ -1,0 +1,220 @@
+"""The pytest plugin: scenario files are tests, one for each scenario.
+
+Collected are the files that the setting ``windbolt_scenarios`` matches (patterns relative to the root directory, such
+as ``tests/scenarios/**/*.yaml``; one without a slash is for file names). Where it is not set: files that are called
+``*.scenario.yaml`` (or .yml, .json, .jsonl), and those of these kinds in a folder named ``scenarios`` that speak of
+``steps`` and of a ``bolt`` or a ``topology``.
+
+``meta: {disputed: "the reason"}`` marks a scenario that is known not to come out as expected, as a strict xfail.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from topologies.commands.answering import Outcome
+    from topologies.scenarios.loading import Place, Problem
+    from topologies.scenarios.model import Scenario
+
+_SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
+_FOLDER = "scenarios"
+_NAMED = tuple(f".scenario{suffix}" for suffix in _SUFFIXES)
+_WIDTH = 110
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Called by pytest before it reads its configuration."""
+    parser.getgroup("windbolt").addoption(
+        "--windbolt-engine",
+        choices=("local", "spark"),
+        default="local",
+        help="where scenarios run: in this process, or as a real Spark query",
+    )
+    parser.addini("windbolt_scenarios", "patterns of the files that hold windbolt's scenarios", type="args", default=[])
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Called by pytest for each file that it finds."""
+    if not file_path.name.endswith(_SUFFIXES) or not _is_wanted(file_path, parent.config):
+        return None
+    found: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path)
+    return found
+
+
+class MalformedScenario(Exception):
+    """A scenario that cannot be read, or whose topology cannot be built."""
+
+
+class ScenarioFailed(Exception):
+    """A scenario that did not come out as expected, or during which something failed."""
+
+
+class ScenarioFile(pytest.File):
+    """A file of scenarios."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Called by pytest when it looks for the tests in the file."""
+        from topologies.scenarios.loading import Problem, load
+
+        seen: dict[str, int] = {}
+        for item in load(self.path):
+            name = (
+                item.name if isinstance(item, Problem) else item.scenario.name
+            ) or f"malformed:{item.place.line or 1}"
+            seen[name] = seen.get(name, 0) + 1
+            title = name if seen[name] == 1 else f"{name}#{seen[name]}"
+            if isinstance(item, Problem):
+                yield MalformedItem.from_parent(self, name=title, problem=item)
+            else:
+                yield ScenarioItem.from_parent(self, name=title, scenario=item.scenario, place=item.place)
+
+
+class MalformedItem(pytest.Item):
+    """A scenario that could not be read: it fails, with its place."""
+
+    def __init__(self, *, problem: Problem, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.problem = problem
+
+    def runtest(self) -> None:
+        """Called by pytest to run the test."""
+        raise MalformedScenario(str(self.problem))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Called by pytest for the text of the failure."""
+        return _text_of(self, excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Called by pytest for the headline of the failure."""
+        return self.path, (self.problem.place.line or 1) - 1, self.name
+
+
+class ScenarioItem(pytest.Item):
+    """A scenario as a test."""
+
+    def __init__(self, *, scenario: Scenario, place: Place, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        from topologies.commands.answering import located
+
+        self.scenario, self.place = located(scenario, self.path, self.config.rootpath), place
+        disputed = scenario.meta.get("disputed")
+        if disputed:
+            reason = disputed if isinstance(disputed, str) else "disputed"
+            self.add_marker(pytest.mark.xfail(reason=reason, strict=True, raises=ScenarioFailed))
+
+    def runtest(self) -> None:
+        """Called by pytest to run the test."""
+        outcome = self._outcome()
+        if outcome.printed:
+            self.add_report_section("call", "stdout", outcome.printed)
+        if outcome.malformed is not None:
+            raise MalformedScenario(f"{self.place}: {outcome.malformed}")
+        if outcome.answer.ok is False:
+            raise ScenarioFailed(_picture(self, outcome))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Called by pytest for the text of the failure."""
+        return _text_of(self, excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Called by pytest for the headline of the failure."""
+        return self.path, (self.place.line or 1) - 1, self.name
+
+    def _outcome(self) -> Outcome:
+        if self.config.getoption("--windbolt-engine") == "spark":
+            return _OnSpark.of(self.session).outcome(self)
+        from topologies.commands.answering import answer_locally
+
+        return answer_locally(self.scenario)
+
+
+class _OnSpark:
+    """The outcomes of all scenarios that were selected, once the first of them is asked for."""
+
+    def __init__(self, items: Sequence[pytest.Item]) -> None:
+        self.items = [item for item in items if isinstance(item, ScenarioItem)]
+        self.outcomes: dict[ScenarioItem, Outcome] = {}
+        self.error: Exception | None = None
+
+    @staticmethod
+    def of(session: pytest.Session) -> _OnSpark:
+        return session.stash.setdefault(_ON_SPARK, _OnSpark(session.items))
+
+    def outcome(self, item: ScenarioItem) -> Outcome:
+        if not self.outcomes and self.error is None:
+            self._answer()
+        if self.error is not None:
+            raise self.error
+        return self.outcomes[item]
+
+    def _answer(self) -> None:
+        from topologies.commands.answering import answer_on_spark
+
+        try:
+            outcomes = answer_on_spark([item.scenario for item in self.items])
+        except Exception as error:  # Java is missing, say: that is what each of the tests fails of
+            self.error = error
+        else:
+            self.outcomes = dict(zip(self.items, outcomes, strict=True))
+
+
+_ON_SPARK: pytest.StashKey[_OnSpark] = pytest.StashKey()
+
+
+def _is_wanted(path: Path, config: pytest.Config) -> bool:
+    relative = Path(os.path.relpath(path, config.rootpath))
+    patterns = config.getini("windbolt_scenarios")
+    if patterns:
+        return any(_matches(relative, pattern) for pattern in patterns)
+    if path.name.endswith(_NAMED):
+        return True
+    return _FOLDER in (config.rootpath.name, *relative.parts[:-1]) and _speaks_of_scenarios(path)
+
+
+def _matches(path: Path, pattern: str) -> bool:
+    if "/" not in pattern:
+        return path.match(pattern)
+    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
+    return re.fullmatch("".join(signs.get(part, re.escape(part)) for part in parts), path.as_posix()) is not None
+
+
+def _speaks_of_scenarios(path: Path) -> bool:
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return False
+    return re.search(rb"\bsteps\b", text) is not None and re.search(rb"\b(bolt|topology)\b", text) is not None
+
+
+def _text_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], style: Any) -> Any:
+    from windowing.errors import WindboltError
+
+    match excinfo.value:
+        case MalformedScenario() as error:
+            return f"malformed: {error}"
+        case ScenarioFailed() | WindboltError() as error:
+            return str(error)
+    return pytest.Item.repr_failure(item, excinfo, style)
+
+
+def _picture(item: ScenarioItem, outcome: Outcome) -> str:
+    """The timeline in plain text; the differences are its last part."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    from topologies.scenarios.timeline import timeline
+
+    file = StringIO()
+    console = Console(file=file, width=_WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(timeline(item.scenario, outcome.answer))
+    lines = "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    return f"{item.place}: {item.scenario.name} is not as expected\n\n{lines}"
