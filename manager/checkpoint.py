@@ -76,6 +76,8 @@ class FileCheckpoint:
         self.segments = FileSegments(f"{self.root}/segments", uri)
         self._fs = self.segments.filesystem
         self._kept: list[Manifest] = []
+        self._swept = False
+        """Whether this process has looked through all folders of segments; another may have died while it cleaned."""
         for folder in ("plans", "manifests", "segments"):
             self._fs.create_dir(f"{self.root}/{folder}", recursive=True)
 
@@ -137,11 +139,12 @@ class FileCheckpoint:
         for folder in self._names("segments"):
             if folder < key and folder not in in_use:
                 self._fs.delete_dir(f"{self.root}/segments/{folder}")
-            elif keep_from <= folder < key:
+            elif folder < key and (keep_from <= folder or not self._swept):
                 before |= {f"{folder}/{name}" for name in self._names(f"segments/{folder}")}
         for segment in before - named:
             if segment.split("/")[0] in in_use:
                 self._fs.delete_file(f"{self.root}/segments/{segment}")
+        self._swept = True
 
     def _names(self, folder: str) -> list[str]:
         entries = self._fs.get_file_info(pafs.FileSelector(f"{self.root}/{folder}"))

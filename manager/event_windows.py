@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.actions import Action, EvictionContext
-from policies.trigger import TimeTriggerPolicy
+from policies.trigger import TimeTriggerPolicy, fires_on_columns
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class EventByEvent:
     ) -> Iterator[TupleWindow]:
         """The window at this reference, if it holds anything, and holds something new where that is asked."""
         members = self._members(manager, view, look, reference, stop)
-        asks_for_news = self.eviction.reach is None and isinstance(manager.trigger, TimeTriggerPolicy)
+        at_ends = isinstance(manager.trigger, TimeTriggerPolicy) and fires_on_columns(manager.trigger)
+        asks_for_news = at_ends and self.eviction.reach is None
         if not members or (asks_for_news and self._seen.issuperset(members)):
             return
         fresh = [position for position in members if position not in self._seen]

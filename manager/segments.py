@@ -54,8 +54,8 @@ class Ref:
     @staticmethod
     def from_json(values: list[Any]) -> Ref:
         """From the list of ``to_json``."""
-        *first, by_stream, level = values
-        return Ref(*first, by_stream=tuple(by_stream), level=level)
+        segment, offset, length, rows, start, earliest, latest, by_stream, level = values
+        return Ref(segment, offset, length, rows, start, earliest, latest, tuple(by_stream), level)
 
     def without(self, rows: int, events: Events, streams: int) -> Ref:
         """What is left when the first rows have been dropped; ``events`` are those still needed, or the first of them."""

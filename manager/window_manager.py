@@ -14,7 +14,7 @@ from manager.event_windows import EventByEvent
 from manager.queue import EventQueue, Settled
 from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, decides_on_columns
 from policies.queue_view import Firings, QueueView
-from policies.trigger import ColumnarTriggerPolicy, TriggerPolicy
+from policies.trigger import ColumnarTriggerPolicy, TriggerPolicy, fires_on_columns, next_firing
 from windowing.events import Events, count_by_stream
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
@@ -73,9 +73,7 @@ class WindowManager:
         self._by_event = None
         if not (isinstance(eviction, ColumnarEvictionPolicy) and decides_on_columns(eviction, "starts", "evict")):
             self._by_event = EventByEvent(eviction, self.state.marks)
-        self._trigger_by_event = not (
-            isinstance(trigger, ColumnarTriggerPolicy) and decides_on_columns(trigger, "firings", "track")
-        )
+        self._trigger_by_event = not fires_on_columns(trigger)
 
     def add(
         self,
@@ -204,7 +202,7 @@ class WindowManager:
         if self._by_event:
             self._by_event.retire(self)
             return
-        reference, stop = self.trigger.next_firing(view)
+        reference, stop = next_firing(self.trigger, view)
         assert isinstance(self.eviction, ColumnarEvictionPolicy)
         needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
         dead = min(int(needed[0]), len(view.timestamps))

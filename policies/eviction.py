@@ -93,10 +93,10 @@ class TimeEvictionPolicy(ColumnarEvictionPolicy):
         return self.length
 
     def evict(self, event: Event, context: EvictionContext) -> Action:
-        """EXPIRE what is older than the window, KEEP what is newer."""
+        """EXPIRE what is older than the window, KEEP what is newer, or comes after the event that a count fired on."""
         start = context.reference - self.length.micros
         if self.bounds.holds(start, context.reference, event.timestamp):
-            return Action.PROCESS
+            return Action.PROCESS if event.position < context.count else Action.KEEP
         return Action.EXPIRE if event.timestamp <= start else Action.KEEP
 
     def starts(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
-from policies.trigger import TimeTriggerPolicy, TriggerPolicy
+from policies.trigger import TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from windowing.bounds import Bounds
 
 if TYPE_CHECKING:
@@ -57,6 +57,6 @@ class Lateness:
 
     @property
     def _windows(self) -> tuple[int, TimeTriggerPolicy] | None:
-        if isinstance(self.eviction, TimeEvictionPolicy) and isinstance(self.trigger, TimeTriggerPolicy):
-            return self.eviction.length.micros, self.trigger
-        return None
+        if not isinstance(self.eviction, TimeEvictionPolicy) or not isinstance(self.trigger, TimeTriggerPolicy):
+            return None
+        return (self.eviction.reach.micros, self.trigger) if fires_on_columns(self.trigger) else None

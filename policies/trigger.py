@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from policies.eviction import decides_on_columns
 from policies.queue_view import Firings, QueueView
 from windowing.bounds import Bounds
 from windowing.durations import Count, Duration
@@ -187,6 +188,23 @@ class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
 
     def over_at(self, reference: int) -> int:
         return reference
+
+
+def fires_on_columns(trigger: TriggerPolicy) -> bool:
+    """Whether a trigger decides on arrays: it can, and no subclass has overridden ``track`` since."""
+    return isinstance(trigger, ColumnarTriggerPolicy) and decides_on_columns(trigger, "firings", "track")
+
+
+def is_idle(trigger: TriggerPolicy, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
+    """As ``trigger.idle``; of a subclass that has overridden ``track`` alone, what holds of every trigger."""
+    kind = type(trigger) if decides_on_columns(trigger, "idle", "track") else TriggerPolicy
+    return kind.idle(trigger, passed, frontier, seen, ready)
+
+
+def next_firing(trigger: TriggerPolicy, queue: QueueView) -> tuple[int, int]:
+    """As ``trigger.next_firing``; of a subclass that has overridden ``track`` alone, what holds of every trigger."""
+    kind = type(trigger) if decides_on_columns(trigger, "next_firing", "track") else TriggerPolicy
+    return kind.next_firing(trigger, queue)
 
 
 def _union(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[NDArray[np.int64]]:

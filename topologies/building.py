@@ -65,20 +65,21 @@ class _Building:
                 windowed[part.name] = part
             elif part is not None:
                 plain[part.name] = part
-        sinks = {part.name: part for declarer in self.builder.sinks if (part := self._sink(declarer))}
+        sinks = {sink.name: sink for declared in self.builder.sinks if (sink := self._sink(declared))}
         self._check_folders()
         if not spouts and not self.problems:
             self._problem("there is no spout", do="set_spout(name, spout)")
         if self.problems:
             raise TopologyError(self.builder.name, self.problems)
         readers: dict[Stream, list[tuple[str, int]]] = {}
-        for bolt in (*plain.values(), *windowed.values()):
+        bolts: list[PlainPart | WindowedPart] = [*plain.values(), *windowed.values()]
+        for bolt in bolts:
             for at, each in enumerate(bolt.inputs):
                 readers.setdefault(each.stream, []).append((bolt.name, at))
         takers: dict[Stream, list[str]] = {}
-        for sink in sinks.values():
-            for stream in sink.streams:
-                takers.setdefault(stream, []).append(sink.name)
+        for taker in sinks.values():
+            for stream in taker.streams:
+                takers.setdefault(stream, []).append(taker.name)
         return Topology(
             self.builder.name,
             {name: spout for name, spout in spouts.items() if spout},
@@ -190,7 +191,7 @@ class _Building:
         return {**outputs, ERRORS: ERROR_SCHEMA}
 
     def _check_input(self, name: str, each: Input) -> bool:
-        component, stream = each.stream
+        component = each.stream[0]
         if component in self.broken and each.stream not in self.schemas:
             return False
         schema = self.schemas.get(each.stream)

@@ -15,7 +15,7 @@ left, by ``mix(h * 31 + next)``. The task is the hash modulo the parallelism.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,10 +57,11 @@ def _hash_column(column: pa.ChunkedArray) -> NDArray[np.uint64]:
 def _values(array: pa.Array) -> NDArray[np.uint64]:
     kind = array.type
     if pa.types.is_integer(kind):
-        numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
+        numbers: NDArray[Any] = array.fill_null(0).to_numpy(zero_copy_only=False)
         return numbers.astype(np.uint64) if kind == pa.uint64() else numbers.astype(np.int64).view(np.uint64)
     if pa.types.is_boolean(kind):
-        return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint64)
+        flags: NDArray[np.bool_] = array.fill_null(False).to_numpy(zero_copy_only=False)
+        return flags.astype(np.uint64)
     if pa.types.is_floating(kind):
         doubles = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
         return np.where(np.isnan(doubles), np.nan, doubles).view(np.uint64)
@@ -108,4 +109,5 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     with np.errstate(over="ignore"):
         mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return mixed ^ (mixed >> np.uint64(31))
+        result: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
+    return result

@@ -44,11 +44,12 @@ def _load_file(path: str) -> ModuleType:
         raise ConfigError(f"there is no file {path!r}", do="correct the path")
     name = os.path.splitext(os.path.basename(full))[0]
     spec = importlib.util.spec_from_file_location(name, full)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, os.path.dirname(full))
-    _run(lambda: spec.loader.exec_module(module), path)  # type: ignore[union-attr]
+    _run(lambda: spec.loader.exec_module(module), path)
     return module
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from policies.eviction import EvictionPolicy
 from policies.lateness import Lateness
-from policies.trigger import TriggerPolicy
+from policies.trigger import CountTriggerPolicy, TriggerPolicy
 from topologies.groupings import Grouping
 from windowing.bolt import BatchBolt, Bolt, WindowedBolt
 from windowing.durations import Duration
@@ -152,5 +152,6 @@ class Topology:
     @property
     def needs_clock(self) -> bool:
         """Whether time must move on a quiet stream: a window follows the clock."""
-        return any(not part.event_time and part.trigger.frontier(0, None) != part.trigger.frontier(1, None)
-                   for part in self.windowed.values())  # fmt: skip
+        return any(
+            not part.event_time and not isinstance(part.trigger, CountTriggerPolicy) for part in self.windowed.values()
+        )

@@ -116,6 +116,8 @@ class ScenarioItem(pytest.Item):
             self.add_report_section("call", "stdout", outcome.printed)
         if outcome.malformed is not None:
             raise MalformedScenario(f"{self.place}: {outcome.malformed}")
+        if outcome.trace:
+            raise ScenarioFailed(f"{self.place}: {outcome.answer.differences[0]}")
         if outcome.answer.ok is False:
             raise ScenarioFailed(_picture(self, outcome))
 

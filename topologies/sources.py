@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,9 +73,7 @@ def file_pieces(topology: Topology, found: Sequence[tuple[str, str]], wanted: in
         split = [FilePiece(path)]
         if each > 1:
             filesystem, inside, _ = locate(path)
-            try:
+            with suppress(DataError):  # the task that reads it will say what is wrong with it
                 split = [FilePiece(path, part.part, part.parts) for part in spout.format.split(filesystem, inside, each)]
-            except DataError:
-                pass  # the task that reads it will say what is wrong with it
         pieces.extend(FileSource(component, piece) for piece in split)
     return pieces

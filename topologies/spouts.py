@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -17,7 +17,7 @@ from windowing.errors import ConfigError, DataError
 from windowing.rows import DEFAULT_STREAM, Rows, tables
 from windowing.schema import parse_schema
 
-Declared = str | pa.Schema
+Declared: TypeAlias = str | pa.Schema
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def files(
             do="end the path in *.parquet, *.csv, *.jsonl or *.arrow, or give format=...",
         )
     if files_per_batch is not None and files_per_batch < 1:
-        raise ConfigError(f"files_per_batch={files_per_batch}", why="a batch reads at least one file", do="use 1 or more")
+        raise ConfigError(f"files_per_batch={files_per_batch}", why="a batch reads a file or more", do="use 1 or more")
     return FileSpout(text, schema, file_format(name, **options), files_per_batch)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
+from numbers import Real
 
 from windowing.errors import ConfigError
 
@@ -134,8 +136,10 @@ def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Cou
 
 
 def _of(number: float, unit: str) -> Duration:
-    exact = number * _UNITS[unit]
-    if exact != int(exact):
+    if not isinstance(number, Real):
+        raise ConfigError(f"{number!r} is not a number", do=f"give one, or write a text like '5{unit}' instead")
+    exact = Decimal(str(number + 0)) * _UNITS[unit]  # as it is written: 16.1 s are 16,100,000 us, in binary they are not
+    if not exact.is_finite() or exact != int(exact):
         raise ConfigError(
             f"{number}{unit} is not a whole number of microseconds",
             why="time is kept in whole microseconds",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import pyarrow as pa
@@ -138,14 +139,23 @@ def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:
     arrays = []
     for field, column in zip(schema, zip(*rows, strict=True), strict=True):
         try:
-            arrays.append(pa.array(column, field.type))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            arrays.append(_array(column, field.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise SchemaError(
                 f"column {field.name!r} was declared {field.type}, and a value is something else",
                 why=str(error),
                 do="declare the type that the bolt returns, or convert the value in the bolt",
             ) from error
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The column; Arrow itself would cut the fractions off where whole numbers were declared."""
+    if pa.types.is_integer(kind):
+        for value in values:
+            if type(value) is not int and isinstance(value, Real) and value % 1 != 0:
+                raise pa.ArrowInvalid(f"{value!r} is not a whole number")
+    return pa.array(values, kind)
 
 
 def _mismatch(found: list[Any], schema: pa.Schema, why: str) -> SchemaError:

@@ -44,6 +44,10 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
     """
     if isinstance(declared, pa.Schema):
         return declared
+    if not isinstance(declared, str):
+        raise ConfigError(
+            f"{declared!r:.60} is not a schema", do="write a text like 'user string, ts timestamp', or give a pa.Schema"
+        )
     parser = _Parser(declared)
     fields = parser.fields(closing="")
     names = [field.name for field in fields]
@@ -76,7 +80,7 @@ def _type_name(kind: pa.DataType) -> str:
     if pa.types.is_map(kind):
         return f"map<{_type_name(kind.key_type)}, {_type_name(kind.item_type)}>"
     if pa.types.is_struct(kind):
-        return "struct<" + ", ".join(f"{field.name}: {_type_name(field.type)}" for field in kind) + ">"
+        return "struct<" + ", ".join(f"{_quoted(field.name)}: {_type_name(field.type)}" for field in kind) + ">"
     preferred = ("string", "binary", "boolean", "tinyint", "smallint", "int", "long", "float", "double", "date")
     return next((name for name in preferred if _SIMPLE[name] == kind), str(kind))
 
@@ -104,7 +108,7 @@ class _Parser:
 
     def _field(self) -> pa.Field:
         name = self._next()
-        if not re.match(r"[A-Za-z_`]", name):
+        if not re.match(r"[A-Za-z_]|`[^`]", name):
             self._fail(f"expected a column name, found {name!r}" if name else "expected a column name")
         if self._peek() == ":":
             self._next()
@@ -125,13 +129,18 @@ class _Parser:
         if self._peek() != "(":
             return pa.decimal128(10, 0)
         self._next()
-        precision = int(self._next())
-        scale = 0
+        precision, scale = self._number(1, 38), 0
         if self._peek() == ",":
             self._next()
-            scale = int(self._next())
+            scale = self._number(0, precision)
         self._expect(")")
         return pa.decimal128(precision, scale)
+
+    def _number(self, least: int, most: int) -> int:
+        digits = self._next()
+        if not digits.isdecimal() or not least <= int(digits) <= most:
+            self._fail(f"expected a number from {least} to {most}, found {digits!r}")
+        return int(digits)
 
     def _nested(self, name: str) -> pa.DataType:
         if name == "struct":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -12,7 +12,7 @@ from windowing.errors import ConfigError, SchemaError
 from windowing.rows import conform
 from windowing.schema import parse_schema
 
-StateType = type | str | pa.Schema
+StateType: TypeAlias = type | str | pa.Schema
 _JSON: dict[type, Any] = {int: 0, float: 0.0, str: "", bool: False, list: [], dict: {}}
 
 
@@ -52,6 +52,11 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
     for name, kind in types.items():
         value = state[name]
         if not isinstance(kind, type):
+            if not isinstance(value, pa.Table):
+                raise SchemaError(
+                    f"state {name!r} is {type(value).__name__} {value!r:.60}, and was declared a table",
+                    do="keep a pyarrow table of the declared columns, or change `state_types`",
+                )
             kept[name] = conform(value, parse_schema(kind))
             continue
         good = isinstance(value, kind) or (kind is float and isinstance(value, int))

@@ -46,7 +46,7 @@ def show(timestamp: int | None) -> str:
 
 def is_time(kind: pa.DataType) -> bool:
     """Whether a column of this type can give event times (ST-9): timestamps, dates, whole numbers of milliseconds."""
-    return pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind)
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind))
 
 
 def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:

@@ -38,7 +38,17 @@ class TupleWindow:
     copy. ``new``: in this window and not in the one fired before it on this task; ``expired``: the other way round.
     """
 
-    __slots__ = ("_codes", "_expired", "_members", "_new", "_source", "_table", "end_timestamp", "start_timestamp", "task")
+    __slots__ = (
+        "_codes",
+        "_expired",
+        "_members",
+        "_new",
+        "_source",
+        "_table",
+        "end_timestamp",
+        "start_timestamp",
+        "task",
+    )
 
     def __init__(
         self,
@@ -104,7 +114,8 @@ class TupleWindow:
 
     def to_pandas(self) -> pd.DataFrame:
         """All events of the window as a pandas DataFrame."""
-        return self.table.to_pandas()
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
 
     def stream(self, name: str) -> pa.Table:
         """The events that came on one of the bolt's input streams."""
@@ -158,6 +169,6 @@ class TupleWindow:
 
 
 def _numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    if column.num_chunks == 1:
-        return column.chunk(0).to_numpy(zero_copy_only=False)
-    return column.to_numpy()
+    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    array: NDArray[Any] = whole.to_numpy(zero_copy_only=False)
+    return array

@@ -31,7 +31,7 @@ class Outcome:
     printed: str = ""
     """What the user's code printed."""
     trace: str = ""
-    """The traceback of an error, for --debug."""
+    """The traceback, where an error was all that came of it."""
 
 
 def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:

@@ -136,7 +136,7 @@ class _Pictures:
             sign = {True: ("ok    ", "green"), False: ("FAILED", "bold red"), None: ("-     ", "dim")}[answer.ok]
             line = Text.assemble(sign, f"  {answer.name}  ", (str(item.place), "dim"))
             self.console.print(line, soft_wrap=True)
-        if self.few or (failed and self.counts[False] <= DRAWN):
+        if not outcome.trace and (self.few or (failed and self.counts[False] <= DRAWN)):
             self.console.print(timeline(item.scenario, answer))
             self.console.print(_verdict(item, outcome), soft_wrap=True)
             self.console.print()

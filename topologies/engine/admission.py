@@ -12,11 +12,15 @@ import pyarrow as pa
 from policies.lateness import BEHIND, WINDOW_OVER
 from topologies.model import LATE_COLUMNS, WindowedPart
 from windowing.errors import ConfigError
-from windowing.timestamps import from_column, from_datetime, to_column
+from windowing.timestamps import from_column, from_datetime, is_time, to_column
 from windowing.tuples import Tuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_FAR = 1 << 62
+"""Later than any event time, in microseconds; it is out of range, and fits into 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,12 @@ def _times(part: WindowedPart, table: pa.Table) -> tuple[NDArray[np.int64], NDAr
         column = extractor(table)
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
             column = pa.array(column)
+        if not is_time(column.type):
+            raise ConfigError(
+                f"the timestamp extractor of bolt {part.name!r} returned a column of {column.type}",
+                why="event times are timestamps, dates, or whole numbers of milliseconds (ST-9)",
+                do="return one of these",
+            )
         if len(column) != table.num_rows:
             raise ConfigError(
                 f"the timestamp extractor of bolt {part.name!r} returned {len(column)} times for {table.num_rows} rows",
@@ -124,7 +134,7 @@ def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], NDAr
                 value = from_datetime(found)
             elif found is not None:
                 value = int(found) * 1_000
-            values.append(value if value is None or abs(value) < 1 << 62 else None)
+            values.append(None if value is None else max(min(value, _FAR), -_FAR))
         except Exception as error:
             failures[at] = f"the timestamp extractor failed: {type(error).__name__}: {error}"
             values.append(None)

@@ -100,7 +100,8 @@ def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:
 
 
 def _show(name: str, key: str, store: SegmentStore, refs: list[Ref], most: int) -> None:
-    total, shown = sum(ref.rows for ref in refs), []
+    total = sum(ref.rows for ref in refs)
+    shown: list[dict[str, object]] = []
     for ref in refs:
         if len(shown) < most:
             shown.extend(store.read(ref).slice(0, most - len(shown)).to_pylist())

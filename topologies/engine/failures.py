@@ -50,7 +50,7 @@ def recovered(text: str) -> WindboltError | None:
     kind = getattr(errors, said["type"], WindboltError)
     if kind is errors.TopologyError or not issubclass(kind, WindboltError):
         kind = WindboltError
-    return kind(said["what"], why=said["why"], do=said["do"])  # type: ignore[no-any-return]
+    return kind(said["what"], why=said["why"], do=said["do"])
 
 
 def _cause(error: BaseException) -> str:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -104,7 +105,7 @@ class Fanout:
             return
         self._complain(component, source, bad.column("_reason")[0].as_py())
         self._error_rows(component, bad)
-        for name, at in self._reached(component):
+        for name, at in sorted(self._reached(component)):
             bolt = self.topology.windowed.get(name)
             if bolt is not None:
                 copies = self._copies(bolt, at)
@@ -152,7 +153,8 @@ class Fanout:
         """Events at the door of a windowed bolt."""
         grouping, copies = part.inputs[at].grouping, self._copies(part, at)
         watermark = self.context.watermarks[part.name]
-        admitted = admit(part, at, rows.table, rows.times, self._clock, watermark)
+        with bolt_failure(part.name, self.context.batch, "in giving events their times"):
+            admitted = admit(part, at, rows.table, rows.times, self._clock, watermark)
         self._count(part, at, "received", rows.table.num_rows * copies)
         if admitted.latest is not None and not part.origins[at]:
             seen = self._latest.setdefault(part.name, {})
@@ -270,7 +272,7 @@ class Fanout:
     def _tuple_by_tuple(self, part: PlainPart, bolt: Bolt, at: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
         label = stream_label(part.inputs[at].stream)
         gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
-        times = rows.positions * 0 if rows.times is None else rows.times
+        times = np.full(len(rows.positions), self._clock) if rows.times is None else rows.times
         for place, row in enumerate(rows.table.to_pylist()):
             with bolt_failure(part.name, self.context.batch, f"on row {rows.positions[place]} of {label!r}"):
                 for stream, table in tables(bolt.execute(Tuple(row, int(times[place]), label)), part.outputs):
@@ -287,7 +289,7 @@ class Fanout:
         edges = [0, rows.table.num_rows]
         if rows.times is not None and part.carries_time:
             edges = [0, *(np.flatnonzero(np.diff(rows.times)) + 1).tolist(), rows.table.num_rows]
-        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        for start, stop in pairwise(edges):
             with bolt_failure(part.name, self.context.batch, f"on rows {start} to {stop}"):
                 emitted = list(tables(bolt.execute(rows.table.slice(start, stop - start)), part.outputs))
             for stream, table in emitted:

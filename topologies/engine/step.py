@@ -14,7 +14,7 @@ from manager.manifest import BoltState, Manifest, TaskState
 from manager.segments import Ref
 from manager.watermark import WaterMarkEventGenerator
 from policies.eviction import CountEvictionPolicy, EvictionPolicy
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
 from topologies.engine.delivering import Frames, NoSpark, hand_over, prepare_folders, publish, tidy_folders
 from topologies.engine.plan import BatchPlan, Beat, CompactItem, Context, Executor, Fired, FireItem, Output
 from topologies.engine.report import BatchReport, BoltReport
@@ -249,15 +249,16 @@ def _idle(part: WindowedPart, task: TaskState, passed: int | None, frontier: int
     ready = sum(ref.alive for ref in task.refs if ref.earliest <= frontier)
     if not ready:
         return True
-    counts_down = isinstance(part.eviction, CountEvictionPolicy) and isinstance(part.trigger, TimeTriggerPolicy)
-    if counts_down and ready > part.eviction.length.value:
+    eviction, trigger = part.eviction, part.trigger
+    crowded = isinstance(eviction, CountEvictionPolicy) and ready > eviction.length.value
+    if crowded and isinstance(trigger, TimeTriggerPolicy):
         return False
     if part.eviction.reach is not None and isinstance(part.trigger, CountTriggerPolicy):
         return False
     if ready > seen and isinstance(part.trigger, CountTriggerPolicy) and _leaves_gaps(part.eviction, part.trigger):
         return False
     base = task.manager.base
-    return part.trigger.idle(passed, frontier, base + seen, base + ready)
+    return is_idle(part.trigger, passed, frontier, base + seen, base + ready)
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:

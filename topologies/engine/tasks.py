@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from manager.manifest import TaskState
 from manager.segments import Ref, SegmentStore, read_events, write_events
-from manager.window_manager import ManagerState, WindowManager
+from manager.window_manager import WindowManager
 from topologies.engine.failures import bolt_failure
 from topologies.engine.fanout import Fanout, Rows
 from topologies.engine.plan import CompactItem, Context, Fired, FireItem, Output, Piece
@@ -152,7 +152,7 @@ class _Run:
                 found.append(from_rows([row for rows, _ in members for row in rows], schema))
             except SchemaError:
                 for rows, window in members:  # again, one by one, to say which window it was
-                    with bolt_failure(self.part.name, batch, lambda window=window: _place(window)):
+                    with bolt_failure(self.part.name, batch, _place(window)):
                         from_rows(rows, schema)
                 raise
         return pa.concat_tables(found)

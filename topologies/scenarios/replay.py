@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from manager.checkpoint import Checkpoint, MemoryCheckpoint
+from manager.checkpoint import MemoryCheckpoint
 from manager.manifest import Manifest
 from manager.segments import SegmentStore
 from topologies.builder import TopologyBuilder
-from topologies.engine.plan import BatchPlan, Executor, InProcess
+from topologies.engine.plan import BatchPlan, InProcess
 from topologies.engine.report import BatchReport
 from topologies.engine.step import MicroBatch
 from topologies.engine.tasks import restored_manager
@@ -22,7 +22,7 @@ from topologies.loading import load_topology
 from topologies.model import Topology
 from topologies.scenarios.answer import Answer, Window, judge
 from topologies.scenarios.loading import Problem, load, read_scenario
-from topologies.scenarios.model import BoltSettings, Scenario
+from topologies.scenarios.model import BoltSettings, EventStep, Scenario
 from topologies.scenarios.script import ScriptBatch, ScriptPiece, script
 from topologies.sinks import MemorySink
 from windowing.bolt import WindowedBolt
@@ -81,7 +81,7 @@ def watched_topology(scenario: Scenario, topology: Topology | None = None, prefi
         return builder.build()
     chosen = topology or load_topology(scenario.topology or "")
     sinks = {name: replace(part, sink=MemorySink()) for name, part in chosen.sinks.items()}
-    unknown = {step.stream for step in scenario.steps if hasattr(step, "event")} - set(chosen.spouts)
+    unknown = {step.stream for step in scenario.steps if isinstance(step, EventStep)} - set(chosen.spouts)
     if unknown:
         raise ScenarioError(
             f"scenario {scenario.name!r} sends events to {', '.join(sorted(map(str, unknown)))}",
@@ -232,7 +232,7 @@ def _crash(step: MicroBatch, plan: BatchPlan) -> None:
 def _one(source: dict[str, Any] | str | os.PathLike[str]) -> Scenario:
     if isinstance(source, dict):
         return read_scenario(source)
-    loaded: Sequence[Any] = list(load(source))
+    loaded: Sequence[Any] = list(load(os.fspath(source)))
     problems = [item for item in loaded if isinstance(item, Problem)]
     if problems:
         raise ScenarioError(f"{problems[0].place}: {'; '.join(problems[0].texts)}")

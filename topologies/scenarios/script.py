@@ -42,7 +42,7 @@ class ScriptBatch:
     """A micro-batch of a scenario."""
 
     arrivals: list[Arrival] = field(default_factory=list)
-    beat: Beat = Beat(CLOCK_AT_START, tick=False)
+    beat: Beat = field(default_factory=lambda: Beat(CLOCK_AT_START, tick=False))
     crash: bool = False
     """Whether it crashes before its commit; it then runs again, as it was."""
 
@@ -131,7 +131,7 @@ def parse_rows(rows: list[dict[str, Any]], schema: pa.Schema) -> tuple[pa.Table,
     return chunk
 
 
-class _InMemory(pafs.LocalFileSystem):
+class _InMemory(pafs.LocalFileSystem):  # type: ignore[misc]
     """A file system with one file."""
 
     def __init__(self, content: bytes) -> None:

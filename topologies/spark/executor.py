@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext, cloudpickle
-from pyspark.broadcast import Broadcast
+from pyspark.core.broadcast import Broadcast
 from pyspark.errors import PySparkException
 
 from topologies.engine.failures import carried, recovered
 from topologies.engine.plan import Context
 from topologies.model import Topology
+from topologies.sinks import FunctionSink
+from topologies.spouts import FrameSpout
 from windowing.errors import WindboltError
 
 _TOPOLOGIES: dict[str, Topology] = {}
@@ -40,7 +42,7 @@ class SparkExecutor:
             return []
         run = self.task(function, context)
         with spark_failures():
-            return cast("list[Any]", self.spark.parallelize(items, min(len(items), self.slots)).mapPartitions(run).collect())
+            return self.spark.parallelize(items, min(len(items), self.slots)).mapPartitions(run).collect()
 
     def task(self, function: Callable[[Any, Context], Any], context: Context) -> Callable[[Iterable[Any]], Iterator[Any]]:
         """A function over the items of one Spark task; it carries all that it needs to another process."""
@@ -73,13 +75,14 @@ class spark_failures:
 
 def packed(topology: Topology) -> bytes:
     """A topology as bytes; the modules that its bolts come from go along, if they are the user's own files."""
-    modules = {type(part.bolt).__module__ for part in (*topology.plain.values(), *topology.windowed.values())}
+    bolts = [*(part.bolt for part in topology.plain.values()), *(part.bolt for part in topology.windowed.values())]
+    modules = {type(bolt).__module__ for bolt in bolts}
     for name in modules:
         module = sys.modules.get(name)
         if module is not None and _is_users(module):
-            cloudpickle.register_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
-        return cast("bytes", cloudpickle.dumps(topology))
+        return cast("bytes", cloudpickle.dumps(_for_workers(topology)))
     except Exception as error:
         raise WindboltError(
             f"topology {topology.name!r} cannot be sent to the workers",
@@ -95,6 +98,27 @@ def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str]) -> To
         _TOPOLOGIES.clear()
         _TOPOLOGIES[name] = pickle.loads(broadcast.value)
     return _TOPOLOGIES[name]
+
+
+def _for_workers(topology: Topology) -> Topology:
+    """The topology without the functions that only the driver calls: they may hold a session, a lock, a connection."""
+    spouts = {
+        name: replace(part, spout=replace(part.spout, make=_stays_behind))
+        if isinstance(part.spout, FrameSpout)
+        else part
+        for name, part in topology.spouts.items()
+    }
+    sinks = {
+        name: replace(part, sink=replace(part.sink, function=_stays_behind))
+        if isinstance(part.sink, FunctionSink)
+        else part
+        for name, part in topology.sinks.items()
+    }
+    return replace(topology, spouts=spouts, sinks=sinks)
+
+
+def _stays_behind(*_: Any) -> Any:
+    raise WindboltError("this function was called in a worker, and is the driver's")
 
 
 def _is_users(module: Any) -> bool:

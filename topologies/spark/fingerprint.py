@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.model import Topology, WindowedPart, stream_label
+from topologies.model import SpoutPart, Topology, WindowedPart, stream_label
+from topologies.spouts import FrameSpout
 from windowing.bolt import StatefulWindowedBolt
 from windowing.schema import format_schema, parse_schema
 
@@ -13,10 +14,7 @@ def fingerprint(topology: Topology) -> dict[str, Any]:
     """The parts of a topology that must not change under a checkpoint; code, lag, late streams and sinks may."""
     return {
         "name": topology.name,
-        "spouts": {
-            name: {f"columns of {stream!r}": format_schema(schema) for stream, schema in part.outputs.items()}
-            for name, part in topology.spouts.items()
-        },
+        "spouts": {name: _spout(part) for name, part in topology.spouts.items()},
         "bolts": {name: _windowed(part) for name, part in topology.windowed.items()},
     }
 
@@ -38,6 +36,11 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return changed
 
 
+def _spout(part: SpoutPart) -> dict[str, Any]:
+    columns = {f"columns of {stream!r}": format_schema(schema) for stream, schema in part.outputs.items()}
+    return {"kind": "a streaming DataFrame" if isinstance(part.spout, FrameSpout) else "files", **columns}
+
+
 def _windowed(part: WindowedPart) -> dict[str, Any]:
     settings = part.bolt.settings
     described = {
@@ -48,6 +51,7 @@ def _windowed(part: WindowedPart) -> dict[str, Any]:
         "offset": str(settings.offset),
         "time": "event time" if part.event_time else "processing time",
         "timestamp field": settings.timestamp_field,
+        "watermark": "by the clock" if settings.watermark_interval.micros else "at every batch",
         "columns": format_schema(part.schema),
         "eviction": type(part.eviction).__name__,
         "trigger": type(part.trigger).__name__,

@@ -38,7 +38,7 @@ class Halves:
             ours.write_note(_NOTE, fingerprint(topology))
         else:
             self._check_topology(topology, note)
-        if manifest is not None and manifest.batch >= 0:
+        if manifest is not None and (manifest.batch >= 0 or committed is not None):
             self._check_query(manifest, query, committed)
         elif manifest is None and committed is not None:
             raise self._refused("the windbolt half holds no batch", f"Spark's half has batches up to {committed}")
@@ -79,7 +79,7 @@ class Halves:
         )
 
     def _missing(self, name: str) -> bool:
-        return self._fs.get_file_info(f"{self._root}/{name}").type == pafs.FileType.NotFound
+        return bool(self._fs.get_file_info(f"{self._root}/{name}").type == pafs.FileType.NotFound)
 
     def _last_commit(self) -> int | None:
         folder = f"{self._root}/spark/commits"

@@ -152,7 +152,8 @@ class _Group:
 
     def _write(self, path: str, number: int) -> None:
         """A batch as a file: a line for what time does, then the events."""
-        beats, lines = {}, []
+        beats: dict[str, Any] = {}
+        lines: list[str] = []
         for member in self.members:
             beats[member.prefix] = asdict(_beat(member, number))
             if number < len(member.batches):

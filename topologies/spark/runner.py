@@ -75,7 +75,7 @@ class SparkRun:
         self.topology = as_files(topology, options.checkpoint)
         self.executor = SparkExecutor(spark.sparkContext, self.topology)
         self.step = MicroBatch(self.topology, self.checkpoint, self.executor, SparkFrames(spark))
-        self.source = StreamSource(spark, self.topology, options.every)
+        self.source = StreamSource(spark, self.topology)
         self.summary = Summary()
 
     def run(self) -> Summary:
@@ -105,7 +105,7 @@ class SparkRun:
         if self.step.done(number):
             return
         key = batch_key(number, False)
-        drafted = {"clock": self._now()}
+        drafted: dict[str, Any] = {"clock": self._now()}
         if not self.source.frames:
             drafted["files"] = self.source.file_names(batch)
         plan = self.checkpoint.plan(key, drafted)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from windowing.errors import ConfigError, EnvironmentMissing
@@ -22,6 +23,8 @@ def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSess
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate(), False  # "active" is a matter of the thread; this one is another's
     check_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     chosen = master or "local[*]"

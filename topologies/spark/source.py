@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,24 +21,28 @@ from topologies.running import FILES_PER_BATCH
 from topologies.sources import file_pieces
 from topologies.spark.executor import SparkExecutor, spark_failures
 from topologies.spouts import FileSpout, FrameSpout
-from windowing.durations import Duration
 from windowing.errors import ConfigError
 from windowing.rows import DEFAULT_STREAM, conform
 
 _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
+_OLDEST = f"{100 * 365}d"
+"""Files however old are read: Spark's own limit, a week before the newest, would pass over some without a word."""
 _RESULT = "partition int, output binary, spout string, path string, changed timestamp"
 
 
 class StreamSource:
     """What a topology reads, as one stream: its micro-batches are the topology's."""
 
-    def __init__(self, spark: SparkSession, topology: Topology, every: Duration | None) -> None:
+    def __init__(self, spark: SparkSession, topology: Topology) -> None:
         self.topology = topology
-        self.frames = [part.name for part in topology.spouts.values() if isinstance(part.spout, FrameSpout)]
-        parts = [self._files(spark, name) for name in topology.spouts if name not in self.frames]
+        # Spark knows the sources of a checkpoint by their places: these must not depend on the order of declaration,
+        # nor on how long a run is to last.
+        names = sorted(topology.spouts)
+        self.frames = [name for name in names if isinstance(topology.spouts[name].spout, FrameSpout)]
+        parts = [self._files(spark, name) for name in names if name not in self.frames]
         parts += [self._rows(spark, name) for name in self.frames]
-        if every is not None and (topology.needs_clock or _waits(topology)):
-            parts.append(self._heartbeat(spark, every))
+        if needs_heartbeat(topology):
+            parts.append(self._heartbeat(spark))
         self.stream = parts[0]
         for part in parts[1:]:
             self.stream = self.stream.unionByName(part)
@@ -55,7 +58,7 @@ class StreamSource:
         names = self.frames
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return next(task([(batches, names)]))  # type: ignore[no-any-return]
+            return cast("Iterator[pa.RecordBatch]", next(task([(batches, names)])))
 
         with spark_failures():
             results = batch.mapInArrow(run, _RESULT).collect()
@@ -70,6 +73,7 @@ class StreamSource:
         assert isinstance(spout, FileSpout)
         most = spout.files_per_batch or FILES_PER_BATCH
         reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS).option("maxFilesPerTrigger", most)
+        reader = reader.option("maxFileAge", _OLDEST)
         names = reader.load(spout.path).select(
             F.lit(name).alias("spout"), "path", F.col("modificationTime").alias("changed")
         )
@@ -101,10 +105,9 @@ class StreamSource:
         )
         return self._with_columns(rows)
 
-    def _heartbeat(self, spark: SparkSession, every: Duration) -> DataFrame:
-        """A row now and then, so that time moves on a quiet stream: Spark runs no batch without new rows."""
-        a_second = max(1, math.ceil(1_000_000 / every.micros))
-        beat = spark.readStream.format("rate").option("rowsPerSecond", a_second).load()
+    def _heartbeat(self, spark: SparkSession) -> DataFrame:
+        """A row a second, so that time moves on a quiet stream: Spark runs no batch without new rows."""
+        beat = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
         rows = beat.select(
             F.lit("").alias("spout"),
             F.lit(None).cast("string").alias("path"),
@@ -121,13 +124,15 @@ class StreamSource:
         return frame
 
 
-def _waits(topology: Topology) -> bool:
-    """Whether some watermark is held back by its interval, and may have to be emitted on a quiet stream."""
-    return any(part.bolt.settings.watermark_interval.micros for part in topology.windowed.values())
+def needs_heartbeat(topology: Topology) -> bool:
+    """Whether time must move on a quiet stream: windows follow the clock, or a watermark waits for its interval."""
+    waits = any(part.bolt.settings.watermark_interval.micros for part in topology.windowed.values())
+    return waits or topology.needs_clock
 
 
 def _in_order(found: Iterable[tuple[str, str, Any]]) -> list[tuple[str, str]]:
-    return [(spout, path) for spout, path, _ in sorted(found, key=lambda each: (each[2], each[1]))]
+    # Spark lists a file twice beside one whose name holds one of *?[]{}.
+    return [(spout, path) for spout, path, _ in sorted(set(found), key=lambda each: (each[2], each[1]))]
 
 
 def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], list[str]], context: Context) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,36 @@
+"""CPU time of this process and everything it started: the JVM, Spark's Python daemon, and its workers (Linux)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(root: int | None = None) -> float:
+    """User and system time of a process and its descendants, those included that have ended and been reaped."""
+    stats = _stats()
+    waiting, ticks = [os.getpid() if root is None else root], 0
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _) in stats.items():
+        children.setdefault(parent, []).append(pid)
+    while waiting:
+        pid = waiting.pop()
+        ticks += stats[pid][1] if pid in stats else 0
+        waiting.extend(children.get(pid, ()))
+    return ticks / _TICK
+
+
+def _stats() -> dict[int, tuple[int, int]]:
+    """Of every process: its parent, and its clock ticks with those of its reaped children."""
+    found: dict[int, tuple[int, int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+            except OSError:
+                continue  # it has just ended; its parent has its time now, or will
+            fields = text.rpartition(")")[2].split()  # the command in front may hold anything
+            found[int(entry.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
+    return found
