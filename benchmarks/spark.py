@@ -31,8 +31,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
 
-ROOT = str(Path(__file__).parents[1])
-sys.path.insert(0, ROOT)
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.events import FILE_ROWS, SEED, Columns, Events
 from benchmarks.process_tree import cpu_seconds
@@ -240,7 +239,7 @@ def main() -> None:
     options = parsed()
     cache = (options.data or Path(tempfile.mkdtemp(prefix="windbolt-benchmark-"))).absolute()
     # The workers import the functions of Spark's own queries.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
     spark, _ = open_session("local[2]", CONF)
     done: list[Arm] = []
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from benchmarks.events import Columns, Events
 from topologies import TopologyBuilder, spouts
@@ -100,10 +100,10 @@ def spark_statistics(length: str) -> Callable[[DataFrame], DataFrame]:
     """Spark's own aggregation: count, sum and mean per key and window."""
 
     def query(events: DataFrame) -> DataFrame:
-        groups = events.withWatermark("event_time", LAG).groupBy(F.window("event_time", length, "1 second"), "key")
-        count, total, mean = F.count("value"), F.sum("value"), F.avg("value")
+        groups = events.withWatermark("event_time", LAG).groupBy(sf.window("event_time", length, "1 second"), "key")
+        count, total, mean = sf.count("value"), sf.sum("value"), sf.avg("value")
         found = groups.agg(count.alias("events"), total.alias("total"), mean.alias("mean"))
-        return found.select(F.col("window.end").alias("until"), "key", "events", "total", "mean")
+        return found.select(sf.col("window.end").alias("until"), "key", "events", "total", "mean")
 
     return query
 
@@ -113,10 +113,10 @@ def spark_middles(events: DataFrame) -> DataFrame:
     def middles(lists: pa.Array) -> pa.Array:
         return pa.array([middle(values) for values in lists.to_pylist()], pa.float64())
 
-    groups = events.withWatermark("event_time", LAG).groupBy(F.window("event_time", "1 second"), "key")
-    found = groups.agg(F.count("value").alias("events"), F.collect_list("value").alias("values"))
-    function = F.arrow_udf(middles, "double")
-    return found.select(F.col("window.end").alias("until"), "key", "events", function("values").alias("middle"))
+    groups = events.withWatermark("event_time", LAG).groupBy(sf.window("event_time", "1 second"), "key")
+    found = groups.agg(sf.count("value").alias("events"), sf.collect_list("value").alias("values"))
+    function = sf.arrow_udf(middles, "double")
+    return found.select(sf.col("window.end").alias("until"), "key", "events", function("values").alias("middle"))
 
 
 def spark_medians(events: DataFrame) -> DataFrame:
@@ -124,10 +124,10 @@ def spark_medians(events: DataFrame) -> DataFrame:
     def medians(lists: pa.Array) -> pa.Array:
         return pa.array([float(np.median(row.values.to_numpy())) for row in lists], pa.float64())
 
-    groups = events.withWatermark("event_time", LAG).groupBy(F.window("event_time", "10 seconds", "1 second"))
-    found = groups.agg(F.count("value").alias("events"), F.collect_list("value").alias("values"))
-    function = F.arrow_udf(medians, "double")
-    return found.select(F.col("window.end").alias("until"), "events", function("values").alias("median"))
+    groups = events.withWatermark("event_time", LAG).groupBy(sf.window("event_time", "10 seconds", "1 second"))
+    found = groups.agg(sf.count("value").alias("events"), sf.collect_list("value").alias("values"))
+    function = sf.arrow_udf(medians, "double")
+    return found.select(sf.col("window.end").alias("until"), "events", function("values").alias("median"))
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,8 @@ class FileCheckpoint:
 
     def _names(self, folder: str) -> list[str]:
         entries = self._fs.get_file_info(pafs.FileSelector(f"{self.root}/{folder}"))
-        return sorted(entry.base_name for entry in entries if not entry.base_name.startswith("."))
+        names = [entry.base_name for entry in entries if not entry.base_name.startswith(".")]
+        return sorted(names, key=lambda name: name.removesuffix(".json"))  # else a closing would sort before its batch
 
     def _read_manifest(self, name: str) -> Manifest:
         try:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from windowing.window import Members
 
 
+_PARTS = 4
+"""So many parts wait unjoined, however large they are."""
+
+
 class Settled:
     """The settled events as they are at one moment: what a window reads, even after the queue has moved on."""
 
@@ -117,9 +121,13 @@ class EventQueue:
 
     def add(self, events: Events) -> None:
         """Take in events that have arrived, after all that arrived before."""
-        if len(events):
-            self._schema = self._schema or events.payload.schema
-            self._waiting.append(events.sorted())
+        if not len(events):
+            return
+        self._schema = self._schema or events.payload.schema
+        self._waiting.append(events.sorted())
+        # Small parts are joined as they come, each event a few times at most, so that settling looks at few parts.
+        while len(self._waiting) > _PARTS and len(self._waiting[-2]) < 2 * len(self._waiting[-1]):
+            self._waiting[-2:] = [Events.concat(self._waiting[-2:]).sorted()]
 
     def settle(self, frontier: int) -> int:
         """Put all events up to the frontier (microseconds) in their final order; how many there were."""

@@ -1,10 +1,34 @@
 """Composing topologies and running them: locally, as scenarios, and on Spark."""
 
-from topologies import sinks, spouts
-from topologies.builder import TopologyBuilder
-from topologies.local import run_local
-from topologies.model import Topology
-from topologies.running import RunOptions, Summary
-from topologies.scenarios.replay import replay
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from topologies import sinks, spouts
+    from topologies.builder import TopologyBuilder
+    from topologies.local import run_local
+    from topologies.model import Topology
+    from topologies.running import RunOptions, Summary
+    from topologies.scenarios.replay import replay
 
 __all__ = ["RunOptions", "Summary", "Topology", "TopologyBuilder", "replay", "run_local", "sinks", "spouts"]
+
+_HOMES = {
+    "RunOptions": "topologies.running",
+    "Summary": "topologies.running",
+    "Topology": "topologies.model",
+    "TopologyBuilder": "topologies.builder",
+    "replay": "topologies.scenarios.replay",
+    "run_local": "topologies.local",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: pytest imports this package in every run, and needs none of it."""
+    if name in ("sinks", "spouts"):
+        return importlib.import_module(f"topologies.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'topologies' has no attribute {name!r}")

@@ -100,9 +100,9 @@ class _Building:
             *(bolt.name for bolt in self.builder.bolts),
             *(sink.name for sink in self.builder.sinks),
         ]
-        for name in sorted({name for name in names if names.count(name) > 1}):
+        for name in sorted({name for name in names if names.count(name) > 1}, key=str):
             self._problem(f"{name!r} is set {names.count(name)} times", "spouts, bolts and sinks share one set of names", "rename one")
-        for name in sorted(set(names)):
+        for name in sorted(set(names), key=str):
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 self._problem(f"{name!r} is not a name", "it becomes part of file names", "use letters, digits, _ and -")
 
@@ -113,7 +113,7 @@ class _Building:
             self._problem(f"spout {name!r}: {error}")
             self.broken.add(name)
             return None
-        except AttributeError:
+        except (AttributeError, TypeError):
             self._problem(f"spout {name!r} is {spout!r:.60}", "that is not a spout", "use one of topologies.spouts")
             self.broken.add(name)
             return None
@@ -150,6 +150,7 @@ class _Building:
             self._problem(f"bolt {name!r} has parallelism {declarer.parallelism!r}", do="give it 1 task or more")
         if not declarer.inputs:
             self._problem(f"bolt {name!r} reads nothing", do="call a ..._grouping method on what set_bolt returns")
+        self._check_twice(f"bolt {name!r} reads", [each.stream for each in declarer.inputs])
         known = [each for each in declarer.inputs if self._check_input(name, each)]
         if outputs is None or len(known) < len(declarer.inputs) or not known or len(self.problems) > before:
             self._give_up(name, outputs)
@@ -266,7 +267,10 @@ class _Building:
             return None
         if event_time:
             self.carries[name] = (name,)
-        origins = tuple(self._carried(each.stream) for each in inputs)
+        # Where a field or an extractor gives the time, the other bolt's watermark promises nothing about it.
+        origins = tuple(
+            self._carried(each.stream) if brings else () for each, brings in zip(inputs, carried, strict=True)
+        )
         upstream = max(self.levels.get(each.stream[0], -1) for each in inputs)
         self.levels[name] = upstream + 1
         return WindowedPart(
@@ -392,8 +396,9 @@ class _Building:
             declarer.sink.check()
         except WindboltError as error:
             self._problem(f"sink {name!r}: {error}")
-        except AttributeError:
+        except (AttributeError, TypeError):
             self._problem(f"sink {name!r} is {declarer.sink!r:.60}", "that is not a sink", "use topologies.sinks")
+        self._check_twice(f"sink {name!r} takes", declarer.streams)
         return SinkPart(name, declarer.sink, tuple(declarer.streams), known[0]) if known else None
 
     def _check_folders(self) -> None:
@@ -406,6 +411,10 @@ class _Building:
             if len(names) > 1:
                 listed = ", ".join(map(repr, names))
                 self._problem(f"sinks {listed} write to {folder!r}", "their files would bear the same names", "use two")
+
+    def _check_twice(self, who: str, streams: list[Stream]) -> None:
+        for stream in sorted({stream for stream in streams if streams.count(stream) > 1}):
+            self._problem(f"{who} {stream_label(stream)!r} twice", "each event would count twice", "read it once")
 
     def _know(self, name: str, outputs: Mapping[str, pa.Schema]) -> None:
         self.schemas.update({(name, stream): schema for stream, schema in outputs.items()})

@@ -26,9 +26,9 @@ def err() -> Console:
     return _console(sys.stderr)
 
 
-def warn(text: str) -> None:
-    """Print a warning."""
-    err().print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
+def warn(text: str, console: Console | None = None) -> None:
+    """Print a warning, to standard error where no console is given."""
+    (console or err()).print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
 
 
 def remark(text: str) -> None:

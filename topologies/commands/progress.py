@@ -102,14 +102,16 @@ class LineProgress:
 class LiveProgress:
     """A display that renews itself."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, console: Console | None = None) -> None:
+        """``console``: where warnings go, if they share the terminal with the display."""
         self.topology, self.speed, self.started = topology, _Speed(), time.perf_counter()
+        self.console = console
         self.last: BatchReport | None = None
         self.remark = ""
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
-        _complain(report)
+        _complain(report, self.console)
         self.speed.add(report)
         self.last = report
 
@@ -202,9 +204,10 @@ def spoken(micros: int) -> str:
 
 @contextmanager
 def _live(topology: Topology) -> Iterator[LiveProgress]:
-    display = LiveProgress(topology)
-    # What goes to standard error passes through the display only where both are the same terminal.
-    with Live(display, console=out(), refresh_per_second=4, redirect_stderr=sys.stderr.isatty()):
+    # What goes to standard error passes above the display only where both are the same terminal.
+    console, shared = out(), sys.stderr.isatty()
+    display = LiveProgress(topology, console if shared else None)
+    with Live(display, console=console, refresh_per_second=4, redirect_stderr=shared):
         yield display
 
 
@@ -229,9 +232,9 @@ def _rate(rows: int, seconds: float) -> str:
     return _number(rows / seconds) if seconds > 0 else "0"
 
 
-def _complain(report: BatchReport) -> None:
+def _complain(report: BatchReport, console: Console | None = None) -> None:
     for complaint in report.complaints:
-        warn(complaint)
+        warn(complaint, console)
 
 
 def _batch(report: BatchReport) -> str:

@@ -106,8 +106,13 @@ class StreamSource:
         return self._with_columns(rows)
 
     def _heartbeat(self, spark: SparkSession) -> DataFrame:
-        """A row a second, so that time moves on a quiet stream: Spark runs no batch without new rows."""
-        beat = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+        """A row at each trigger, so that time moves on a quiet stream: Spark runs no batch without new rows.
+
+        At the end of the input that is there (``availableNow``) it brings one row; the source ``rate`` cannot do that,
+        and would make Spark read all files in one batch.
+        """
+        reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1)
+        beat = reader.load()
         rows = beat.select(
             F.lit("").alias("spout"),
             F.lit(None).cast("string").alias("path"),

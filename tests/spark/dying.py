@@ -1,0 +1,48 @@
+"""A run in a process of its own, which is killed at a place: ``dying.py ORDERS FOLDER WHERE BATCH WHOM``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.spark.shop import Revenue, Taxed, shop_in_files
+from tests.spark.tools import CONF, Trap
+from topologies.running import RunOptions
+from topologies.spark.runner import SparkRun
+from topologies.spark.session import open_session
+
+
+def main(orders: str, folder: str, where: str, batch: str, whom: str) -> None:
+    """Run, and be killed on the way."""
+    cluster = whom == "cluster"
+    speculation = {"spark.speculation": "true", "spark.speculation.interval": "10ms", "spark.speculation.multiplier": "1"}
+    spark, _ = open_session(
+        "local-cluster[2,1,512]" if cluster else "local[2]",
+        {**CONF, **(speculation | {"spark.executor.memory": "512m"} if cluster else {})},
+    )
+    java = spark.sparkContext._gateway.proc.pid
+    victims = {"driver": ("kill", os.getpid()), "group": ("killpg", os.getpid()), "java": ("kill", java)}
+    trap = Trap(f"{folder}/trap", *victims.get(whom, ("raise", 0)))
+    topology = shop_in_files(
+        Path(orders),
+        Path(folder),
+        taxed=Taxed(trap if where == "taxed" else None),
+        revenue=Revenue(trap if where == "revenue" else None),
+    )
+    attempt = SparkRun(spark, topology, RunOptions(f"{folder}/checkpoint"))
+
+    def hook(phase: str) -> None:
+        if phase == where and attempt.step.manifest.batch == int(batch) - (phase != "committed"):
+            trap.step_on()
+
+    attempt.step.hook = hook
+    summary = attempt.run()
+    executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    print(json.dumps({"rows": summary.rows, "executors": len(executors) - 1}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

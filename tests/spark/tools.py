@@ -1,0 +1,133 @@
+"""What the tests of the Spark runner share: runs, traps, and what lies in folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+import topologies.spark.session
+from manager.checkpoint import FileCheckpoint
+from topologies.model import Topology
+from topologies.running import RunOptions, Summary
+from topologies.sinks import MemorySink
+from topologies.spark.runner import SparkRun, run_on_spark
+from topologies.spark.session import open_session
+
+_LOG = Path(topologies.spark.session.__file__).with_name("log4j2.properties")
+CONF = {
+    # Short runs are faster without the optimising compiler.
+    "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile=file:{_LOG}",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
+class Crash(Exception):
+    """Stands for the end of the process."""
+
+
+@dataclass(frozen=True)
+class Trap:
+    """Goes off the first time it is stepped on, in whichever process, and never again."""
+
+    marker: str
+    action: str = "raise"
+    pid: int = 0
+
+    def step_on(self) -> None:
+        """Raise an error, or kill: the process ``pid``, or this one if it is 0."""
+        try:
+            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        if self.action == "raise":
+            raise RuntimeError("the trap has gone off")
+        if self.action == "killpg":
+            os.killpg(self.pid, signal.SIGKILL)
+        os.kill(self.pid or os.getpid(), signal.SIGKILL)
+
+    @property
+    def went_off(self) -> bool:
+        return os.path.exists(self.marker)
+
+
+def run(topology: Topology, checkpoint: Path, **options: Any) -> Summary:
+    """Run on the session that is there."""
+    return run_on_spark(topology, RunOptions(str(checkpoint), **options))
+
+
+def run_until(topology: Topology, checkpoint: Path, crash: Callable[[SparkRun, str], bool], **options: Any) -> None:
+    """Run until ``crash`` says of a phase that all ends here; nothing is left then but what lies on the disk."""
+    session, _ = open_session(None, {})
+    attempt = SparkRun(session, topology, RunOptions(str(checkpoint), **options))
+
+    def hook(phase: str) -> None:
+        if crash(attempt, phase):
+            raise Crash(phase)
+
+    attempt.step.hook = hook
+    try:
+        attempt.run()
+    except Crash:
+        return
+    raise AssertionError("the run came to its end")
+
+
+def at_phase(batch: int, wanted: str) -> Callable[[SparkRun, str], bool]:
+    """A crash as a phase of the step after ``batch - 1`` begins."""
+    return lambda attempt, phase: phase == wanted and attempt.step.manifest.batch == batch - 1
+
+
+def in_order(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Rows in an order of their own, as texts that show where two lists differ."""
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in rows)
+
+
+def memory_rows(sinks: dict[str, MemorySink]) -> dict[str, list[str]]:
+    """What memory sinks hold."""
+    return {name: in_order(sink.rows) for name, sink in sinks.items()}
+
+
+def file_rows(folder: Path) -> list[str]:
+    """What the files of a sink's folder hold."""
+    rows: list[dict[str, Any]] = []
+    for path in published(folder):
+        if path.endswith(".parquet"):
+            rows.extend(pq.read_table(folder / path).to_pylist())
+        else:
+            rows.extend(json.loads(line) for line in (folder / path).read_text("utf-8").splitlines())
+    return in_order(rows)
+
+
+def published(folder: Path) -> list[str]:
+    """The names of the files that a reader of a sink's folder sees."""
+    return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+
+
+def drafts(folder: Path) -> list[str]:
+    """The names that are hidden in a sink's folder."""
+    return sorted(name for name in os.listdir(folder) if name.startswith("."))
+
+
+def orphans(checkpoint: Path) -> list[str]:
+    """Segments that neither of the last two manifests names; the last step's own stay until the next."""
+    root = checkpoint / "windbolt"
+    ours = FileCheckpoint(str(root))
+    ours.latest()
+    named = set().union(*(manifest.segments() for manifest in ours._kept))
+    last = sorted(os.listdir(root / "manifests"))[-1].removesuffix(".json")
+    found = {
+        f"{folder}/{name}"
+        for folder in os.listdir(root / "segments")
+        if folder != last
+        for name in os.listdir(root / "segments" / folder)
+    }
+    assert named <= found | {name for name in named if name.startswith(last)}, "a segment that is needed is missing"
+    return sorted(found - named)

@@ -1,0 +1,402 @@
+"""What ``build()`` finds wrong with a topology: every mistake, all at once, in words that tell what to do."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from policies import CountTriggerPolicy, WatermarkCountTriggerPolicy
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.model import Topology
+from windowing import (
+    BatchBolt,
+    Bolt,
+    ConfigError,
+    Count,
+    StatefulWindowedBolt,
+    TopologyError,
+    TupleWindow,
+    WindowedBolt,
+    seconds,
+)
+
+ORDERS = "user string, amount double, ts timestamp"
+
+
+class Total(WindowedBolt):
+    outputs: ClassVar[Any] = "user string, total double"
+
+    def execute(self, window: TupleWindow) -> None:
+        return None
+
+
+class Pass(Bolt):
+    outputs: ClassVar[Any] = ORDERS
+
+    def execute(self, tuple: Any) -> Any:
+        return tuple.values
+
+
+def tumbling() -> WindowedBolt:
+    return Total().with_tumbling_window("10s")
+
+
+def timed() -> WindowedBolt:
+    return tumbling().with_timestamp_field("ts")
+
+
+def a_builder(**settings: Any) -> TopologyBuilder:
+    """A topology with nothing wrong."""
+    builder = TopologyBuilder("orders", **settings)
+    builder.set_spout("orders", spouts.memory(ORDERS))
+    builder.set_bolt("total", timed()).fields_grouping("orders", "user")
+    builder.set_sink("out", sinks.memory()).from_("total")
+    return builder
+
+
+def problems(builder: TopologyBuilder) -> list[str]:
+    with pytest.raises(TopologyError) as found:
+        builder.build()
+    return [str(problem) for problem in found.value.problems]
+
+
+def the_problem(builder: TopologyBuilder) -> str:
+    (problem,) = problems(builder)
+    assert problem.endswith(".")
+    return problem
+
+
+def test_a_topology_without_mistakes_is_built() -> None:
+    topology = a_builder().build()
+    assert isinstance(topology, Topology)
+    assert list(topology.windowed) == ["total"]
+    assert topology.readers["orders", "default"] == (("total", 0),)
+    assert topology.takers["total", "default"] == ("out",)
+
+
+def test_no_spout() -> None:
+    assert "there is no spout" in the_problem(TopologyBuilder("empty"))
+
+
+def test_a_circle_of_bolts_is_named() -> None:
+    builder = a_builder()
+    builder.set_bolt("a", Pass()).shuffle_grouping("c")
+    builder.set_bolt("b", Pass()).shuffle_grouping("a")
+    builder.set_bolt("c", Pass()).shuffle_grouping("b")
+    problem = the_problem(builder)
+    assert "in a circle" in problem
+    assert all(name in problem for name in "abc")
+
+
+def test_a_bolt_that_reads_itself() -> None:
+    builder = a_builder()
+    builder.set_bolt("a", Pass()).shuffle_grouping("a")
+    assert "a -> a" in the_problem(builder)
+
+
+def test_an_unknown_component_is_reported_with_those_there_are() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", timed()).global_grouping("oders")
+    assert "'oders'" in the_problem(builder)
+    assert "there are orders, total" in the_problem(builder)
+
+
+def test_an_unknown_stream_is_reported_with_those_there_are() -> None:
+    builder = a_builder()
+    builder.set_sink("late", sinks.memory()).from_("total", "late")
+    assert "stream 'late' of 'total'" in the_problem(builder)
+    assert "default, errors" in the_problem(builder)
+    assert "with_late_tuple_stream" in the_problem(builder)
+
+
+def test_an_unknown_field_of_a_grouping_is_reported_with_those_there_are() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", timed()).fields_grouping("orders", "usr")
+    assert "'usr'" in the_problem(builder)
+    assert "user, amount, ts" in the_problem(builder)
+
+
+def test_a_fields_grouping_without_fields() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", timed()).fields_grouping("orders")
+    assert "by no fields" in the_problem(builder)
+
+
+def test_a_timestamp_field_that_is_missing() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", tumbling().with_timestamp_field("time")).global_grouping("orders")
+    assert "no timestamp field 'time' (ST-9)" in the_problem(builder)
+
+
+def test_a_timestamp_field_of_a_wrong_type() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", tumbling().with_timestamp_field("amount")).global_grouping("orders")
+    assert "'amount' of 'orders' is double" in the_problem(builder)
+
+
+def test_a_window_without_a_length() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", Total().with_timestamp_field("ts")).global_grouping("orders")
+    assert "no length (ST-24)" in the_problem(builder)
+
+
+@pytest.mark.parametrize(
+    ("bolt", "fine"),
+    [
+        (Total().with_window("20s", "10s"), True),
+        (Total().with_window("21s", "10s"), False),
+        (Total().with_tumbling_window("15s"), True),
+        (Total().with_tumbling_window("16s"), False),
+        (Total().with_window("30s", 100), True),
+        (Total().with_window(100, "31s"), False),
+    ],
+)
+def test_length_plus_slide_fit_into_the_message_timeout(bolt: WindowedBolt, fine: bool) -> None:
+    builder = TopologyBuilder("orders", message_timeout="30s")
+    builder.set_spout("orders", spouts.memory(ORDERS))
+    builder.set_bolt("total", bolt.with_timestamp_field("ts")).global_grouping("orders")
+    if fine:
+        builder.build()
+    else:
+        assert "message timeout 30s (ST-22)" in the_problem(builder)
+
+
+@pytest.mark.parametrize(("length", "slide", "fine"), [(6, 4, True), (6, 5, False), (9, None, True), (10, None, False)])
+def test_length_plus_slide_fit_into_max_spout_pending(length: int, slide: int | None, fine: bool) -> None:
+    builder = TopologyBuilder("orders", max_spout_pending=10)
+    builder.set_spout("orders", spouts.memory(ORDERS))
+    builder.set_bolt("total", Total().with_window(length, slide)).global_grouping("orders")
+    if fine:
+        builder.build()
+    else:
+        assert "max_spout_pending 10 (ST-23)" in the_problem(builder)
+
+
+def test_names_that_are_taken_twice() -> None:
+    builder = a_builder()
+    builder.set_sink("orders", sinks.memory()).from_("orders")
+    assert "'orders' is set 2 times" in the_problem(builder)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../x", "-a", 5, None])
+def test_names_that_are_none(name: Any) -> None:
+    builder = a_builder()
+    builder.set_sink(name, sinks.memory()).from_("orders")
+    assert f"{name!r} is not a name" in the_problem(builder)
+
+
+@pytest.mark.parametrize("configured", [Total().with_late_tuple_stream("late"), Total().with_lag("5s")])
+def test_lateness_without_event_times(configured: WindowedBolt) -> None:
+    builder = a_builder()
+    builder.set_bolt("more", configured.with_tumbling_window("10s")).global_grouping("orders")
+    assert "without event times (ST-18)" in the_problem(builder)
+
+
+def test_streams_with_event_times_and_streams_without() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", tumbling()).global_grouping("total").global_grouping("orders")
+    assert "streams with event times, and orders without" in the_problem(builder)
+
+
+def test_columns_of_one_name_that_differ_in_type() -> None:
+    builder = a_builder()
+    builder.set_spout("others", spouts.memory("user long, ts timestamp"))
+    builder.set_bolt("more", timed()).global_grouping("orders").global_grouping("others")
+    assert "differ in type" in the_problem(builder)
+
+
+def test_columns_that_are_windbolts_own() -> None:
+    builder = a_builder()
+    builder.set_spout("others", spouts.memory("_ts timestamp, ts timestamp"))
+    builder.set_bolt("more", timed()).global_grouping("others")
+    assert "['_ts']" in the_problem(builder)
+
+
+def test_a_stream_that_is_read_twice() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", timed()).global_grouping("orders").fields_grouping("orders", "user")
+    assert "reads 'orders' twice" in the_problem(builder)
+    builder = a_builder()
+    builder.set_sink("more", sinks.memory()).from_("orders").from_("orders")
+    assert "takes 'orders' twice" in the_problem(builder)
+
+
+def test_bolts_and_sinks_that_read_nothing() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", timed())
+    builder.set_sink("more_out", sinks.memory())
+    first, second = problems(builder)
+    assert "bolt 'more' reads nothing" in first
+    assert "sink 'more_out' takes nothing" in second
+
+
+def test_a_sink_of_streams_whose_columns_differ() -> None:
+    builder = a_builder()
+    builder.set_sink("both", sinks.memory()).from_("orders").from_("total")
+    assert "sink 'both' takes orders, total" in the_problem(builder)
+
+
+def test_a_file_sink_where_a_file_is(tmp_path: Any) -> None:
+    (tmp_path / "taken").write_text("")
+    builder = a_builder()
+    builder.set_sink("more", sinks.files(tmp_path / "taken")).from_("orders")
+    assert "is a file" in the_problem(builder)
+
+
+def test_two_file_sinks_of_one_folder(tmp_path: Any) -> None:
+    builder = a_builder()
+    builder.set_sink("one", sinks.files(tmp_path / "out")).from_("orders")
+    builder.set_sink("two", sinks.files(f"{tmp_path}/./out/")).from_("total")
+    assert "sinks 'one', 'two' write to" in the_problem(builder)
+
+
+@pytest.mark.parametrize("sink", [sinks.MemorySink, sinks.memory, "out/", None, sinks.FileSink])
+def test_a_sink_that_is_none(sink: Any) -> None:
+    builder = a_builder()
+    builder.set_sink("more", sink).from_("orders")
+    assert "that is not a sink" in the_problem(builder)
+
+
+@pytest.mark.parametrize("spout", [spouts.MemorySpout, spouts.memory, "in/*.parquet", None])
+def test_a_spout_that_is_none(spout: Any) -> None:
+    builder = a_builder()
+    builder.set_spout("more", spout)
+    builder.set_bolt("reader", timed()).global_grouping("more")
+    assert "that is not a spout" in the_problem(builder)
+
+
+def test_a_spout_whose_schema_cannot_be_read() -> None:
+    builder = a_builder()
+    builder.set_spout("more", spouts.memory("user strin"))
+    assert "'strin' is not a type" in the_problem(builder)
+
+
+def test_a_class_in_the_place_of_a_bolt() -> None:
+    builder = a_builder()
+    builder.set_bolt("more", Total).global_grouping("orders")  # type: ignore[arg-type]
+    assert "call it: Total()" in the_problem(builder)
+
+
+@pytest.mark.parametrize("bolt", [print, None, "total", sinks.memory()])
+def test_a_bolt_that_is_none(bolt: Any) -> None:
+    builder = a_builder()
+    builder.set_bolt("more", bolt).global_grouping("orders")
+    assert "subclass one of them" in the_problem(builder)
+
+
+@pytest.mark.parametrize("parallelism", [0, -1, 1.5, "2"])
+def test_a_parallelism_that_is_none(parallelism: Any) -> None:
+    builder = a_builder()
+    builder.set_bolt("more", timed(), parallelism).global_grouping("orders")
+    assert f"parallelism {parallelism!r}" in the_problem(builder)
+
+
+def test_outputs_that_cannot_be_read() -> None:
+    class Wrong(Pass):
+        outputs: ClassVar[Any] = "user strin"
+
+    class Reserved(Pass):
+        outputs: ClassVar[Any] = {"errors": "a int"}
+
+    builder = a_builder()
+    builder.set_bolt("wrong", Wrong()).shuffle_grouping("orders")
+    builder.set_bolt("reserved", Reserved()).shuffle_grouping("orders")
+    first, second = problems(builder)
+    assert "'strin' is not a type" in first
+    assert "declares a stream 'errors'" in second
+
+
+def test_a_late_stream_that_is_declared_already() -> None:
+    class Two(Total):
+        outputs: ClassVar[Any] = {"late": "a int"}
+
+    builder = a_builder()
+    builder.set_bolt("more", Two().with_tumbling_window(3).with_timestamp_field("ts").with_late_tuple_stream("late"))
+    builder.bolts[-1].global_grouping("orders")
+    assert "two streams 'late'" in the_problem(builder)
+
+
+def test_state_of_a_type_that_cannot_be_kept() -> None:
+    class Keeps(StatefulWindowedBolt):
+        state_types: ClassVar[Any] = {"seen": set}
+
+        def execute(self, window: TupleWindow) -> None:
+            return None
+
+    builder = a_builder()
+    builder.set_bolt("more", Keeps().with_tumbling_window(3)).global_grouping("orders")
+    assert "state 'seen' is declared set" in the_problem(builder)
+    assert "never pickled" in the_problem(builder)
+
+
+@pytest.mark.parametrize(
+    ("bolt", "complaint"),
+    [
+        (tumbling().with_trigger_policy(WatermarkCountTriggerPolicy(Count(1))), "no event time"),
+        (timed().with_trigger_policy(CountTriggerPolicy(Count(1))), "follows the clock"),
+        (timed().with_eviction_policy(Total), "is not a policy"),
+    ],
+)
+def test_policies_that_do_not_fit(bolt: WindowedBolt, complaint: str) -> None:
+    builder = a_builder()
+    builder.set_bolt("more", bolt).global_grouping("orders")
+    assert complaint in the_problem(builder)
+
+
+def test_all_mistakes_are_reported_together_and_their_followers_are_quiet() -> None:
+    builder = a_builder()
+    builder.set_bolt("one", Total().with_timestamp_field("ts")).global_grouping("orders")
+    builder.set_bolt("two", timed(), 0).global_grouping("nobody")
+    builder.set_bolt("three", tumbling()).global_grouping("one")  # faultless, but for what it reads
+    builder.set_sink("late", sinks.memory()).from_("two", "late")
+    builder.set_sink("x y", sinks.memory()).from_("three")
+    with pytest.raises(TopologyError) as found:
+        builder.build()
+    text = str(found.value)
+    assert text.startswith("topology 'orders' cannot be built, 4 problems:\n  1. ")
+    assert len(text.splitlines()) == 5
+    assert isinstance(found.value, ValueError)
+    for said in ("'x y' is not a name", "bolt 'one'", "parallelism 0", "reads 'nobody'"):
+        assert said in text
+
+
+def test_one_mistake_is_one_problem() -> None:
+    with pytest.raises(TopologyError, match="1 problem:"):
+        TopologyBuilder("empty").build()
+
+
+@pytest.mark.parametrize(
+    ("build", "complaint"),
+    [
+        (lambda: TopologyBuilder("x", on_invalid="ignore"), "'divert' or 'stop'"),
+        (lambda: TopologyBuilder("x", message_timeout=30), "no unit"),
+        (lambda: timed().with_timestamp_field("other"), "one source of time"),
+        (lambda: timed().with_processing_time(), "one source of time"),
+        (lambda: timed().with_timestamp_extractor(len), "one source of time"),
+        (lambda: Total().with_timestamp_extractor("ts"), "cannot be called"),
+        (lambda: Total().with_bounds("[a, b]"), "two kinds"),
+        (lambda: Total().with_late_tuple_stream(""), "a stream has a name"),
+        (lambda: Total().with_window(0), "positive whole number"),
+        (lambda: Total().with_window(-1), "positive whole number"),
+        (lambda: Total().with_window("0s"), "zero"),
+        (lambda: Total().with_window(5, "0s"), "zero"),
+        (lambda: Total().with_window(1.5), "no unit"),
+        (lambda: Total().with_lag(5), "no unit"),
+        (lambda: sinks.foreach_batch(print, frame="polars"), "three kinds"),
+        (lambda: spouts.files("in/"), "format"),
+        (lambda: spouts.files("in/*.csv", files_per_batch=0), "a file or more"),
+        (lambda: spouts.stream(lambda spark: spark), "without a schema"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_where_they_are_given(build: Any, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        build()
+
+
+def test_configuring_gives_a_copy() -> None:
+    first = Total().with_window(seconds(1))
+    second = first.with_lag("1s")
+    assert first.settings.lag is None
+    assert second.settings.length == first.settings.length
+    assert WindowedBolt.settings.length is None
