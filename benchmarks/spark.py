@@ -41,8 +41,8 @@ from topologies.engine.report import BatchReport
 from topologies.spark.runner import run_on_spark
 from topologies.spark.session import open_session
 
+WINDBOLT, SPARK = "windbolt", "Spark's own"
 CONF = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "6g"}
-SPARK = "Spark's own"
 SCHEMA = "event_time timestamp, key int, value double, stream string"
 
 
@@ -75,7 +75,7 @@ class Arm:
 
     def _windbolt(self, spark: SparkSession, checkpoint: str, keep: bool) -> tuple[Timing, pa.Table | None]:
         sink = sinks.memory() if keep else sinks.discard()
-        topology = self.workload.topology(self.label, str(self.folder), self.batch_files, sink)
+        topology = self.workload.topology(str(self.folder), self.batch_files, sink)
         reports: list[BatchReport] = []
         options = RunOptions(checkpoint=checkpoint, flush=False, on_report=reports.append)
         with measured(reports) as timing:
@@ -143,9 +143,9 @@ def differences(rows: pa.Table, expected: Columns) -> str | None:
 
 
 def arms_of(workload: Workload, count: int, cache: Path, batch_files: int) -> list[Arm]:
-    """windbolt's ways to answer a workload, then Spark's."""
+    """The two that answer a workload."""
     arms = []
-    for label in (*workload.bolts, SPARK):
+    for label in (WINDBOLT, SPARK):
         limit = workload.spark_limit if label == SPARK else None
         events = Events(min(count, limit or count))
         arms.append(Arm(workload, label, events, events.files(cache), batch_files))
@@ -239,7 +239,8 @@ def main() -> None:
     options = parsed()
     cache = (options.data or Path(tempfile.mkdtemp(prefix="windbolt-benchmark-"))).absolute()
     # The workers import the functions of Spark's own queries.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     spark, _ = open_session("local[2]", CONF)
     done: list[Arm] = []
     try:

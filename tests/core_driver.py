@@ -55,8 +55,10 @@ def configured(settings: Json) -> WindowedBolt:
     """The bolt that the settings of a scenario describe."""
     length = settings["length"]
     bolt = WindowedBolt()
-    bolt = bolt.with_tumbling_window(length) if settings.get("tumbling") else bolt.with_window(
-        length, settings.get("sliding")
+    bolt = (
+        bolt.with_tumbling_window(length)
+        if settings.get("tumbling")
+        else bolt.with_window(length, settings.get("sliding"))
     )
     bolt = bolt.with_bounds(settings.get("bounds", "(start, end]"))
     if "timestamp_field" in settings:
@@ -182,13 +184,15 @@ class _Run:
     def show(self, windows: Iterable[TupleWindow]) -> None:
         for window in windows:
             start = window.start_timestamp
-            self.windows.append({
-                "start": None if start is None else milliseconds(start),
-                "end": milliseconds(window.end_timestamp) if self.has_ends else None,
-                "events": window.table.column("id").to_pylist(),
-                "new": window.new.column("id").to_pylist(),
-                "expired": window.expired.column("id").to_pylist(),
-            })
+            self.windows.append(
+                {
+                    "start": None if start is None else milliseconds(start),
+                    "end": milliseconds(window.end_timestamp) if self.has_ends else None,
+                    "events": window.table.column("id").to_pylist(),
+                    "new": window.new.column("id").to_pylist(),
+                    "expired": window.expired.column("id").to_pylist(),
+                }
+            )
 
     def check(self) -> None:
         self.manager.accounts.check(self.manager.pending, "the core")

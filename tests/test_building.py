@@ -10,7 +10,6 @@ from policies import CountTriggerPolicy, WatermarkCountTriggerPolicy
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.model import Topology
 from windowing import (
-    BatchBolt,
     Bolt,
     ConfigError,
     Count,
@@ -21,6 +20,9 @@ from windowing import (
     seconds,
 )
 
+WRONG: Any = 30
+HALF: Any = 1.5
+NAME: Any = "ts"
 ORDERS = "user string, amount double, ts timestamp"
 
 
@@ -370,19 +372,19 @@ def test_one_mistake_is_one_problem() -> None:
     ("build", "complaint"),
     [
         (lambda: TopologyBuilder("x", on_invalid="ignore"), "'divert' or 'stop'"),
-        (lambda: TopologyBuilder("x", message_timeout=30), "no unit"),
+        (lambda: TopologyBuilder("x", message_timeout=WRONG), "no unit"),
         (lambda: timed().with_timestamp_field("other"), "one source of time"),
         (lambda: timed().with_processing_time(), "one source of time"),
         (lambda: timed().with_timestamp_extractor(len), "one source of time"),
-        (lambda: Total().with_timestamp_extractor("ts"), "cannot be called"),
+        (lambda: Total().with_timestamp_extractor(NAME), "cannot be called"),
         (lambda: Total().with_bounds("[a, b]"), "two kinds"),
         (lambda: Total().with_late_tuple_stream(""), "a stream has a name"),
         (lambda: Total().with_window(0), "positive whole number"),
         (lambda: Total().with_window(-1), "positive whole number"),
         (lambda: Total().with_window("0s"), "zero"),
         (lambda: Total().with_window(5, "0s"), "zero"),
-        (lambda: Total().with_window(1.5), "no unit"),
-        (lambda: Total().with_lag(5), "no unit"),
+        (lambda: Total().with_window(HALF), "no unit"),
+        (lambda: Total().with_lag(WRONG), "no unit"),
         (lambda: sinks.foreach_batch(print, frame="polars"), "three kinds"),
         (lambda: spouts.files("in/"), "format"),
         (lambda: spouts.files("in/*.csv", files_per_batch=0), "a file or more"),

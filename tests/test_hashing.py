@@ -1,0 +1,153 @@
+"""The hash of the fields grouping: what its documentation says, with the same values for ever."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topologies.groupings import FieldsGrouping
+from topologies.hashing import hash_rows
+
+MASK = (1 << 64) - 1
+
+
+def hashes(*columns: Any) -> list[int]:
+    names = [f"c{at}" for at in range(len(columns))]
+    return [int(value) for value in hash_rows(pa.table(list(columns), names), names)]
+
+
+# What the documentation says, word for word.
+
+
+def mix(value: int) -> int:
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
+    return value ^ (value >> 31)
+
+
+def of_bytes(value: bytes) -> int:
+    total = len(value)
+    for at, byte in enumerate(value):
+        total += (byte + 1) * pow(1099511628211, len(value) - 1 - at, 1 << 64)
+    return total & MASK
+
+
+NULL = 0x9E3779B97F4A7C15
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))))
+def test_whole_numbers_are_themselves(values: list[int | None]) -> None:
+    expected = [mix(NULL if value is None else value & MASK) for value in values]
+    assert hashes(pa.array(values, pa.int64())) == expected
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=20))))
+def test_texts_are_the_polynomial_of_their_bytes(values: list[str | None]) -> None:
+    expected = [mix(NULL if value is None else of_bytes(value.encode())) for value in values]
+    assert hashes(pa.array(values, pa.string())) == expected
+    assert hashes(pa.array(values, pa.large_string())) == expected
+    if any(value is not None for value in values):
+        assert hashes(pa.array(values, pa.string()).dictionary_encode()) == expected
+
+
+@given(st.lists(st.floats()))
+def test_floats_are_the_bits_of_the_double(values: list[float]) -> None:
+    bits = [int(np.array(value + 0.0).view(np.uint64)) if value == value else None for value in values]
+    nan = int(np.array(np.nan).view(np.uint64))
+    assert hashes(pa.array(values, pa.float64())) == [mix(nan if each is None else each) for each in bits]
+
+
+def test_several_fields_are_combined_from_the_left() -> None:
+    first, second = mix(of_bytes(b"a")), mix(7)
+    assert hashes(pa.array(["a"]), pa.array([7])) == [mix((first * 31 + second) & MASK)]
+    assert hashes(pa.array([7]), pa.array(["a"])) != hashes(pa.array(["a"]), pa.array([7]))
+
+
+def test_golden_values() -> None:
+    assert hashes(pa.array([0, 1, -1])) == [0, 6238072747940578789, 13029008266876403067]
+    assert hashes(pa.array(["", "a", "windbolt"])) == [0, mix(99), mix(of_bytes(b"windbolt"))]
+    assert hashes(pa.array([None], pa.int8())) == [16294208416658607535]
+    assert FieldsGrouping(("user",)).tasks(
+        pa.table({"user": [f"user-{at}" for at in range(12)]}), np.arange(12), 4
+    ).tolist() == [mix(of_bytes(f"user-{at}".encode())) % 4 for at in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array([1, -5], pa.int8()), pa.array([1, -5], pa.int64())),
+        (pa.array([200], pa.uint8()), pa.array([200], pa.int64())),
+        (pa.array([2**63], pa.uint64()), pa.array([-(2**63)], pa.int64())),
+        (pa.array([True, False, None]), pa.array([1, 0, None])),
+        (pa.array([0.0]), pa.array([-0.0])),
+        (pa.array([np.nan]), pa.array([-np.nan])),
+        (pa.array([0.5], pa.float32()), pa.array([0.5], pa.float64())),
+        (pa.array([date(1970, 1, 8)]), pa.array([7])),
+        (pa.array([1_000], pa.timestamp("ms")), pa.array([1_000_000])),
+        (pa.array([datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)], pa.timestamp("us", "Asia/Tokyo")), pa.array([10**6])),
+        (pa.array(["a", None, "b", ""]).dictionary_encode(), pa.array(["a", None, "b", ""])),
+        (pa.array(["x", "a", None, "a"]).dictionary_encode().slice(1), pa.array(["a", None, "a"])),
+        (pa.array([7, 8, None]).dictionary_encode(), pa.array([7, 8, None])),
+        (pa.array([None, None], pa.string()).dictionary_encode(), pa.array([None, None], pa.string())),
+        (pa.array(["x", "ab", None, "c"]).slice(1, 2), pa.array(["ab", None])),
+        (pa.array([9, 1, None]).slice(1), pa.array([1, None])),
+        (pa.array([True, False, True]).slice(1), pa.array([False, True])),
+        (pa.chunked_array([["a"], [], ["b", None]]), pa.array(["a", "b", None])),
+        (
+            pa.chunked_array([pa.array(["a", "b"]).dictionary_encode(), pa.array(["c", "a"]).dictionary_encode()]),
+            pa.array(["a", "b", "c", "a"]),
+        ),
+        (pa.chunked_array([], pa.string()), pa.array([], pa.string())),
+        (pa.array([b"ab"], pa.binary(2)), pa.array([b"ab"])),
+        (pa.array(["ab"]), pa.array([b"ab"])),
+        (pa.nulls(1), pa.array([None], pa.string())),
+    ],
+)
+def test_equal_values_have_equal_hashes_however_they_are_kept(one: Any, other: Any) -> None:
+    assert hashes(one) == hashes(other)
+
+
+def test_near_values_have_different_hashes() -> None:
+    near = ["", "a", "aa", "b", "ab", "ba", "\0", "\0\0", "a\0", None]
+    assert len(set(hashes(pa.array(near)))) == len(near)
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 7, 8, 64])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(range(20_000)),
+        pa.array(range(0, 20_000_000, 1_000)),
+        pa.array([f"user-{at}" for at in range(20_000)]),
+        pa.array([float(at) for at in range(20_000)]),
+    ],
+    ids=["numbers", "thousands", "texts", "floats"],
+)
+def test_values_are_spread_over_the_tasks(values: pa.Array, tasks: int) -> None:
+    found = FieldsGrouping(("c",)).tasks(pa.table({"c": values}), np.arange(len(values)), tasks)
+    counts = np.bincount(found, minlength=tasks)
+    assert counts.min() > 0.7 * len(values) / tasks
+    assert counts.max() < 1.3 * len(values) / tasks
+
+
+def test_another_process_gives_the_same() -> None:
+    code = (
+        "import pyarrow as pa; from topologies.hashing import hash_rows; "
+        "print([int(h) for h in hash_rows(pa.table({'a': ['x', 'y', None], 'b': [1.5, None, 2.0]}), ['a', 'b'])])"
+    )
+    here = hashes(pa.array(["x", "y", None]), pa.array([1.5, None, 2.0]))
+    path = os.pathsep.join(each or os.getcwd() for each in sys.path)
+    for seed in ("0", "1"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+        command = [sys.executable, "-c", code]
+        found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert found.stdout.strip() == str(here)

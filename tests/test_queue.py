@@ -1,0 +1,134 @@
+"""The event queue against a sorted list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manager.queue import EventQueue
+from windowing import Events
+from windowing.timestamps import FOREVER
+
+Event = tuple[int, int]  # (time, number)
+
+
+def events_of(rows: list[Event], streams: bool = False) -> Events:
+    times = np.array([time for time, _ in rows], np.int64)
+    payload = pa.record_batch({"n": pa.array([number for _, number in rows], pa.int64())})
+    return Events(times, payload, np.array([number % 3 for _, number in rows], np.int8) if streams else None)
+
+
+def numbers(queue: EventQueue) -> list[int]:
+    return queue.look().table(range(queue.settled)).column("n").to_pylist() if queue.settled else []
+
+
+MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.lists(st.integers(0, 25), max_size=8)),
+        st.tuples(st.just("settle"), st.integers(0, 6)),
+        st.tuples(st.just("drop"), st.integers(0, 5)),
+        st.tuples(st.just("restore"), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(MOVES, st.booleans())
+def test_it_is_a_sorted_list_whose_head_is_settled(moves: list[tuple[str, Any]], streams: bool) -> None:
+    queue = EventQueue(("a", "b", "c") if streams else ("a",))
+    settled: list[Event] = []
+    waiting: list[Event] = []
+    frontier = count = dropped = 0
+    for what, how in moves:
+        match what:
+            case "add":
+                rows = [(frontier + time, count + at) for at, time in enumerate(how)]  # nothing before the frontier
+                count += len(rows)
+                waiting += rows
+                queue.add(events_of(rows, streams))
+            case "settle":
+                frontier += how
+                ready = sorted(row for row in waiting if row[0] <= frontier)
+                assert queue.settle(frontier) == len(ready)
+                settled += ready
+                waiting = [row for row in waiting if row[0] > frontier]
+            case "drop":
+                gone = min(how, len(settled))
+                queue.drop(gone)
+                settled, dropped = settled[gone:], dropped + gone
+            case "restore":
+                parts = [*queue.look().pieces(0, queue.settled), *queue.waiting_events]
+                base, queue = queue.base, EventQueue(queue.stream_names)
+                queue.base = base
+                for part in parts:
+                    queue.add(part)
+                if settled:
+                    queue.settle_first(len(settled))
+        assert numbers(queue) == [number for _, number in settled]
+        assert queue.timestamps.tolist() == [time for time, _ in settled]
+        assert (queue.settled, queue.waiting, len(queue)) == (len(settled), len(waiting), len(settled) + len(waiting))
+        assert queue.base == dropped
+        look = queue.look()
+        if settled:
+            middle = len(settled) // 2
+            assert look.row(middle) == {"n": settled[middle][1]}
+            some = np.arange(0, len(settled), 2)
+            assert look.table(some).column("n").to_pylist() == [settled[at][1] for at in some]
+            assert look.timestamps(some).tolist() == [settled[at][0] for at in some]
+            if streams:
+                assert look.streams(range(len(settled))).tolist() == [number % 3 for _, number in settled]
+                assert look.streams(some).tolist() == [settled[at][1] % 3 for at in some]
+    queue.settle(FOREVER)
+    assert numbers(queue) == [number for _, number in [*settled, *sorted(waiting)]]
+    assert queue.waiting_events == []
+
+
+def test_a_look_stays_as_it_was_when_the_queue_moves_on() -> None:
+    queue = EventQueue()
+    queue.add(events_of([(1, 1), (2, 2), (3, 3)]))
+    queue.settle(3)
+    look = queue.look()
+    queue.drop(3)
+    for start in range(4, 5000, 7):
+        queue.add(events_of([(at, at) for at in range(start, start + 7)]))
+        queue.settle(start + 6)
+        queue.drop(5)
+    assert look.table(range(3)).column("n").to_pylist() == [1, 2, 3]
+    assert look.timestamps(range(3)).tolist() == [1, 2, 3]
+
+
+def test_tables_are_slices_and_not_copies() -> None:
+    queue = EventQueue()
+    events = events_of([(at, at) for at in range(100)])
+    queue.add(events)
+    queue.settle(FOREVER)
+    table = queue.look().table(range(10, 20))
+    assert table.column("n").chunk(0).buffers()[1].address == events.payload.column(0).buffers()[1].address
+
+
+def test_nothing_is_kept_of_events_that_were_dropped() -> None:
+    queue = EventQueue()
+    for start in range(0, 1000, 10):
+        queue.add(events_of([(at, at) for at in range(start, start + 10)]))
+        queue.settle(FOREVER)
+        queue.drop(10)
+    assert len(queue) == 0
+    assert queue.look().pieces(0, 0) == []
+    assert len(queue._chunks) == len(queue._starts) == 0
+    assert len(queue._times) <= 2048
+
+
+@pytest.mark.parametrize("members", [range(0), np.array([], np.int64)])
+def test_no_members_make_an_empty_table_of_the_columns(members: Any) -> None:
+    queue = EventQueue()
+    queue.add(events_of([(1, 1)]))
+    queue.settle(FOREVER)
+    table = queue.look().table(members)
+    assert table.column_names == ["n"]
+    assert table.num_rows == 0

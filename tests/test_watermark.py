@@ -1,0 +1,123 @@
+"""The watermark generator on its own: streams, lag, interval, state."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager import WaterMarkEventGenerator
+from manager.watermark import WatermarkState
+from policies import Lateness, WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
+from windowing import micros
+
+
+def test_it_is_the_latest_time_minus_the_lag() -> None:
+    generator = WaterMarkEventGenerator(lag=micros(5))
+    generator.track(np.array([3, 20, 7]))
+    assert generator.compute() == 15
+    assert generator.watermark is None
+    assert generator.tick() == 15
+    assert generator.watermark == 15
+
+
+def test_there_is_none_before_every_stream_has_delivered() -> None:
+    generator = WaterMarkEventGenerator(["a", "b"])
+    generator.track(np.array([10]), "a")
+    assert generator.tick() is None
+    generator.track(np.array([], np.int64), "b")
+    assert generator.tick() is None
+    generator.track(np.array([4]), "b")
+    assert generator.tick() == 4
+
+
+def test_without_streams_there_is_never_one() -> None:
+    assert WaterMarkEventGenerator([]).tick() is None
+
+
+def test_it_is_the_minimum_over_the_streams() -> None:
+    generator = WaterMarkEventGenerator(["a", "b"])
+    generator.observe({"a": 10, "b": 3})
+    assert generator.tick() == 3
+    generator.observe({"b": 30})
+    assert generator.tick() == 10
+
+
+def test_a_tick_that_brings_nothing_larger_emits_nothing() -> None:
+    generator = WaterMarkEventGenerator()
+    generator.observe({"default": 10})
+    assert [generator.tick(), generator.tick()] == [10, None]
+    generator.observe({"default": 9})
+    assert generator.tick() is None
+    generator.observe({"default": 11})
+    assert generator.tick() == 11
+
+
+def test_times_before_1970_are_as_good_as_any() -> None:
+    generator = WaterMarkEventGenerator()
+    assert not generator.track(np.array([-50, -40])).any()
+    assert generator.tick() == -40
+    assert generator.track(np.array([-41, -40, -39])).tolist() == [True, False, False]
+
+
+def test_what_is_late_is_decided_by_the_watermark_emitted_last() -> None:
+    lateness = Lateness(WatermarkTimeEvictionPolicy(micros(10)), WatermarkTimeTriggerPolicy(micros(10)))
+    generator = WaterMarkEventGenerator(lateness=lateness)
+    assert not generator.track(np.array([20, 5])).any()
+    assert not generator.track(np.array([5])).any()  # no tick yet
+    generator.tick()
+    assert generator.track(np.array([19, 20, 21])).tolist() == [True, True, False]
+    assert generator.track(np.array([], np.int64)).tolist() == []
+
+
+def test_the_interval_is_measured_on_the_clock_from_tick_to_tick() -> None:
+    generator = WaterMarkEventGenerator(interval=micros(10))
+    emitted = []
+    for moment in range(0, 40, 4):
+        generator.observe({"default": moment})
+        emitted.append(generator.tick(clock=moment))
+    assert emitted == [0, None, None, 12, None, None, 24, None, None, 36]
+
+
+def test_a_tick_without_a_clock_always_counts() -> None:
+    generator = WaterMarkEventGenerator(interval=micros(10))
+    generator.observe({"default": 1})
+    assert generator.tick() == 1
+    generator.observe({"default": 2})
+    assert generator.tick() == 2
+
+
+def test_an_unknown_stream_is_refused() -> None:
+    with pytest.raises(KeyError, match="'c'"):
+        WaterMarkEventGenerator(["a", "b"]).observe({"c": 1})
+
+
+def test_the_state_goes_through_json() -> None:
+    generator = WaterMarkEventGenerator(["a", "b"], interval=micros(10))
+    generator.observe({"a": 10, "b": 3})
+    generator.tick(clock=7)
+    state = WatermarkState(**json.loads(json.dumps(asdict(generator.state))))
+    again = WaterMarkEventGenerator(["a", "b"], interval=micros(10), state=state)
+    assert again.watermark == 3
+    again.observe({"b": 30})
+    assert again.tick(clock=16) is None
+    assert again.tick(clock=17) == 10
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-100, 100), st.booleans())), st.integers(0, 30))
+def test_it_never_goes_back(moves: list[tuple[str, int, bool]], lag: int) -> None:
+    generator = WaterMarkEventGenerator(["a", "b"], micros(lag))
+    seen: dict[str, int] = {}
+    marks: list[int] = []
+    for stream, moment, tick in moves:
+        generator.track(np.array([moment]), stream)
+        seen[stream] = max(moment, seen.get(stream, moment))
+        if tick and (mark := generator.tick()) is not None:
+            marks.append(mark)
+            assert mark == min(seen.values()) - lag
+            assert len(seen) == 2
+    assert marks == sorted(set(marks))
