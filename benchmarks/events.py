@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,8 @@ LAG_MS = 2_000
 FILE_ROWS = 250_000
 FIRST_MS = 1_700_000_000_000
 
-Columns = dict[str, np.ndarray]
-"""Rows of a result, in order of (until, key); ``until``: the end of the window in microseconds."""
+Columns = dict[str, "NDArray[Any]"]
+"""Columns by name. Rows of a result are in order of (until, key); ``until``: the end of the window in microseconds."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Events:
     count: int
 
     @cached_property
-    def columns(self) -> dict[str, NDArray[np.generic]]:
+    def columns(self) -> Columns:
         """The columns in order of arrival; ``event_time`` in milliseconds."""
         random = np.random.default_rng(SEED)
         times = FIRST_MS + np.arange(self.count, dtype=np.int64) * 1_000 // PER_SECOND

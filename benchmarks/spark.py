@@ -142,23 +142,11 @@ def differences(rows: pa.Table, expected: Columns) -> str | None:
     return None
 
 
-def arms_of(workload: Workload, count: int, cache: Path, batch_files: int) -> list[Arm]:
-    """The two that answer a workload."""
-    arms = []
-    for label in (WINDBOLT, SPARK):
-        limit = workload.spark_limit if label == SPARK else None
-        events = Events(min(count, limit or count))
-        arms.append(Arm(workload, label, events, events.files(cache), batch_files))
-    return arms
-
-
 def show(arms: list[Arm]) -> None:
     """The figures of a workload's arms."""
     for arm in arms:
         speeds, speed = arm.speeds, statistics.median(arm.speeds)
         note = "" if arm.workload.keyed else "  un-keyed: one task"
-        if arm.events.count != arms[0].events.count:
-            note += f"; {arm.events.count:,} events only"
         print(
             f"{arm!s:21} {speed / 1e3:9,.0f} {min(speeds) / 1e3:8,.0f} {max(speeds) / 1e3:8,.0f} "
             f"{arm.cpu:8.2f} {speed / statistics.median(arms[-1].speeds):8.2f}{note}",
@@ -241,6 +229,8 @@ def main() -> None:
     # The workers import the functions of Spark's own queries.
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    events = Events(options.events)
+    folder = events.files(cache)
     spark, _ = open_session("local[2]", CONF)
     done: list[Arm] = []
     try:
@@ -249,7 +239,7 @@ def main() -> None:
         print("thousands of events per second (median, least, most), CPU-microseconds per event, speed against Spark's")
         print(f"{'':21} {'events/s':>9} {'min':>8} {'max':>8} {'CPU-us':>8} {'ratio':>8}", flush=True)
         for workload in options.workloads:
-            arms = arms_of(workload, options.events, cache, options.batch_files)
+            arms = [Arm(workload, label, events, folder, options.batch_files) for label in (WINDBOLT, SPARK)]
             for arm in arms:
                 arm.check(spark)
             for _ in range(options.runs):

@@ -113,8 +113,6 @@ class Workload:
     bolt: WindowedBolt
     query: Callable[[DataFrame], DataFrame]
     answer: Callable[[Events], Columns]
-    spark_limit: int | None = None
-    """Spark's own query is given so many events at most, where it is too slow for all."""
 
     def topology(self, folder: str, batch_files: int, sink: Any) -> Topology:
         """The topology of the bolt; it reads the columns that it needs, as Spark's query does."""
@@ -156,6 +154,5 @@ WORKLOADS = (
         Median(),
         spark_medians,
         lambda events: events.medians(10),
-        spark_limit=2_000_000,
     ),
 )  # fmt: skip

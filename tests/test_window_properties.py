@@ -37,12 +37,12 @@ def assert_same(scenario: Json, found: Json, expected: Json) -> None:
     """Every part of the answer; pending events in any order.
 
     An event may tie with a watermark after it was emitted, and then be known to push another out of a window of a
-    count. The oracle says so at once; windbolt looks with the next tick, and until then that other one is pending.
+    count. The oracle says so at once; windbolt looks with the next watermark, and until then that other one is pending.
     """
     pending, counts = set(found["pending"]), {**found["counts"]}
     assert counts.pop("adjusted", 0) == 0
     undecided = pending - set(expected["pending"])
-    assert not undecided or last_mark(expected) in times_since_the_last_tick(scenario), "pending"
+    assert not undecided or ties_with_the_watermark(scenario, expected), "pending"
     counts["pending"] -= len(undecided)
     counts["unwindowed"] += len(undecided)
     assert pending - undecided == set(expected["pending"])
@@ -52,18 +52,15 @@ def assert_same(scenario: Json, found: Json, expected: Json) -> None:
         assert found[part] == expected[part], part
 
 
-def last_mark(answer: Json) -> float | None:
-    return next((mark for mark in reversed(answer["watermarks"]) if mark is not None), None)
-
-
-def times_since_the_last_tick(scenario: Json) -> set[float]:
-    times: set[float] = set()
+def ties_with_the_watermark(scenario: Json, expected: Json) -> list[str]:
+    """The events that came after the last watermark and have its very time."""
+    marks, mark, ties = iter(expected["watermarks"]), None, []
     for step in scenario["steps"]:
-        if "tick" in step:
-            times = set()
-        elif "event" in step:
-            times.add(step["event"].get("ts"))
-    return times
+        if "tick" in step and (emitted := next(marks)) is not None:
+            mark, ties = emitted, []
+        elif "event" in step and mark is not None and step["event"].get("ts") == mark:
+            ties.append(step["event"]["id"])
+    return ties
 
 
 def with_clock(scenario: Json) -> Json:

@@ -13,16 +13,22 @@ from topologies.running import RunOptions
 from topologies.spark.runner import SparkRun
 from topologies.spark.session import open_session
 
+CLUSTER = {
+    "spark.executor.memory": "512m",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "10ms",
+    "spark.speculation.multiplier": "1",
+}
+
 
 def main(orders: str, folder: str, where: str, batch: str, whom: str) -> None:
     """Run, and be killed on the way."""
     cluster = whom == "cluster"
-    speculation = {"spark.speculation": "true", "spark.speculation.interval": "10ms", "spark.speculation.multiplier": "1"}
     spark, _ = open_session(
         "local-cluster[2,1,512]" if cluster else "local[2]",
-        {**CONF, **(speculation | {"spark.executor.memory": "512m"} if cluster else {})},
+        {**CONF, **(CLUSTER if cluster else {})},
     )
-    java = spark.sparkContext._gateway.proc.pid
+    java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     victims = {"driver": ("kill", os.getpid()), "group": ("killpg", os.getpid()), "java": ("kill", java)}
     trap = Trap(f"{folder}/trap", *victims.get(whom, ("raise", 0)))
     topology = shop_in_files(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from topologies.model import Topology
 from topologies.sinks import MemorySink, Sink
 from windowing import BatchBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, seconds
 from windowing.rows import Rows
+from windowing.state import StateType
 
 SCHEMA = "user string, amount double, ts timestamp"
 _START = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -33,7 +34,7 @@ def at(second: float) -> datetime:
 
 
 def some_orders(number: int) -> pa.Table:
-    """The ``number``-th minute's orders: out of order by seconds, every 20th late by minutes, every 30th without a time."""
+    """The ``number``-th minute's orders: out of order, every 20th late by minutes, every 30th without a time."""
     random = np.random.default_rng(number)
     moments = 60 * number + np.arange(ROWS) + random.integers(-3, 4, ROWS) + np.arange(ROWS) / 1000
     moments[::20] -= 150
@@ -71,7 +72,7 @@ class Revenue(StatefulWindowedBolt):
     """Revenue per user and window, and how many windows there have been on its task."""
 
     outputs = "user string, revenue double, events long, until timestamp, number long"
-    state_types = {"windows": int, "seen": "user string"}
+    state_types: ClassVar[dict[str, StateType]] = {"windows": int, "seen": "user string"}
     trap: Trap | None = None
 
     def execute(self, window: TupleWindow) -> Rows:
@@ -116,7 +117,7 @@ class Big(Bolt):
 
     outputs = SCHEMA
 
-    def execute(self, tuple: Tuple) -> Rows:  # noqa: A002 - Storm's name
+    def execute(self, tuple: Tuple) -> Rows:
         return dict(tuple.values) if tuple["amount"] > 50 else None
 
 

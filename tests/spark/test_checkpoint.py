@@ -139,8 +139,8 @@ class Cheaper(Revenue):
 
 
 def test_lag_code_and_sinks_may_change(used: Path, tmp_path: Path) -> None:
-    shutil.copytree(used, tmp_path, dirs_exist_ok=True)
-    topology, out = shop_in_memory(tmp_path / "orders", lag=1, revenue=Cheaper())
+    shutil.copytree(used / "checkpoint", tmp_path / "checkpoint")
+    topology, out = shop_in_memory(used / "orders", lag=1, revenue=Cheaper())
     summary = run(topology, tmp_path / "checkpoint")
     assert summary.batches == 1
     assert {row["revenue"] for row in out["revenue"].rows} == {0.0}
@@ -234,4 +234,4 @@ def test_a_run_that_died_in_its_closing_tick_is_closed_before_it_goes_on(tmp_pat
     _write(tmp_path / "orders/2.jsonl", 13, 31)
     topology, sink = _events(tmp_path / "orders")
     run(topology, tmp_path / "checkpoint")
-    assert [(row["events"], row["until"]) for row in sink.rows] == [(1, at(20)), (1, at(40))]
+    assert [(row["events"], row["until"]) for row in sink.rows] == [(1, at(10)), (1, at(20)), (1, at(40))]

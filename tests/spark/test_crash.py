@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from topologies.engine.plan import Context
 from topologies.engine.tasks import fire, ingest
 from topologies.model import Topology
 from topologies.spark.executor import SparkExecutor
-from windowing.errors import WindboltError
 
 pytestmark = pytest.mark.usefixtures("spark")
 SINKS = ("revenue", "late", "best")
@@ -90,7 +90,7 @@ def kills(
 ) -> Iterator[Callable[[str], tuple[int, Path, str]]]:
     """Runs that die, two at a time: the status of the process, its folder, and what it said."""
     wanted = [
-        item.callspec.params["place"]
+        str(item.callspec.params["place"])
         for item in request.session.items
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "place" in item.callspec.params
     ]
@@ -128,11 +128,10 @@ def test_a_run_that_is_killed_goes_on(
 
 
 @pytest.mark.parametrize("phase", ["ingest", "tick", "fire", "compact", "sinks", "commit", "committed"])
-@pytest.mark.parametrize("batch", [0, 2])
 def test_a_batch_that_ends_at_any_phase_comes_again(
-    phase: str, batch: int, shared_orders: Path, undisturbed: Output, tmp_path: Path
+    phase: str, shared_orders: Path, undisturbed: Output, tmp_path: Path
 ) -> None:
-    crash = at_phase(batch + (phase == "committed"), phase)
+    crash = at_phase(2 + (phase == "committed"), phase)
     run_until(shop_in_files(shared_orders, tmp_path), tmp_path / "checkpoint", crash)
     run(shop_in_files(shared_orders, tmp_path), tmp_path / "checkpoint")
     assert_undisturbed(tmp_path, undisturbed)
@@ -207,10 +206,8 @@ def test_tasks_that_come_back_from_the_dead_change_nothing(
     def haunted(executor: SparkExecutor, function: Any, items: Sequence[Any], context: Context) -> list[Any]:
         if items and function in (ingest, fire):
             for old in jobs[-3:]:
-                try:
+                with suppress(Exception):  # the segments it reads, or its folder, may be gone: it dies a second death
                     mapped(executor, *old)
-                except Exception:  # the segments it reads, or its folder, are gone: it dies a second death
-                    pass
             jobs.append((function, list(items), context))
         return mapped(executor, function, items, context)
 
@@ -266,7 +263,3 @@ def test_executors_of_their_own_give_the_same(shared_orders: Path, undisturbed: 
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["executors"] == 2
     assert_undisturbed(tmp_path, undisturbed)
-
-
-def test_an_error_without_a_cause_of_ours_is_still_an_error() -> None:
-    assert issubclass(WindboltError, Exception)

@@ -11,7 +11,8 @@ from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.scenarios.loading import Loaded, load
 from topologies.scenarios.model import Scenario
 from topologies.spark.replay import replay_on_spark
-from windowing import WindowedBolt
+from windowing import TupleWindow, WindowedBolt
+from windowing.rows import Rows
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 LONGEST = 60
@@ -46,7 +47,7 @@ def test_storm_cases_of_every_kind_hold_on_spark(spark: SparkSession) -> None:
 class Total(WindowedBolt):
     outputs = "user string, total double"
 
-    def execute(self, window):  # type: ignore[no-untyped-def]
+    def execute(self, window: TupleWindow) -> Rows:
         for user, amounts in window.groups("user", "amount"):
             yield user, amounts.sum()
 

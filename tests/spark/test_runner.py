@@ -54,8 +54,10 @@ def everything(orders: Path) -> tuple[Topology, dict[str, MemorySink]]:
     wide = timed(Counted().with_tumbling_window("1m"))
     builder.set_bolt("both", wide).global_grouping("orders").global_grouping("taxed")
     kept: dict[str, MemorySink] = {}
-    streams = [(name, "default") for name in ("revenue", "best", "counted", "gaps", "copies", "arrivals", "both")]
-    for component, stream in [*streams, ("revenue", "late"), ("copies", "late"), ("counted", "late"), ("both", "errors")]:
+    bolts = ("revenue", "best", "counted", "gaps", "copies", "arrivals", "both")
+    streams = [(name, "default") for name in bolts]
+    streams += [("revenue", "late"), ("copies", "late"), ("counted", "late"), ("both", "errors")]
+    for component, stream in streams:
         sink = kept[f"{component}-{stream}"] = sinks.memory()
         builder.set_sink(f"{component}-{stream}", sink).from_(component, stream)
     return builder.build(), kept
@@ -115,9 +117,9 @@ def _fragile(mended: bool) -> tuple[Topology, MemorySink]:
 
     bolt = Fragile().with_tumbling_window("10s").with_timestamp_field("ts")
     bolt.mended = mended
-    batches = [[("a", 1.0, at(second))] for second in (1, 5, 12, 13, 14, 15, 31)]
+    batches = [[("a", 1.0, at(second)) for second in some] for some in ((1, 5, 12), (13, 14, 15), (31,))]
     builder, sink = TopologyBuilder("fragile"), sinks.memory()
-    builder.set_spout("orders", spouts.memory(SCHEMA, sum(batches[:3], []), sum(batches[3:6], []), batches[6]))
+    builder.set_spout("orders", spouts.memory(SCHEMA, *batches))
     builder.set_bolt("fragile", bolt, 2).fields_grouping("orders", "user")
     builder.set_sink("out", sink).from_("fragile")
     return builder.build(), sink
@@ -145,7 +147,7 @@ def test_input_that_must_be_readable_stops_the_query(orders: Path, tmp_path: Pat
     builder = TopologyBuilder("strict", on_invalid="stop")
     builder.set_spout("orders", spouts.files(orders, SCHEMA))
     builder.set_bolt("c", Spans().with_tumbling_window("10s").with_timestamp_field("ts")).global_grouping("orders")
-    with pytest.raises(DataError, match="no event time|null|missing"):
+    with pytest.raises(DataError, match="timestamp is null"):
         run(builder.build(), tmp_path / "checkpoint")
 
 
@@ -205,9 +207,10 @@ def test_a_batch_that_runs_again_has_its_first_clock(phase: str, tmp_path: Path)
     topology, after = _by_arrival()
     clocks = []
     run(topology, tmp_path / "checkpoint", clock=Clock(9000), on_report=lambda report: clocks.append(report.clock))
-    assert clocks[:2] == [103_000_000, 9001_000_000]
+    assert clocks[:2] == [103_000_000, 9002_000_000]
     replaced = MemorySink({**before.batches, **after.batches})
-    assert replaced.rows == [{"events": 1 + 2, "until": _second(102)}, {"events": 4, "until": _second(104)}, {"events": 8, "until": _second(9002)}]
+    spans = [(row["events"], row["until"]) for row in replaced.rows]
+    assert spans == [(1 + 2, _second(102)), (4, _second(104)), (8, _second(9002))]
 
 
 def test_a_clock_that_goes_back_stands_still(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def orphans(checkpoint: Path) -> list[str]:
     ours = FileCheckpoint(str(root))
     ours.latest()
     named = set().union(*(manifest.segments() for manifest in ours._kept))
-    last = sorted(os.listdir(root / "manifests"))[-1].removesuffix(".json")
+    last = max(name.removesuffix(".json") for name in os.listdir(root / "manifests") if not name.startswith("."))
     found = {
         f"{folder}/{name}"
         for folder in os.listdir(root / "segments")

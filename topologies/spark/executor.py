@@ -82,7 +82,7 @@ def packed(topology: Topology) -> bytes:
         if module is not None and _is_users(module):
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
-        return cast("bytes", cloudpickle.dumps(_for_workers(topology)))
+        return cast("bytes", cloudpickle.dumps(_for_workers(topology)))  # type: ignore[no-untyped-call]
     except Exception as error:
         raise WindboltError(
             f"topology {topology.name!r} cannot be sent to the workers",

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow.fs as pafs
 
 from manager.checkpoint import FileCheckpoint
-from topologies.places import locate
-from topologies.spark.fingerprint import differences, fingerprint
 from manager.manifest import Manifest
 from topologies.model import Topology
+from topologies.places import locate
+from topologies.spark.fingerprint import differences, fingerprint
 from windowing.errors import CheckpointError
 
 _NOTE = "topology"

@@ -1,0 +1,142 @@
+"""Runs that go on until they are stopped: time moves without input, and a stop loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.spark.shop import SCHEMA, Spans, at, shop_in_files, shop_in_memory, write_orders
+from tests.spark.tools import CONF, drafts, file_rows, memory_rows, published, run
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.engine.report import BatchReport
+from topologies.model import Topology
+from topologies.sinks import MemorySink
+from windowing import millis
+
+pytestmark = pytest.mark.usefixtures("spark")
+ROOT = Path(__file__).parents[2]
+
+
+def by_the_clock(length: str = "1s") -> tuple[Topology, MemorySink]:
+    builder, sink = TopologyBuilder("clock"), sinks.memory()
+    builder.set_spout("orders", spouts.memory(SCHEMA, [("a", 1.0, at(1))] * 3))
+    builder.set_bolt("spans", Spans().with_tumbling_window(length)).global_grouping("orders")
+    builder.set_sink("out", sink).from_("spans")
+    return builder.build(), sink
+
+
+def test_a_window_by_the_clock_fires_on_a_quiet_stream_and_a_later_run_goes_on(tmp_path: Path) -> None:
+    topology, sink = by_the_clock()
+    stop, reports = threading.Event(), list[BatchReport]()
+
+    def watch(report: BatchReport) -> None:
+        reports.append(report)
+        if report.bolts["spans"].fired or len(reports) > 200:
+            stop.set()
+
+    summary = run(topology, tmp_path / "checkpoint", every=millis(200), stop=stop, on_report=watch)
+    assert summary.stopped
+    assert [row["events"] for row in sink.rows] == [3]
+    assert [report.rows for report in reports if report.rows] == [3]
+    assert len(reports) > 1, "the window fired in a batch without input"
+
+    topology, sink = by_the_clock()
+    assert run(topology, tmp_path / "checkpoint").rows == 0
+    assert sink.rows == []
+
+
+def test_a_run_is_stopped_from_another_thread_and_goes_on(orders: Path, tmp_path: Path) -> None:
+    run(shop_in_files(orders, tmp_path / "whole"), tmp_path / "whole/checkpoint")
+    stop, begun = threading.Event(), threading.Event()
+
+    def stopper() -> None:
+        assert begun.wait(60)
+        stop.set()
+
+    thread = threading.Thread(target=stopper)
+    thread.start()
+    broken = tmp_path / "broken"
+    first = run(
+        shop_in_files(orders, broken),
+        broken / "checkpoint",
+        every=millis(100),
+        stop=stop,
+        on_report=lambda report: begun.set(),
+    )
+    thread.join(60)
+    assert first.stopped
+    second = run(shop_in_files(orders, broken), broken / "checkpoint")
+    assert not second.stopped
+    assert first.rows + second.rows == 180
+    for name in ("revenue", "late", "best"):
+        assert file_rows(broken / name) == file_rows(tmp_path / "whole" / name)
+        assert drafts(broken / name) == []
+
+
+def test_a_run_that_is_stopped_before_it_begins_reads_nothing(orders: Path, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    topology, out = shop_in_memory(orders)
+    summary = run(topology, tmp_path / "checkpoint", stop=stop)
+    assert (summary.stopped, summary.rows) == (True, 0)
+    assert run(topology, tmp_path / "checkpoint").rows == 180
+    assert all(memory_rows(out).values())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_ends_the_command_after_the_batch_in_hand(number: signal.Signals, tmp_path: Path) -> None:
+    orders, half = tmp_path / "orders", tmp_path / "half"
+    write_orders(orders, range(4))
+    write_orders(half, range(2))
+    run(shop_in_files(orders, tmp_path / "whole"), tmp_path / "whole/checkpoint")
+
+    out = tmp_path / "out"
+    script = tmp_path / "shop_topology.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from tests.spark.shop import shop_in_files\n"
+        f"topology = shop_in_files(Path({str(half)!r}), Path({str(out)!r}))\n"
+    )
+    command = [sys.executable, "-c", "from topologies.cli import main; main()", "run", f"{script}:topology"]
+    command += ["--checkpoint", str(out / "checkpoint"), "--every", "100ms", "--json", "--master", "local[2]"]
+    command += [part for key, value in CONF.items() for part in ("--conf", f"{key}={value}")]
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with (
+        open(tmp_path / "said", "w+", encoding="utf-8") as said,
+        subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=said, text=True, env={**os.environ, "PYTHONPATH": paths}
+        ) as process,
+    ):
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.send_signal(number)
+        rest = process.stdout.readlines()
+        status = process.wait(60)
+    assert status == 0, (tmp_path / "said").read_text("utf-8")
+    assert json.loads(first)["batch"] == 0
+    summary = json.loads(rest[-1])
+    assert summary["summary"]
+    assert summary["stopped"]
+
+    write_orders(half, range(2, 4))
+    run(shop_in_files(half, out), out / "checkpoint")
+    for name in ("revenue", "late", "best"):
+        assert file_rows(out / name) == file_rows(tmp_path / "whole" / name) != []
+        assert published(out / name) == published(tmp_path / "whole" / name)
+        assert drafts(out / name) == []
+
+
+def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
+    topology, sink = by_the_clock("1h")
+    run(topology, tmp_path / "checkpoint")
+    (row,) = sink.rows
+    assert isinstance(row["until"], datetime)
+    assert (row["until"].minute, row["until"].second) == (0, 0)
