@@ -120,20 +120,15 @@ class _FileWriter:
     def __init__(self, store: FileSegments, name: str) -> None:
         self.store, self.name = store, name
         self._file: pa.NativeFile | None = None
-        self._at = 0
 
     def add(self, table: pa.Table) -> Ref:
         if self._file is None:
             self._file = self.store.filesystem.open_output_stream(f"{self.store.root}/{self.name}")
-        padding = -self._at % _ALIGNMENT
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
+        self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
+        offset = self._file.tell()
+        with pa.ipc.new_stream(self._file, table.schema) as writer:
             writer.write_table(table)
-        content = sink.getvalue()
-        self._file.write(bytes(padding))
-        self._file.write(content)
-        offset, self._at = self._at + padding, self._at + padding + content.size
-        return Ref(self.name, offset, content.size, table.num_rows)
+        return Ref(self.name, offset, self._file.tell() - offset, table.num_rows)
 
     def close(self) -> None:
         if self._file is not None:

@@ -107,7 +107,10 @@ def _bytes(array: pa.Array) -> NDArray[np.uint64]:
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     with np.errstate(over="ignore"):
-        mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        result: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
-    return result
+        mixed = values >> np.uint64(30)
+        mixed ^= values
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(27)
+        mixed *= np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed
