@@ -23,6 +23,8 @@ class WatermarkState:
     """Per stream that has delivered: the latest time seen, or the promise of the bolt it comes from."""
     emitted: int | None = None
     """The watermark emitted last."""
+    skew: dict[str, int] = field(default_factory=dict)
+    """Per stream from another bolt whose events are given another time here: how far that was behind at most."""
     ticked_at: int | None = None
     """The clock of the last tick."""
 

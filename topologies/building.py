@@ -269,7 +269,7 @@ class _Building:
             self.carries[name] = (name,)
         # Where a field or an extractor gives the time, the other bolt's watermark promises nothing about it.
         origins = tuple(
-            self._carried(each.stream) if brings else () for each, brings in zip(inputs, carried, strict=True)
+            self._carried(each.stream) if event_time else () for each in inputs
         )
         upstream = max(self.levels.get(each.stream[0], -1) for each in inputs)
         self.levels[name] = upstream + 1

@@ -20,7 +20,7 @@ class FieldsGrouping:
 
     fields: tuple[str, ...]
 
-    def tasks(self, table: pa.Table, positions: NDArray[np.int64], parallelism: int) -> NDArray[np.int64]:
+    def tasks(self, table: pa.Table, positions: NDArray[np.int64] | None, parallelism: int) -> NDArray[np.int64]:
         """The task of each row."""
         return (hash_rows(table, self.fields) % np.uint64(parallelism)).astype(np.int64)
 
@@ -30,10 +30,15 @@ class FieldsGrouping:
 
 @dataclass(frozen=True)
 class ShuffleGrouping:
-    """Events go to the tasks in turn, by their place in the source."""
+    """Events go to the tasks in turn, by their place in the source; by what they hold, where that is not known.
 
-    def tasks(self, table: pa.Table, positions: NDArray[np.int64], parallelism: int) -> NDArray[np.int64]:
+    Behind a BatchBolt nobody knows which row came from which; to count them anew would depend on where batches are cut.
+    """
+
+    def tasks(self, table: pa.Table, positions: NDArray[np.int64] | None, parallelism: int) -> NDArray[np.int64]:
         """The task of each row."""
+        if positions is None:
+            return (hash_rows(table, table.column_names) % np.uint64(parallelism)).astype(np.int64)
         return positions % parallelism
 
     def __str__(self) -> str:
@@ -44,7 +49,7 @@ class ShuffleGrouping:
 class GlobalGrouping:
     """All events go to task 0."""
 
-    def tasks(self, table: pa.Table, positions: NDArray[np.int64], parallelism: int) -> NDArray[np.int64]:
+    def tasks(self, table: pa.Table, positions: NDArray[np.int64] | None, parallelism: int) -> NDArray[np.int64]:
         """The task of each row."""
         return np.zeros(len(table), np.int64)
 

@@ -41,13 +41,14 @@ def _hash_column(column: pa.ChunkedArray) -> NDArray[np.uint64]:
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
-    if pa.types.is_dictionary(array.type):
-        codes = array.indices
-        hashes = _mix(_values(array.dictionary))
-        known = codes.fill_null(0).to_numpy(zero_copy_only=False)
-        mixed = hashes[known] if len(hashes) else np.zeros(len(array), np.uint64)
-    else:
-        mixed = _mix(_values(array))
+    if not pa.types.is_dictionary(array.type):
+        return _hash_array(array)
+    hashes = np.append(_hash_array(array.dictionary), _mix(np.array([_NULL])))
+    return hashes[array.indices.fill_null(len(array.dictionary)).to_numpy(zero_copy_only=False)]
+
+
+def _hash_array(array: pa.Array) -> NDArray[np.uint64]:
+    mixed = _mix(_values(array))
     if array.null_count:
         valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
         mixed = np.where(valid, mixed, _mix(np.array([_NULL])))
@@ -67,8 +68,8 @@ def _values(array: pa.Array) -> NDArray[np.uint64]:
         return np.where(np.isnan(doubles), np.nan, doubles).view(np.uint64)
     if pa.types.is_timestamp(kind):
         return _values(array.cast(pa.timestamp("us", tz=kind.tz), safe=False).cast(pa.int64()))
-    if pa.types.is_date32(kind):
-        return _values(array.cast(pa.int32()))
+    if pa.types.is_date(kind):
+        return _values(array.cast(pa.date32()).cast(pa.int32()))
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
         return _bytes(array.cast(pa.large_binary()))
     if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):

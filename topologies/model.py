@@ -153,5 +153,6 @@ class Topology:
     def needs_clock(self) -> bool:
         """Whether time must move on a quiet stream: a window follows the clock."""
         return any(
-            not part.event_time and not isinstance(part.trigger, CountTriggerPolicy) for part in self.windowed.values()
+            not part.event_time and not (isinstance(part.trigger, CountTriggerPolicy) and part.eviction.reach is None)
+            for part in self.windowed.values()
         )

@@ -32,18 +32,19 @@ class FileSource:
         spout = part.spout
         assert isinstance(spout, FileSpout)
         schema = part.outputs[DEFAULT_STREAM]
-        filesystem, path, _ = locate(self.piece.path)
+        filesystem, path, uri = locate(self.piece.path)
+        shown = self.piece.path if uri else path
         piece = FilePiece(path, self.piece.part, self.piece.parts)
         try:
             # A file may turn out to be damaged in its middle: none of it is let through then.
             chunks = list(spout.format.read(filesystem, piece, schema))
         except DataError as error:
-            bad = pa.table([[None], [str(error)], [self.piece.path]], schema=BAD_SCHEMA)
+            bad = pa.table([[None], [str(error)], [shown]], schema=BAD_SCHEMA)
             none = np.zeros(0, np.int64)
-            yield Delivery(self.component, DEFAULT_STREAM, schema.empty_table(), none, bad, self.piece.path)
+            yield Delivery(self.component, DEFAULT_STREAM, schema.empty_table(), none, bad, shown)
             return
         for table, numbers, bad_rows in chunks:
-            yield Delivery(self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self.piece.path)
+            yield Delivery(self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, shown)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tests.spark.shop import (
     shop_in_memory,
     write_orders,
 )
-from tests.spark.tools import Trap, at_phase, in_order, memory_rows, run, run_until
+from tests.spark.tools import at_phase, in_order, memory_rows, run, run_until
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.model import Topology
 from topologies.sinks import MemorySink
@@ -225,14 +225,3 @@ def test_a_clock_that_goes_back_stands_still(tmp_path: Path) -> None:
     )
     assert clocks == [5, 5, 9, 9, 20]
     assert in_order(sink.rows)
-
-
-def test_a_task_that_fails_once_leaves_no_trace(orders: Path, tmp_path: Path) -> None:
-    topology, out = shop_in_memory(orders)
-    run_local(topology)
-    expected = memory_rows(out)
-    traps = [Trap(str(tmp_path / f"trap-{number}")) for number in range(2)]
-    topology, out = shop_in_memory(orders, taxed=Taxed(traps[0]), revenue=Revenue(traps[1]))
-    run(topology, tmp_path / "checkpoint")
-    assert all(trap.went_off for trap in traps)
-    assert memory_rows(out) == expected

@@ -41,7 +41,10 @@ def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, a
         names = []
         for number, hidden in enumerate(written.get(name, ())):
             names.append(f"batch-{key}-{number:04d}.{part.sink.format.name}")
-            filesystem.move(hidden, f"{folder}/{names[-1]}")
+            target = f"{folder}/{names[-1]}"
+            if again and filesystem.get_file_info(target).type != pafs.FileType.NotFound:
+                filesystem.delete_file(target)  # some file systems do not rename onto a file that is there
+            filesystem.move(hidden, target)
         if again:
             _delete(filesystem, folder, lambda base, kept=names: base.startswith(f"batch-{key}-") and base not in kept)
 

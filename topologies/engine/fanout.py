@@ -49,11 +49,13 @@ class Rows:
     table: pa.Table
     times: NDArray[np.int64] | None
     positions: NDArray[np.int64]
+    placed: bool = True
+    """Whether the places are known, and not only counted since a BatchBolt."""
 
     def take(self, at: NDArray[np.int64]) -> Rows:
         """The rows at these places."""
         times = None if self.times is None else self.times[at]
-        return Rows(self.table.take(pa.array(at)), times, self.positions[at])
+        return Rows(self.table.take(pa.array(at)), times, self.positions[at], self.placed)
 
 
 @dataclass
@@ -77,6 +79,7 @@ class Fanout:
         self._bolts: dict[tuple[str, int], Bolt | BatchBolt] = {}
         self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
         self._latest: dict[str, dict[str, int]] = {}
+        self._skew: dict[str, dict[str, int]] = {}
         self._traced: dict[str, list[dict[str, Any]]] = {}
         self._complaints: list[str] = []
 
@@ -131,7 +134,7 @@ class Fanout:
             bolt: {account: counts.tolist() for account, counts in accounts.items()}
             for bolt, accounts in self._counts.items()
         }
-        output.latest, output.complaints = self._latest, self._complaints
+        output.latest, output.skew, output.complaints = self._latest, self._skew, self._complaints
         return output
 
     def _serve(self, name: str, table: pa.Table, writer: SegmentWriter, output: Output) -> None:
@@ -157,16 +160,17 @@ class Fanout:
             admitted = admit(part, at, rows.table, rows.times, self._clock, watermark)
         self._count(part, at, "received", rows.table.num_rows * copies)
         if admitted.latest is not None and not part.origins[at]:
-            seen = self._latest.setdefault(part.name, {})
-            label = part.streams[at]
-            seen[label] = max(admitted.latest, seen.get(label, admitted.latest))
+            _raise(self._latest, part, at, admitted.latest)
+        elif admitted.latest is not None and not part.carried[at] and rows.times is not None:
+            good = slice(None) if admitted.reasons is None else admitted.reasons == ""
+            _raise(self._skew, part, at, int((rows.times - admitted.times)[good].max()))
         if admitted.reasons is not None:
             self._invalid(part, at, rows, admitted.invalid, admitted.reasons, copies)
         if len(admitted.late):
             self._late(part, at, rows, admitted, copies)
         if len(admitted.gap):
             self._count(part, at, "unwindowed", len(admitted.gap) * copies)
-        queued = Rows(rows.table, admitted.times, rows.positions)
+        queued = Rows(rows.table, admitted.times, rows.positions, rows.placed)
         if admitted.queued is not None:
             queued = queued.take(admitted.queued)
         if not queued.table.num_rows:
@@ -179,7 +183,8 @@ class Fanout:
         elif part.parallelism == 1:
             self._queue(part, at, table, queued.times, np.zeros(len(queued.times), np.int64))
         else:
-            tasks = grouping.tasks(queued.table, queued.positions, part.parallelism)
+            places = queued.positions if queued.placed else None
+            tasks = grouping.tasks(queued.table, places, part.parallelism)
             self._queue(part, at, table, queued.times, tasks)
 
     def _queue(
@@ -202,7 +207,7 @@ class Fanout:
         watermark = self.context.watermarks[part.name]
         assert watermark is not None
         table = late_rows(part, at, rows.table, admitted, watermark)
-        late = Rows(table, None, rows.positions[admitted.late])
+        late = Rows(table, None, rows.positions[admitted.late], rows.placed)
         for _ in range(copies):
             self.emit((part.name, stream), late)
 
@@ -282,7 +287,7 @@ class Fanout:
         for stream, (found_tables, places) in gathered.items():
             where = np.array(places, np.int64)
             kept = None if rows.times is None or not part.carries_time else rows.times[where]
-            yield stream, Rows(pa.concat_tables(found_tables), kept, rows.positions[where])
+            yield stream, Rows(pa.concat_tables(found_tables), kept, rows.positions[where], rows.placed)
 
     def _batch_by_batch(self, part: PlainPart, bolt: BatchBolt, rows: Rows) -> Iterator[tuple[str, Rows]]:
         """Rows of one time at a time, where they have one, so that what is emitted has it too."""
@@ -296,7 +301,8 @@ class Fanout:
                 times = None
                 if rows.times is not None and part.carries_time:
                     times = np.full(table.num_rows, rows.times[start], np.int64)
-                yield stream, Rows(table, times, rows.positions[start] + np.arange(table.num_rows))
+                places = rows.positions[start] + np.arange(table.num_rows)
+                yield stream, Rows(table, times, places, placed=False)
 
     def _bolt(self, part: PlainPart, task: int) -> Bolt | BatchBolt:
         if (part.name, task) not in self._bolts:
@@ -340,6 +346,12 @@ def _by_task(arrivals: _Arrivals, parallelism: int, streams: int) -> Iterator[tu
         start, stop = int(edges[task]), int(edges[task + 1])
         if stop > start:
             yield task, events.slice(start, stop)
+
+
+def _raise(greatest: dict[str, dict[str, int]], part: WindowedPart, at: int, value: int) -> None:
+    """Keep the greatest value of a stream."""
+    label, seen = part.streams[at], greatest.setdefault(part.name, {})
+    seen[label] = max(value, seen.get(label, value))
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -126,6 +126,8 @@ class Output:
     """Per windowed bolt: account, and count by input stream."""
     latest: dict[str, dict[str, int]] = field(default_factory=dict)
     """Per windowed bolt and input stream: the latest time seen, in microseconds."""
+    skew: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Per windowed bolt and input stream: how far, at most, a time given there was behind the one it came with."""
     spouts: dict[str, dict[str, int]] = field(default_factory=dict)
     """Per spout: rows, invalid rows, unreadable files."""
     complaints: list[str] = field(default_factory=list)

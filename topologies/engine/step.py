@@ -150,6 +150,10 @@ class MicroBatch:
             latest = progress.state.bolts[name].watermark.latest
             for stream, moment in seen.items():
                 latest[stream] = max(moment, latest.get(stream, moment))
+        for name, behind in output.skew.items():
+            skew = progress.state.bolts[name].watermark.skew
+            for stream, most in behind.items():
+                skew[stream] = max(most, skew.get(stream, most))
         for name, counted in output.spouts.items():
             spout = progress.state.spouts.setdefault(name, {})
             progress.rows += counted["rows"]
@@ -183,14 +187,21 @@ class MicroBatch:
 
     @staticmethod
     def _carry(progress: _Progress, part: WindowedPart, bolt: BoltState) -> None:
-        """A stream from another bolt promises that bolt's watermark, less a microsecond."""
-        for label, origins in zip(part.streams, part.origins, strict=True):
-            marks = [progress.state.bolts[origin].watermark.emitted for origin in origins]
-            known = [mark for mark in marks if mark is not None]
-            if origins and len(known) == len(marks):
-                bolt.watermark.latest[label] = max(min(known) - 1, bolt.watermark.latest.get(label, min(known) - 1))
-            elif origins:
-                bolt.watermark.latest.pop(label, None)
+        """A stream from another bolt promises that bolt's watermark, less a microsecond.
+
+        Where the events are given another time here, that may be further behind than what they came with (the start
+        of a window and its end): the promise is less by as much as has been seen, and there is none before the first.
+        """
+        mark = bolt.watermark
+        for label, origins, brought in zip(part.streams, part.origins, part.carried, strict=True):
+            if not origins:
+                continue
+            promised = [progress.state.bolts[origin].watermark.emitted for origin in origins]
+            behind = 0 if brought else mark.skew.get(label)
+            if behind is None or None in promised:
+                mark.latest.pop(label, None)
+            else:
+                mark.latest[label] = min(each for each in promised if each is not None) - 1 - max(behind, 0)
 
     def _fired(self, progress: _Progress, item: FireItem, fired: Fired) -> None:
         progress.state.bolts[item.bolt].tasks[item.task] = fired.state

@@ -17,10 +17,6 @@ from topologies.model import Topology
 from topologies.scenarios.model import ClockStep, CloseStep, CrashStep, EventStep, Scenario, TickStep
 from windowing.timestamps import to_datetime
 
-CLOCK_AT_START = 0
-"""The clock of a scenario before it first moves, in microseconds."""
-
-
 @dataclass
 class Arrival:
     """Events that arrive one after the other on one stream, at one clock; ``rows`` are JSON objects."""
@@ -42,7 +38,7 @@ class ScriptBatch:
     """A micro-batch of a scenario."""
 
     arrivals: list[Arrival] = field(default_factory=list)
-    beat: Beat = field(default_factory=lambda: Beat(CLOCK_AT_START, tick=False))
+    beat: Beat = field(default_factory=lambda: Beat(0, tick=False))
     crash: bool = False
     """Whether it crashes before its commit; it then runs again, as it was."""
 
@@ -53,7 +49,7 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
     ``prefix`` goes before the names of components, so that scenarios can run side by side in one topology.
     """
     batches: list[ScriptBatch] = []
-    batch, clock, number = ScriptBatch(), CLOCK_AT_START, 0
+    batch, clock, number = ScriptBatch(), _first_clock(scenario), 0
     for step in scenario.steps:
         ends: dict[str, bool] = {}
         match step:
@@ -77,6 +73,12 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
         batch.beat = Beat(clock, tick=False)
         batches.append(batch)
     return batches
+
+
+def _first_clock(scenario: Scenario) -> int:
+    """Before the clock first moves it is what it will be then: no time has passed."""
+    clocks = (step.clock for step in scenario.steps if isinstance(step, EventStep | ClockStep))
+    return next((clock for clock in clocks if clock is not None), 0)
 
 
 def _arrive(
