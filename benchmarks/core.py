@@ -75,16 +75,19 @@ def main() -> None:
     random = np.random.default_rng(7)
     values = random.random(options.events)
     print(f"{options.events:,} events, one thread; best of {options.runs} runs, CPU time of the process")
-    print(f"{'window':20} {'events/s of event time':>22} {'tick every':>11} {'order':>9} {'M events/CPU-s':>15} {'x Storm':>8}")
+    print(
+        f"{'window':20} {'events/s of event time':>22} {'tick every':>11} {'order':>9} {'M events/CPU-s':>15} {'x Storm':>8}"
+    )
     for name, kind in KINDS.items():
         for rate in (1_000, 10_000):
             ordered = 1_700_000_000_000_000 + np.arange(options.events, dtype=np.int64) * (1_000_000 // rate)
             arrival = np.argsort(ordered + random.integers(0, 2_000_000, options.events), kind="stable")
-            for order, timestamps, lag in (("in order", ordered, seconds(0)), ("2 s off", ordered[arrival], seconds(2))):
+            for order, timestamps, lag in (
+                ("in order", ordered, seconds(0)),
+                ("2 s off", ordered[arrival], seconds(2)),
+            ):
                 for tick_every in (100_000, 1_000):
-                    best = min(
-                        run(kind, timestamps, values, tick_every, lag) for _ in range(options.runs)
-                    )
+                    best = min(run(kind, timestamps, values, tick_every, lag) for _ in range(options.runs))
                     check(kind, timestamps, values, best[2])
                     speed = options.events / best[0]
                     print(

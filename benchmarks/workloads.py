@@ -81,6 +81,7 @@ def spark_statistics(length: str) -> Callable[[DataFrame], DataFrame]:
 
 def spark_middles(events: DataFrame) -> DataFrame:
     """Spark's way to a Python function of a group: gather the values, then a function of Arrow arrays."""
+
     def middles(lists: pa.Array) -> pa.Array:
         return pa.array([middle(values) for values in lists.to_pylist()], pa.float64())
 
@@ -92,6 +93,7 @@ def spark_middles(events: DataFrame) -> DataFrame:
 
 def spark_medians(events: DataFrame) -> DataFrame:
     """The same over all events of a window."""
+
     def medians(lists: pa.Array) -> pa.Array:
         return pa.array([float(np.median(row.values.to_numpy())) for row in lists], pa.float64())
 

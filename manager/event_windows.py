@@ -73,9 +73,7 @@ class EventByEvent:
         """What to keep in the state."""
         return {"seen": sorted(self._seen), "gone": sorted(self._gone)}
 
-    def _members(
-        self, manager: WindowManager, view: QueueView, look: Settled, reference: int, stop: int
-    ) -> list[int]:
+    def _members(self, manager: WindowManager, view: QueueView, look: Settled, reference: int, stop: int) -> list[int]:
         alive = [position for position in range(len(view.timestamps)) if position not in self._gone]
         context = EvictionContext(reference, sum(position < stop for position in alive))
         members: list[int] = []

@@ -85,15 +85,17 @@ class Manifest:
 
     def to_json(self) -> str:
         """As text."""
-        return json.dumps({
-            "format": FORMAT,
-            "batch": self.batch,
-            "closing": self.closing,
-            "clock": self.clock,
-            "query": self.query,
-            "spouts": self.spouts,
-            "bolts": {name: _bolt_to_json(bolt) for name, bolt in self.bolts.items()},
-        })
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "batch": self.batch,
+                "closing": self.closing,
+                "clock": self.clock,
+                "query": self.query,
+                "spouts": self.spouts,
+                "bolts": {name: _bolt_to_json(bolt) for name, bolt in self.bolts.items()},
+            }
+        )
 
     @staticmethod
     def from_json(text: str) -> Manifest:
@@ -102,9 +104,7 @@ class Manifest:
         if values["format"] != FORMAT:
             raise ValueError(f"a manifest of format {values['format']}; this windbolt reads format {FORMAT}")
         bolts = {name: _bolt_from_json(bolt) for name, bolt in values["bolts"].items()}
-        return Manifest(
-            values["batch"], values["closing"], values["clock"], values["query"], bolts, values["spouts"]
-        )
+        return Manifest(values["batch"], values["closing"], values["clock"], values["query"], bolts, values["spouts"])
 
 
 def _bolt_to_json(bolt: BoltState) -> dict[str, Any]:

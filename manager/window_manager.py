@@ -117,9 +117,7 @@ class WindowManager:
         self.queue.settle(frontier)
         # Events of an equal time that came after the last evaluation sort behind those that it had settled.
         look = self.queue.look()
-        view = QueueView(
-            look.times, self.queue.base, state.settled, state.decided, state.passed, frontier, look.row
-        )
+        view = QueueView(look.times, self.queue.base, state.settled, state.decided, state.passed, frontier, look.row)
         for firings in self._firings(view):
             yield from self._fire(view, look, firings)
         self._retire(view, look)

@@ -45,9 +45,7 @@ def read_batches(stream: Path) -> list[pd.DataFrame]:
     return [pd.read_parquet(path) for path in sorted(stream.glob("*.parquet"))]
 
 
-def expected(
-    departures: Sequence[pd.DataFrame], arrivals: Sequence[pd.DataFrame], lag: pd.Timedelta
-) -> Expected:
+def expected(departures: Sequence[pd.DataFrame], arrivals: Sequence[pd.DataFrame], lag: pd.Timedelta) -> Expected:
     judged_departures, judged_arrivals = judge(departures, arrivals, lag)
     hours = hourly(accepted(judged_departures), accepted(judged_arrivals))
     return Expected(hours, worst(hours), late(judged_departures), late(judged_arrivals))

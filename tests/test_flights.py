@@ -52,9 +52,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> FlightFiles:
 
 def event(stream: pd.DataFrame, flight: str, origin: str, scheduled: str) -> pd.Series:
     found = stream[
-        (stream["flight"] == flight)
-        & (stream["origin"] == origin)
-        & (stream["scheduled"] == pd.Timestamp(scheduled))
+        (stream["flight"] == flight) & (stream["origin"] == origin) & (stream["scheduled"] == pd.Timestamp(scheduled))
     ]
     assert len(found) == 1
     return found.iloc[0]
@@ -81,9 +79,7 @@ def test_events_come_in_the_order_in_which_they_happened(flights: Flights, strea
     assert getattr(flights, stream).to_pandas()["actual"].is_monotonic_increasing
 
 
-def test_events_of_the_same_minute_keep_the_order_of_the_source(
-    source: pd.DataFrame, departures: pd.DataFrame
-) -> None:
+def test_events_of_the_same_minute_keep_the_order_of_the_source(source: pd.DataFrame, departures: pd.DataFrame) -> None:
     together = departures[departures["actual"] == pd.Timestamp("2013-01-01T11:00Z")]
     six = source["dep_time"].fillna(source["sched_dep_time"]).eq(600)  # the cancelled ones as scheduled
     first = source[source["month"].eq(1) & source["day"].eq(1) & six]
@@ -104,9 +100,7 @@ def test_what_happened_is_the_schedule_and_the_delay(flights: Flights, stream: s
 # Against the local clocks of the source
 
 
-def test_departures_show_the_local_times_of_the_source(
-    source: pd.DataFrame, departures: pd.DataFrame
-) -> None:
+def test_departures_show_the_local_times_of_the_source(source: pd.DataFrame, departures: pd.DataFrame) -> None:
     clock = source["sched_dep_time"] // 100 * 60 + source["sched_dep_time"] % 100
     wall = pd.to_datetime(source[["year", "month", "day"]]) + pd.to_timedelta(clock, unit="min")
     scheduled = wall.dt.tz_localize("America/New_York")  # fails on a time that is not there, or twice
@@ -124,9 +118,7 @@ def test_arrivals_show_the_local_times_of_the_source(source: pd.DataFrame, arriv
     for zone, events in arrivals.groupby("zone"):
         theirs = source[source["zone"] == zone]
         scheduled = events["scheduled"].dt.tz_convert(zone)
-        assert sorted(scheduled.dt.hour * 100 + scheduled.dt.minute) == sorted(
-            theirs["sched_arr_time"] % 2400
-        )
+        assert sorted(scheduled.dt.hour * 100 + scheduled.dt.minute) == sorted(theirs["sched_arr_time"] % 2400)
         reached = events[~events["cancelled"]]["actual"].dt.tz_convert(zone)
         shown = (reached.dt.hour * 100 + reached.dt.minute).value_counts()
         stated = (theirs["arr_time"].dropna() % 2400).astype(int).value_counts()
@@ -301,9 +293,7 @@ def test_files_out_of_order_are_noticed(tmp_path: Path) -> None:
         write_flights(tmp_path / "a" / "b", span=timedelta(days=200))
 
 
-def test_a_writer_that_comes_second_takes_what_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_comes_second_takes_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     span, target = timedelta(days=200), tmp_path / "flights"
     move = data._move
 

@@ -64,9 +64,7 @@ class Files:
                 writer.write_table(table, **options)
         return path
 
-    def read(
-        self, path: str, schema: str | pa.Schema, kind: str | FileFormat
-    ) -> tuple[pa.Table, list[int], list[Any]]:
+    def read(self, path: str, schema: str | pa.Schema, kind: str | FileFormat) -> tuple[pa.Table, list[int], list[Any]]:
         chosen = file_format(kind) if isinstance(kind, str) else kind
         declared = parse_schema(schema)
         tables, numbers, bad = [declared.empty_table()], [], []
@@ -92,13 +90,9 @@ class Files:
     def one_column(self, kind: str, values: list[str], type_: str) -> tuple[list[Any], list[Any]]:
         """A column x of raw spellings, cells or JSON texts. In CSV a second one keeps the rows apart."""
         if kind == "csv":
-            rows, _, bad = self.csv(
-                "".join(["x,y\n", *(f"{value},1\n" for value in values)]).encode(), f"x {type_}"
-            )
+            rows, _, bad = self.csv("".join(["x,y\n", *(f"{value},1\n" for value in values)]).encode(), f"x {type_}")
         else:
-            rows, _, bad = self.jsonl(
-                "".join(f'{{"x":{value}}}\n' for value in values).encode(), f"x {type_}"
-            )
+            rows, _, bad = self.jsonl("".join(f'{{"x":{value}}}\n' for value in values).encode(), f"x {type_}")
         return [row["x"] for row in rows], bad
 
 
@@ -115,9 +109,7 @@ def column(values: pa.Array | pa.ChunkedArray) -> pa.Table:
 
 
 @pytest.mark.parametrize("kind", [*BINARY, *TEXT])
-def test_declared_columns_are_taken_by_name_in_declared_order_and_others_ignored(
-    files: Files, kind: str
-) -> None:
+def test_declared_columns_are_taken_by_name_in_declared_order_and_others_ignored(files: Files, kind: str) -> None:
     path = str(files.folder / "f")
     write_table(files.fs, path, pa.table({"a": [1, 2], "extra": ["x", "y"], "b": ["p", "q"]}), kind)
     table, numbers, bad = files.read(path, "b string, a long", kind)
@@ -142,9 +134,7 @@ def test_a_name_that_no_json_line_gives_is_null(files: Files) -> None:
 
 
 @pytest.mark.parametrize("kind", BINARY)
-def test_a_column_that_can_never_be_the_declared_type_is_an_error_of_the_file(
-    files: Files, kind: str
-) -> None:
+def test_a_column_that_can_never_be_the_declared_type_is_an_error_of_the_file(files: Files, kind: str) -> None:
     path = files.table(pa.table({"x": [{"y": 1.0}], "n": [1.5]}), kind)
     with pytest.raises(DataError, match=r"'x' is struct.*declared as double") as error:
         files.read(path, "x double", kind)
@@ -207,9 +197,7 @@ def test_a_saved_stream_is_read_if_it_was_closed(files: Files) -> None:
 
 def test_a_changed_byte_in_a_parquet_page_with_checksum_is_refused(files: Files) -> None:
     path = str(files.folder / "f")
-    write_table(
-        files.fs, path, column(pa.array(np.random.default_rng(1).integers(0, 1 << 60, 2000))), "parquet"
-    )
+    write_table(files.fs, path, column(pa.array(np.random.default_rng(1).integers(0, 1 << 60, 2000))), "parquet")
     data = bytearray(Path(path).read_bytes())
     data[5000] ^= 1
     with pytest.raises(DataError):
@@ -222,17 +210,12 @@ def test_a_file_that_is_not_there_is_an_error_that_names_it(files: Files, kind: 
         files.read(str(files.folder / "gone"), "x long", kind)
 
 
-@pytest.mark.parametrize(
-    ("kind", "data"), [("csv", b"a,b\n" + b"1,2\n" * 9999), ("jsonl", b'{"a":1,"b":2}\n' * 9999)]
-)
+@pytest.mark.parametrize(("kind", "data"), [("csv", b"a,b\n" + b"1,2\n" * 9999), ("jsonl", b'{"a":1,"b":2}\n' * 9999)])
 def test_gzip_is_known_by_its_suffix_and_a_cut_one_is_refused(files: Files, kind: str, data: bytes) -> None:
     packed = gzip.compress(data)
     assert len(files.read(files.put(f"x.{kind}.gz", packed), "a long, b int", kind)[1]) == 9999
     assert (
-        len(
-            files.read(files.put(f"x.{kind}.gz", gzip.compress(data) + gzip.compress(b"")), "a long", kind)[1]
-        )
-        == 9999
+        len(files.read(files.put(f"x.{kind}.gz", gzip.compress(data) + gzip.compress(b"")), "a long", kind)[1]) == 9999
     )
     for cut in (3, 12, len(packed) // 2, len(packed) - 9, len(packed) - 8, len(packed) - 1):
         with pytest.raises(DataError, match=r"x\."):
@@ -442,10 +425,7 @@ def test_what_is_no_time_is_bad_and_named(files: Files, kind: str) -> None:
     values, bad = files.one_column(kind, [*spelled, "0"], "timestamp")
     assert len(values) == 1
     assert [row["row"] for row in bad] == list(range(len(BAD_TIMES)))
-    assert all(
-        text in row["reason"] and "timestamp" in row["reason"]
-        for text, row in zip(BAD_TIMES, bad, strict=True)
-    )
+    assert all(text in row["reason"] and "timestamp" in row["reason"] for text, row in zip(BAD_TIMES, bad, strict=True))
 
 
 # values as text
@@ -551,9 +531,7 @@ def test_a_values_fate_does_not_depend_on_its_neighbours(files: Files, kind: str
     ]
     alone = {text: files.one_column(kind, [quote(text)] * 40, declared) for text in spellings}
     values, bad = files.one_column(kind, [quote(text) for text in spellings * 3], declared)
-    assert [repr(value) for value in values] == [
-        repr(alone[text][0][0]) for text in spellings * 3 if alone[text][0]
-    ]
+    assert [repr(value) for value in values] == [repr(alone[text][0][0]) for text in spellings * 3 if alone[text][0]]
     assert len(bad) == 3 * sum(bool(wrong) for _, wrong in alone.values())
 
 
@@ -567,9 +545,7 @@ def test_csv_tells_nothing_from_empty_text(files: Files) -> None:
 
 
 def test_csv_spellings_of_null_and_delimiter_are_options(files: Files) -> None:
-    rows, _, bad = files.csv(
-        b'a;b\nNA;NA\n1;"NA"\n-;\n', "a int, b string", delimiter=";", null_values=["NA", "-"]
-    )
+    rows, _, bad = files.csv(b'a;b\nNA;NA\n1;"NA"\n-;\n', "a int, b string", delimiter=";", null_values=["NA", "-"])
     assert bad == []
     assert [tuple(row.values()) for row in rows] == [(None, None), (1, "NA"), (None, None)]
 
@@ -676,9 +652,7 @@ def test_jsonl_an_object_over_several_lines_is_not_put_together(files: Files) ->
 
 
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
-def test_jsonl_byte_order_mark_crlf_blank_lines_and_a_missing_last_line_end(
-    files: Files, ending: bytes
-) -> None:
+def test_jsonl_byte_order_mark_crlf_blank_lines_and_a_missing_last_line_end(files: Files, ending: bytes) -> None:
     data = b'\xef\xbb\xbf{"a":1}\r\n\r\n  \n{"a":2}' + ending
     assert files.jsonl(data, "a int") == ([{"a": 1}, {"a": 2}], [0, 1], [])
 
@@ -698,9 +672,7 @@ def test_jsonl_a_name_given_twice_is_bad_only_where_it_is_declared(files: Files)
 
 @pytest.mark.parametrize("block_size", [1, 100, 1 << 20])
 def test_jsonl_may_be_cut_into_any_blocks(files: Files, block_size: int) -> None:
-    lines = [
-        json.dumps({"a": at, "s": "é" * (at % 5)}, ensure_ascii=False) if at % 9 else "?" for at in range(500)
-    ]
+    lines = [json.dumps({"a": at, "s": "é" * (at % 5)}, ensure_ascii=False) if at % 9 else "?" for at in range(500)]
     rows, numbers, bad = files.jsonl("\n".join(lines).encode(), "a int, s string", block_size=block_size)
     assert [row["a"] for row in rows] == numbers == [at for at in range(500) if at % 9]
     assert [row["row"] for row in bad] == [at for at in range(500) if at % 9 == 0]
@@ -716,17 +688,13 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abxyz"), inner, max_size=3),
     max_leaves=4,
 )
-json_lines = st.dictionaries(st.sampled_from(["a", "b", "t", "s", "l", "q"]), json_values, max_size=5).map(
-    json.dumps
-)
+json_lines = st.dictionaries(st.sampled_from(["a", "b", "t", "s", "l", "q"]), json_values, max_size=5).map(json.dumps)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(json_lines, min_size=1, max_size=8), st.sampled_from([1, 5]))
 def test_jsonl_the_fast_and_the_slow_way_agree(lines: list[str], repeat: int) -> None:
-    schema = parse_schema(
-        "a long, b double, t timestamp, s string, l array<int>, q struct<x: float, y: boolean>"
-    )
+    schema = parse_schema("a long, b double, t timestamp, s string, l array<int>, q struct<x: float, y: boolean>")
     data = "\n".join(lines * repeat * 8).encode()
     fast, fast_numbers, fast_bad = _Block(data, schema, 0).chunk()
     slowly = _Block(data, schema, 0)

@@ -99,9 +99,7 @@ def _imports(path: PurePosixPath, node: ast.AST, *, lazy: bool = False) -> Itera
         }:
             yield Import(module, node.lineno, lazy)
     in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    only_for_types = (
-        node.body if isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING" else []
-    )
+    only_for_types = node.body if isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING" else []
     for child in ast.iter_child_nodes(node):
         yield from _imports(path, child, lazy=lazy or in_function or child in only_for_types)
 
@@ -155,9 +153,7 @@ def test_the_files_of_a_package_keep_to_their_layer(package: str) -> None:
     breaches = [
         breach
         for file in files
-        for breach in violations(
-            PurePosixPath(file.relative_to(ROOT).as_posix()), file.read_text(encoding="utf-8")
-        )
+        for breach in violations(PurePosixPath(file.relative_to(ROOT).as_posix()), file.read_text(encoding="utf-8"))
     ]
     assert not breaches, "\n" + "\n".join(breaches)
 

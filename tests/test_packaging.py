@@ -18,9 +18,7 @@ PACKAGES = ("windowing", "policies", "manager", "topologies")
 
 
 def _run(*command: str, cwd: Path, **env: str) -> str:
-    done = subprocess.run(
-        command, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -94,9 +92,7 @@ def _python_path(installed: Path) -> str:
     return os.pathsep.join(paths)
 
 
-def test_the_installed_packages_are_imported_from_where_they_were_installed(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_the_installed_packages_are_imported_from_where_they_were_installed(installed: Path, tmp_path: Path) -> None:
     modules = ", ".join((*PACKAGES, "topologies.cli", "topologies.pytest_plugin"))
     code = f"import {modules}; print(*(m.__file__ for m in ({', '.join(PACKAGES)},)), sep='\\n')"
     printed = _run(sys.executable, "-S", "-c", code, cwd=tmp_path, PYTHONPATH=_python_path(installed))
@@ -106,8 +102,6 @@ def test_the_installed_packages_are_imported_from_where_they_were_installed(
 def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:
     command = installed / "bin" / "windbolt"
     assert os.access(command, os.X_OK)
-    printed = _run(
-        *(sys.executable, "-S", str(command), "--help"), cwd=tmp_path, PYTHONPATH=_python_path(installed)
-    )
+    printed = _run(*(sys.executable, "-S", str(command), "--help"), cwd=tmp_path, PYTHONPATH=_python_path(installed))
     assert "demo" in printed
     assert "replay" in printed

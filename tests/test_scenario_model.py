@@ -46,9 +46,7 @@ def problems(**changes: Any) -> list[str]:
     return str(caught.value).split("\n")
 
 
-def window(
-    start: int | None, end: int | None, events: str, new: str | None = None, expired: str = ""
-) -> Window:
+def window(start: int | None, end: int | None, events: str, new: str | None = None, expired: str = "") -> Window:
     ids = events.split()
     fresh = ids if new is None else new.split()
     return Window(start=start, end=end, events=ids, new=fresh, expired=expired.split())
@@ -99,9 +97,7 @@ class TestTimes:
 
 class TestScenario:
     def test_settings_become_durations_counts_and_bounds(self):
-        bolt = scenario(
-            bolt={"length": 5, "sliding": "10s", "lag": "1ms", "bounds": "[start, end)"}, steps=[]
-        ).bolt
+        bolt = scenario(bolt={"length": 5, "sliding": "10s", "lag": "1ms", "bounds": "[start, end)"}, steps=[]).bolt
         assert bolt is not None
         assert (bolt.length, bolt.sliding, bolt.lag) == (Count(5), Duration(10_000_000), Duration(1000))
         assert bolt.bounds is Bounds.START
@@ -239,9 +235,7 @@ class TestLoading:
         assert [type(item) for item in self.read(tmp_path, "one.json", json.dumps(given()))] == [Loaded]
         items = self.read(tmp_path, "list.json", json.dumps([given(), 5, given(name="b")]))
         assert [type(item) for item in items] == [Loaded, Problem, Loaded]
-        assert str(items[1]).endswith(
-            "list.json[1]: expected a scenario (a mapping with name, bolt, steps), found 5"
-        )
+        assert str(items[1]).endswith("list.json[1]: expected a scenario (a mapping with name, bolt, steps), found 5")
 
     def test_yaml_holds_one_documents_or_a_list(self, tmp_path):
         one = "name: {}\nbolt: {{length: 10s, timestamp_field: ts}}\nsteps: [{{event: {{ts: 1}}}}]\n"
@@ -449,9 +443,7 @@ class TestTimeline:
         assert "late: expected [], found [e7]" in text
 
     def test_count_windows_of_the_clock_are_drawn_in_the_order_of_arrival(self):
-        run = scenario(
-            bolt={"length": 2, "tumbling": True}, steps=[{"event": {}, "clock": 5} for _ in range(5)]
-        )
+        run = scenario(bolt={"length": 2, "tumbling": True}, steps=[{"event": {}, "clock": 5} for _ in range(5)])
         windows = [window(None, None, "e1 e2"), window(None, None, "e3 e4", "e3 e4", "e1 e2")]
         lines = drawn(run, Answer("a", windows=windows, pending=["e5"])).splitlines()
         assert [line.split()[0] for line in lines if line.startswith(("e", "  #"))] == [
@@ -482,12 +474,8 @@ class TestTimeline:
         assert len(text.splitlines()) < 140
 
     def test_outputs_of_a_topology_are_tables(self):
-        run = scenario(
-            bolt=None, topology="a.py:b", steps=[{"event": {"n": 1}, "stream": "s"}, {"close": True}]
-        )
-        text = drawn(
-            run, Answer("a", outputs={"out": [{"n": n, "user": "[b]"} for n in range(30)], "none": []})
-        )
+        run = scenario(bolt=None, topology="a.py:b", steps=[{"event": {"n": 1}, "stream": "s"}, {"close": True}])
+        text = drawn(run, Answer("a", outputs={"out": [{"n": n, "user": "[b]"} for n in range(30)], "none": []}))
         assert "out: 30 rows, the first 20" in text
         assert "[b]" in text
         assert "none: 0 rows" in text
@@ -495,9 +483,7 @@ class TestTimeline:
     def test_the_accounts_are_shown_as_the_sum_that_they_are(self):
         run, _ = self.storm()
         counts = {"received": 7, "windowed": 5, "late": 1, "pending": 1, "adjusted": 2}
-        assert "received 7 = 5 windowed + 1 late + 1 pending; 2 adjusted" in drawn(
-            run, Answer("a", counts=counts)
-        )
+        assert "received 7 = 5 windowed + 1 late + 1 pending; 2 adjusted" in drawn(run, Answer("a", counts=counts))
 
     def test_an_answer_that_does_not_suit_the_steps_is_drawn_all_the_same(self):
         run = scenario(steps=[])

@@ -101,10 +101,16 @@ class _Building:
             *(sink.name for sink in self.builder.sinks),
         ]
         for name in sorted({name for name in names if names.count(name) > 1}, key=str):
-            self._problem(f"{name!r} is set {names.count(name)} times", "spouts, bolts and sinks share one set of names", "rename one")
+            self._problem(
+                f"{name!r} is set {names.count(name)} times",
+                "spouts, bolts and sinks share one set of names",
+                "rename one",
+            )
         for name in sorted(set(names), key=str):
             if not isinstance(name, str) or not _NAME.fullmatch(name):
-                self._problem(f"{name!r} is not a name", "it becomes part of file names", "use letters, digits, _ and -")
+                self._problem(
+                    f"{name!r} is not a name", "it becomes part of file names", "use letters, digits, _ and -"
+                )
 
     def _spout(self, name: str, spout: object) -> SpoutPart | None:
         try:
@@ -139,9 +145,7 @@ class _Building:
                     "take one of these streams away",
                 )
                 self.broken.update(cycle)
-                graph = {
-                    name: sources - set(cycle) for name, sources in graph.items() if name not in cycle
-                }
+                graph = {name: sources - set(cycle) for name, sources in graph.items() if name not in cycle}
 
     def _bolt(self, declarer: BoltDeclarer) -> PlainPart | WindowedPart | None:
         name, before = declarer.name, len(self.problems)
@@ -233,7 +237,12 @@ class _Building:
             self.carries[declarer.name] = tuple(sorted({origin for origins in carried for origin in origins}))
         self.levels[declarer.name] = max(self.levels.get(each.stream[0], -1) for each in inputs)
         return PlainPart(
-            declarer.name, declarer.bolt, declarer.parallelism, inputs, outputs, all(carried)  # type: ignore[arg-type]
+            declarer.name,
+            declarer.bolt,
+            declarer.parallelism,
+            inputs,
+            outputs,
+            all(carried),  # type: ignore[arg-type]
         )
 
     def _carried(self, stream: Stream) -> tuple[str, ...]:
@@ -268,9 +277,7 @@ class _Building:
         if event_time:
             self.carries[name] = (name,)
         # Where a field or an extractor gives the time, the other bolt's watermark promises nothing about it.
-        origins = tuple(
-            self._carried(each.stream) if event_time else () for each in inputs
-        )
+        origins = tuple(self._carried(each.stream) if event_time else () for each in inputs)
         upstream = max(self.levels.get(each.stream[0], -1) for each in inputs)
         self.levels[name] = upstream + 1
         return WindowedPart(
@@ -294,9 +301,7 @@ class _Building:
             self._problem(f"bolt {name!r} reads columns {reserved}", "these names are windbolt's own", "rename them")
         return schema
 
-    def _times(
-        self, name: str, bolt: WindowedBolt, inputs: tuple[Input, ...]
-    ) -> tuple[bool, tuple[bool, ...]]:
+    def _times(self, name: str, bolt: WindowedBolt, inputs: tuple[Input, ...]) -> tuple[bool, tuple[bool, ...]]:
         """Whether the bolt has event times, and for each input whether its events bring them along."""
         settings = bolt.settings
         carried = tuple(bool(self._carried(each.stream)) for each in inputs)

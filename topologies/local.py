@@ -70,5 +70,3 @@ def _of_spout(topology: Topology, part: SpoutPart) -> Iterator[list[Piece]]:
                 why="a local run has no Spark",
                 do="run on Spark, or replay scenarios of the topology",
             )
-
-

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 ERRORS = "errors"
 """The output stream, of every spout and bolt, of what could not be read."""
 
-ERROR_SCHEMA = pa.schema([
-    ("_component", pa.string()),
-    ("_source", pa.string()),
-    ("_row", pa.int64()),
-    ("_reason", pa.string()),
-    ("_data", pa.string()),
-])
+ERROR_SCHEMA = pa.schema(
+    [
+        ("_component", pa.string()),
+        ("_source", pa.string()),
+        ("_row", pa.int64()),
+        ("_reason", pa.string()),
+        ("_data", pa.string()),
+    ]
+)
 
 LATE_COLUMNS = (
     pa.field("_stream", pa.string()),

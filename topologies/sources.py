@@ -75,6 +75,8 @@ def file_pieces(topology: Topology, found: Sequence[tuple[str, str]], wanted: in
         if each > 1:
             filesystem, inside, _ = locate(path)
             with suppress(DataError):  # the task that reads it will say what is wrong with it
-                split = [FilePiece(path, part.part, part.parts) for part in spout.format.split(filesystem, inside, each)]
+                split = [
+                    FilePiece(path, part.part, part.parts) for part in spout.format.split(filesystem, inside, each)
+                ]
         pieces.extend(FileSource(component, piece) for piece in split)
     return pieces

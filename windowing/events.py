@@ -56,9 +56,9 @@ class Events:
             return parts[0]
         streams = None
         if any(part.streams is not None for part in parts):
-            streams = np.concatenate([
-                np.zeros(len(part), np.int8) if part.streams is None else part.streams for part in parts
-            ])
+            streams = np.concatenate(
+                [np.zeros(len(part), np.int8) if part.streams is None else part.streams for part in parts]
+            )
         return Events(
             np.concatenate([part.timestamps for part in parts]),
             pa.concat_batches([part.payload for part in parts]),

@@ -84,7 +84,9 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
 def _same(read: Any, kept: Any) -> bool:
     """Whether JSON gave back what it was given; unlike ``==``, NaN is NaN, and a tuple is not a list."""
     if isinstance(kept, dict):
-        return isinstance(read, dict) and read.keys() == kept.keys() and all(_same(read[key], kept[key]) for key in kept)
+        return (
+            isinstance(read, dict) and read.keys() == kept.keys() and all(_same(read[key], kept[key]) for key in kept)
+        )
     if isinstance(kept, list):
         return isinstance(read, list) and len(read) == len(kept) and all(map(_same, read, kept))
     return bool(read == kept) or (kept != kept and read != read)  # noqa: PLR0124 - only NaN differs from itself

@@ -80,9 +80,7 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
         )
 
 
-def hand_over(
-    part: SinkPart, key: str, batch: int, refs: list[Ref], store: SegmentStore, frames: Frames
-) -> None:
+def hand_over(part: SinkPart, key: str, batch: int, refs: list[Ref], store: SegmentStore, frames: Frames) -> None:
     """Give the rows of a batch to a sink that the driver serves."""
     sink = part.sink
     match sink:

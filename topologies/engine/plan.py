@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from topologies.model import Topology
 
+
 @dataclass(frozen=True)
 class Beat:
     """What time does at the end of a batch."""
@@ -145,15 +146,11 @@ class Fired(Output):
 class Executor(Protocol):
     """Runs the tasks of a batch: here, or on Spark's workers. Results come in the order of the items."""
 
-    def map(
-        self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
-    ) -> list[Any]: ...
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]: ...
 
 
 class InProcess:
     """Runs tasks one after the other in this process."""
 
-    def map(
-        self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
-    ) -> list[Any]:
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
         return [function(item, context) for item in items]

@@ -13,15 +13,17 @@ ID = "id"
 
 _IDS = pa.list_(pa.string())
 TRACES = {
-    "windows": pa.schema([
-        ("bolt", pa.string()),
-        ("task", pa.int64()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("events", _IDS),
-        ("new", _IDS),
-        ("expired", _IDS),
-    ]),
+    "windows": pa.schema(
+        [
+            ("bolt", pa.string()),
+            ("task", pa.int64()),
+            ("start", pa.int64()),
+            ("end", pa.int64()),
+            ("events", _IDS),
+            ("new", _IDS),
+            ("expired", _IDS),
+        ]
+    ),
     "late": pa.schema([("bolt", pa.string()), ("event", pa.string())]),
 }
 

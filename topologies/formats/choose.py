@@ -61,7 +61,7 @@ def format_of(path: str) -> str | None:
     return next((name for suffix, name in _SUFFIXES.items() if plain.endswith(suffix)), None)
 
 
-def infer_schema(fs: pafs.FileSystem, path: str, format: str | None = None) -> pa.Schema:  # noqa: A002
+def infer_schema(fs: pafs.FileSystem, path: str, format: str | None = None) -> pa.Schema:
     """The columns that a Parquet or Arrow file has, in the types that can be declared.
 
     Raises ConfigError for text files, whose columns have no types of their own, and DataError for a damaged

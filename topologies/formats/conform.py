@@ -30,9 +30,7 @@ def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema) -> None:
     pairs = [(field, present.field(field.name).type) for field in schema]
     wrong = [(field, kind) for field, kind in pairs if not convertible(kind, field.type)]
     if wrong:
-        told = "; ".join(
-            f"{field.name!r} is {kind}, declared as {type_name(field.type)}" for field, kind in wrong
-        )
+        told = "; ".join(f"{field.name!r} is {kind}, declared as {type_name(field.type)}" for field, kind in wrong)
         raise DataError(
             f"{path!r} does not fit the declared columns: {told}",
             why="the one type cannot be turned into the other without guessing",
@@ -48,9 +46,7 @@ def convertible(source: pa.DataType, target: pa.DataType) -> bool:
         return convertible(source.value_type, target)
     if _kinds.is_nested(source) or _kinds.is_nested(target):
         return _convertible_nested(source, target)
-    return any(
-        is_source(source) and any(is_kind(target) for is_kind in targets) for is_source, targets in _ALLOWED
-    )
+    return any(is_source(source) and any(is_kind(target) for is_kind in targets) for is_source, targets in _ALLOWED)
 
 
 def settle(
@@ -88,9 +84,7 @@ def parted(
     bad = [
         BadRow(
             int(numbers[at]),
-            "; ".join(
-                _reason(table.schema.field(name), wrong, place) for name, mask in masks.items() if mask[at]
-            ),
+            "; ".join(_reason(table.schema.field(name), wrong, place) for name, mask in masks.items() if mask[at]),
             row_as_json(wrong, place),
         )
         for place, at in enumerate(places)
@@ -105,14 +99,10 @@ def misfit(name: str, value: object, kind: pa.DataType) -> str:
 
 def convert_column(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.ChunkedArray, Mask | None]:
     """A column as ``target``, and which values could not be."""
-    done = [
-        _checked(chunk, target) if chunk.type == target else convert(chunk, target) for chunk in column.chunks
-    ]
+    done = [_checked(chunk, target) if chunk.type == target else convert(chunk, target) for chunk in column.chunks]
     if all(bad is None for _, bad in done):
         same = all(new is old for (new, _), old in zip(done, column.chunks, strict=True))
-        return column if same and column.type == target else pa.chunked_array(
-            [new for new, _ in done], target
-        ), None
+        return column if same and column.type == target else pa.chunked_array([new for new, _ in done], target), None
     masks = [np.zeros(len(new), dtype=np.bool_) if bad is None else bad for new, bad in done]
     return pa.chunked_array([new for new, _ in done], target), np.concatenate(masks)
 
@@ -175,9 +165,7 @@ def _convertible_nested(source: pa.DataType, target: pa.DataType) -> bool:
     if _is_listing(source) and _is_listing(target):
         return convertible(source.value_type, target.value_type)
     if _kinds.is_map(source) and _kinds.is_map(target):
-        return convertible(source.key_type, target.key_type) and convertible(
-            source.item_type, target.item_type
-        )
+        return convertible(source.key_type, target.key_type) and convertible(source.item_type, target.item_type)
     if not (_kinds.is_struct(source) and _kinds.is_struct(target)):
         return False
     places = [(source.get_field_index(field.name), field.type) for field in target]
@@ -219,9 +207,7 @@ def _whole(values: pa.Array, target: pa.DataType) -> Converted:
     given = values.fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.iinfo(target.to_pandas_dtype())
     if given.dtype.kind == "f":
-        fits = (
-            (np.floor(given) == given) & (given >= float(bounds.min)) & (given < float(int(bounds.max) + 1))
-        )
+        fits = (np.floor(given) == given) & (given >= float(bounds.min)) & (given < float(int(bounds.max) + 1))
     else:
         own = np.iinfo(given.dtype)
         fits = (given >= max(bounds.min, own.min)) & (given <= min(bounds.max, own.max))
@@ -254,11 +240,7 @@ def as_bytes(values: pa.Array) -> pa.Array:
         return values.view(pa.large_binary())
     if _kinds.is_string(values.type):
         return values.view(pa.binary())
-    return (
-        values
-        if _kinds.is_binary(values.type) or _kinds.is_large_binary(values.type)
-        else values.cast(pa.binary())
-    )
+    return values if _kinds.is_binary(values.type) or _kinds.is_large_binary(values.type) else values.cast(pa.binary())
 
 
 def _checked(values: pa.Array, target: pa.DataType) -> Converted:

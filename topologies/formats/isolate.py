@@ -11,9 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Converted: TypeAlias = tuple[
-    pa.Array, "Mask | None"
-]  # values with null where bad; which are bad, None for none
+Converted: TypeAlias = tuple[pa.Array, "Mask | None"]  # values with null where bad; which are bad, None for none
 Kernel: TypeAlias = Callable[[pa.Array], pa.Array]
 
 _FAILURES = (pa.ArrowInvalid, ValueError, OverflowError)
@@ -65,9 +63,7 @@ def attempt(values: pa.Array, kernels: tuple[Kernel, ...]) -> pa.Array | None:
     """All values by the first kernel that takes them all, or None."""
     for kernel in kernels:
         try:
-            kernel(
-                values.slice(0, _PROBE)
-            )  # a cast that fails on every value costs far more than one that succeeds
+            kernel(values.slice(0, _PROBE))  # a cast that fails on every value costs far more than one that succeeds
             return kernel(values)
         except _FAILURES:
             continue

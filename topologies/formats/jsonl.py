@@ -352,9 +352,7 @@ def _narrowed(values: pa.Array, target: pa.DataType) -> tuple[pa.ChunkedArray, M
         doubtful: Mask = ~((np.abs(numbers) <= limit) & (np.floor(numbers) == numbers))
     whole = np.where(doubtful, 0, numbers).astype(np.int64)
     exact = pa.array(whole, pa.int64(), mask=doubtful | ~valid(values))
-    typed, beyond = (
-        from_milliseconds(exact, target) if _kinds.is_timestamp(target) else (exact.cast(target), None)
-    )
+    typed, beyond = from_milliseconds(exact, target) if _kinds.is_timestamp(target) else (exact.cast(target), None)
     return pa.chunked_array([typed], target), either(doubtful if doubtful.any() else None, beyond)
 
 

@@ -55,9 +55,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Object:
     return made
 
 
-_decoder = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=Number, parse_int=Number, parse_constant=Number
-)
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=Number, parse_int=Number, parse_constant=Number)
 
 
 def column_of(values: list[Any], target: pa.DataType) -> Converted:
@@ -69,9 +67,7 @@ def column_of(values: list[Any], target: pa.DataType) -> Converted:
     if _kinds.is_list(target) or _kinds.is_large_list(target):
         return _lists(values, target)
     if _kinds.is_boolean(target):
-        return _simple(
-            [value if value is None or isinstance(value, bool) else _WRONG for value in values], target
-        )
+        return _simple([value if value is None or isinstance(value, bool) else _WRONG for value in values], target)
     texts, wrong = _simple([_text_for(value, target) for value in values], pa.string())
     if _kinds.is_string(target) or _kinds.is_large_string(target) or _kinds.is_string_view(target):
         return texts.cast(target), wrong
@@ -154,16 +150,12 @@ def _structs(values: list[Any], target: pa.DataType) -> Converted:
 
 def _lists(values: list[Any], target: pa.DataType) -> Converted:
     shaped = _shaped(values, list)
-    inside, inner = column_of(
-        [one for value in shaped if isinstance(value, list) for one in value], target.value_type
-    )
+    inside, inner = column_of([one for value in shaped if isinstance(value, list) for one in value], target.value_type)
     offsets = _offsets(shaped)
     bad = _spoiled(shaped, inner, offsets)
     absent = pa.array([value is None for value in shaped], pa.bool_())
     small = pa.list_(target.value_field)
-    built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=small, mask=absent).cast(
-        target
-    )
+    built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=small, mask=absent).cast(target)
     return _blanked(built, bad)
 
 

@@ -56,9 +56,7 @@ def _numpy(ticks: pa.Array) -> npt.NDArray[np.int64]:
     return raw
 
 
-def _typed(
-    raw: npt.NDArray[np.int64], ticks: pa.Array, target: pa.DataType, beyond: Mask | None = None
-) -> pa.Array:
+def _typed(raw: npt.NDArray[np.int64], ticks: pa.Array, target: pa.DataType, beyond: Mask | None = None) -> pa.Array:
     absent = ~valid(ticks) if ticks.null_count else None
     if beyond is not None:
         absent = beyond if absent is None else absent | beyond

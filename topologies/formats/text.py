@@ -71,9 +71,7 @@ def convertible_text(target: pa.DataType) -> bool:
 
 def _decoded(values: pa.Array, target: pa.DataType) -> pa.Array:
     texts = values.to_pylist()
-    return pa.array(
-        [None if text is None else base64.b64decode(text, validate=True) for text in texts], target
-    )
+    return pa.array([None if text is None else base64.b64decode(text, validate=True) for text in texts], target)
 
 
 def _trimmed(values: pa.Array) -> pa.Array:
@@ -95,9 +93,7 @@ def _shaped(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converte
 
 
 def _floats(values: pa.Array, target: pa.DataType) -> Converted:
-    numbers, bad = _shaped(
-        values, target, lambda some: some.cast(target), lambda some: _trimmed(some).cast(target)
-    )
+    numbers, bad = _shaped(values, target, lambda some: some.cast(target), lambda some: _trimmed(some).cast(target))
     infinite = pc.is_inf(numbers).fill_null(False)
     if not pc.any(infinite).as_py():
         return numbers, bad
@@ -154,6 +150,4 @@ def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
 def empty_is_null(values: pa.Array) -> pa.Array:
     """Empty text as null, for the columns in which it can mean nothing else."""
     empty = pc.equal(values, "").fill_null(False)
-    return (
-        blank(values, np.asarray(empty.to_numpy(zero_copy_only=False))) if pc.any(empty).as_py() else values
-    )
+    return blank(values, np.asarray(empty.to_numpy(zero_copy_only=False))) if pc.any(empty).as_py() else values

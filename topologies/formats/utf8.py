@@ -26,9 +26,7 @@ def unmarked(texts: pa.Array) -> pa.Array:
 
 
 def _bytes(text: str) -> bytes:
-    return _ESCAPED.sub(lambda mark: chr(ord(mark.group()) - _FIRST + 0xDC00), text).encode(
-        "utf-8", "surrogateescape"
-    )
+    return _ESCAPED.sub(lambda mark: chr(ord(mark.group()) - _FIRST + 0xDC00), text).encode("utf-8", "surrogateescape")
 
 
 class Utf8Stream(io.RawIOBase):

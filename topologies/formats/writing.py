@@ -34,7 +34,7 @@ _ROWS = 1 << 16
 _NEEDS_ESCAPE = '[\\x00-\\x1f"\\\\]'
 
 
-def write_table(fs: pafs.FileSystem, path: str, table: pa.Table, format: str | FileFormat) -> None:  # noqa: A002
+def write_table(fs: pafs.FileSystem, path: str, table: pa.Table, format: str | FileFormat) -> None:
     """Writes a table as one file; a name that ends in ``.gz`` is compressed if it is text.
 
     Raises SchemaError for columns that the format cannot hold so that they can be read back.
@@ -79,11 +79,7 @@ def _json_lines(batch: pa.RecordBatch) -> bytes:
     for place, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
         opening = f"{',' if place else '{'}{json.dumps(name, ensure_ascii=False)}:"
         parts += [pa.scalar(opening), pc.fill_null(_json_texts(column), "null")]
-    lines = (
-        pc.binary_join_element_wise(*parts, pa.scalar("}\n"), "")
-        if parts
-        else pa.array(["{}\n"] * batch.num_rows)
-    )
+    lines = pc.binary_join_element_wise(*parts, pa.scalar("}\n"), "") if parts else pa.array(["{}\n"] * batch.num_rows)
     return "".join(lines.to_pylist()).encode()
 
 
@@ -128,9 +124,7 @@ def _plain(values: pa.Array) -> pa.Array:
     kind = values.type
     numeric = _kinds.is_integer(kind) or _kinds.is_floating(kind) or _kinds.is_decimal(kind)
     if not (numeric or _kinds.is_boolean(kind) or _kinds.is_null(kind)):
-        raise SchemaError(
-            f"a column of type {kind} cannot be written as text", do="cast it to a type one can declare"
-        )
+        raise SchemaError(f"a column of type {kind} cannot be written as text", do="cast it to a type one can declare")
     return values.cast(pa.float32()) if _kinds.is_float16(kind) else values
 
 
@@ -162,9 +156,7 @@ def _times(values: pa.Array) -> pa.Array:
     """Dates and timestamps as ISO 8601; a timestamp without a zone is UTC."""
     kind = values.type
     if not (_kinds.is_timestamp(kind) or _kinds.is_date(kind)):
-        raise SchemaError(
-            f"a column of type {kind} cannot be written as text", do="cast it to a type one can declare"
-        )
+        raise SchemaError(f"a column of type {kind} cannot be written as text", do="cast it to a type one can declare")
     _refuse_far(values)
     if _kinds.is_date(kind):
         return values.cast(pa.date32()).cast(pa.string())

@@ -184,12 +184,8 @@ class _Yaml(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-_Yaml.add_implicit_resolver(
-    "tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]
-)
-_Yaml.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"(?:[Tt]rue|TRUE|[Ff]alse|FALSE)$"), list("tTfF")
-)
+_Yaml.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(?:[Tt]rue|TRUE|[Ff]alse|FALSE)$"), list("tTfF"))
 _Yaml.add_implicit_resolver(
     "tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0|[1-9][0-9]*)$|0x[0-9a-fA-F]+$"), list("-+0123456789")
 )

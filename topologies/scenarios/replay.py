@@ -180,9 +180,7 @@ class Recording:
                 manager = restored_manager(store, part, task, state)
                 for events in manager.pending_events():
                     pending.extend(event_ids(pa.Table.from_batches([events.payload])))
-        outputs = {
-            name: part.sink.rows for name, part in topology.sinks.items() if isinstance(part.sink, MemorySink)
-        }
+        outputs = {name: part.sink.rows for name, part in topology.sinks.items() if isinstance(part.sink, MemorySink)}
         first = self.watermarks.get(mine[0], []) if mine else []
         return Answer(
             scenario.name,

@@ -17,6 +17,7 @@ from topologies.model import Topology
 from topologies.scenarios.model import ClockStep, CloseStep, CrashStep, EventStep, Scenario, TickStep
 from windowing.timestamps import to_datetime
 
+
 @dataclass
 class Arrival:
     """Events that arrive one after the other on one stream, at one clock; ``rows`` are JSON objects."""
@@ -81,9 +82,7 @@ def _first_clock(scenario: Scenario) -> int:
     return next((clock for clock in clocks if clock is not None), 0)
 
 
-def _arrive(
-    batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep, clock: int, number: int
-) -> None:
+def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep, clock: int, number: int) -> None:
     component, stream = (f"{prefix}events", step.stream or "") if scenario.bolt else (step.stream or "", "default")
     last = batch.arrivals[-1] if batch.arrivals else None
     if last is None or (last.component, last.stream, last.clock) != (component, stream, clock):

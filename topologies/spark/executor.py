@@ -44,7 +44,9 @@ class SparkExecutor:
         with spark_failures():
             return self.spark.parallelize(items, min(len(items), self.slots)).mapPartitions(run).collect()
 
-    def task(self, function: Callable[[Any, Context], Any], context: Context) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def task(
+        self, function: Callable[[Any, Context], Any], context: Context
+    ) -> Callable[[Iterable[Any]], Iterator[Any]]:
         """A function over the items of one Spark task; it carries all that it needs to another process."""
         name, broadcast, paths = self.name, self.topology, self.paths
         bare = replace(context, topology=cast("Topology", None))

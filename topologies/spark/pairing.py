@@ -12,6 +12,7 @@ from manager.manifest import Manifest
 from topologies.model import Topology
 from topologies.places import locate
 from topologies.spark.fingerprint import differences, fingerprint
+from topologies.spark.source_log import SourceLog
 from windowing.errors import CheckpointError
 
 _NOTE = "topology"
@@ -44,6 +45,10 @@ class Halves:
             raise self._refused("the windbolt half holds no batch", f"Spark's half has batches up to {committed}")
         return ours
 
+    def source_log(self, spouts: tuple[str, ...]) -> SourceLog:
+        """Spark's record of which files belong to which batch."""
+        return SourceLog(self._fs, f"{self._root}/spark", spouts)
+
     def query(self) -> str | None:
         """The id of the query that Spark's half belongs to; None before its first start."""
         text = self._read("spark/metadata")
@@ -53,7 +58,8 @@ class Halves:
         changed = differences(note, fingerprint(topology))
         if changed:
             raise CheckpointError(
-                f"checkpoint {self.path!r} belongs to another topology:\n" + "\n".join(f"  - {each}" for each in changed),
+                f"checkpoint {self.path!r} belongs to another topology:\n"
+                + "\n".join(f"  - {each}" for each in changed),
                 why="its events were shared out and kept for the topology as it was",
                 do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
             )

@@ -106,9 +106,7 @@ class _Group:
                     checkpoint = halves.open(self.topology)
                     step = self.recording.watch(MicroBatch(self.topology, checkpoint, executor))
                     if step.manifest.batch + 1 >= count or self._query(folder, halves, step):
-                        return [
-                            judge(member.scenario, self._answer(member, step)) for member in self.members
-                        ]
+                        return [judge(member.scenario, self._answer(member, step)) for member in self.members]
             finally:
                 executor.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -76,6 +77,7 @@ class SparkRun:
         self.executor = SparkExecutor(spark.sparkContext, self.topology)
         self.step = MicroBatch(self.topology, self.checkpoint, self.executor, SparkFrames(spark))
         self.source = StreamSource(spark, self.topology)
+        self.log = self.halves.source_log(self.source.file_spouts)
         self.summary = Summary()
 
     def run(self) -> Summary:
@@ -88,7 +90,9 @@ class SparkRun:
             writer = writer.option("checkpointLocation", self.halves.spark)
             every = self.options.every
             trigger: dict[str, Any] = (
-                {"availableNow": True} if every is None else {"processingTime": f"{max(every.micros // 1000, 1)} milliseconds"}
+                {"availableNow": True}
+                if every is None
+                else {"processingTime": f"{max(every.micros // 1000, 1)} milliseconds"}
             )
             guarded.wait(writer.trigger(**trigger).start())
             self.summary.stopped = self.options.stop.is_set()
@@ -106,17 +110,13 @@ class SparkRun:
             return
         key = batch_key(number, False)
         drafted: dict[str, Any] = {"clock": self._now()}
-        if not self.source.frames:
-            drafted["files"] = self.source.file_names(batch)
+        drafted["files"] = self.log.files(number)
         plan = self.checkpoint.plan(key, drafted)
-        beat = Beat(plan["clock"])
+        found = [(spout, path) for spout, path in plan["files"]]
+        pieces = file_pieces(self.topology, found, self.executor.slots)
+        ready = BatchPlan(number, Beat(plan["clock"]), pieces)
         if self.source.frames:
-            ready = BatchPlan(
-                number, beat, ingest=lambda context: self.source.ingest_rows(batch, self.executor, context)
-            )
-        else:
-            found = [(spout, path) for spout, path in plan["files"]]
-            ready = BatchPlan(number, beat, file_pieces(self.topology, found, self.executor.slots))
+            ready = replace(ready, ingest=lambda context: self.source.ingest_rows(batch, self.executor, context))
         self._run(ready, again=plan is not drafted)
 
     def _close(self) -> None:
@@ -193,5 +193,3 @@ def _explained(error: StreamingQueryException) -> WindboltError:
         return found
     first = next((line for line in text.splitlines() if line.strip()), text)
     return WindboltError("Spark stopped the query", why=first, do="see the chained error for all that Spark says")
-
-

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from topologies.engine.fanout import Fanout, Rows
 from topologies.engine.plan import Context, Output
-from topologies.engine.tasks import ingest
 from topologies.model import Topology
 from topologies.running import FILES_PER_BATCH
-from topologies.sources import file_pieces
 from topologies.spark.executor import SparkExecutor, spark_failures
 from topologies.spouts import FileSpout, FrameSpout
 from windowing.errors import ConfigError
@@ -27,7 +25,7 @@ from windowing.rows import DEFAULT_STREAM, conform
 _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
 _OLDEST = f"{100 * 365}d"
 """Files however old are read: Spark's own limit, a week before the newest, would pass over some without a word."""
-_RESULT = "partition int, output binary, spout string, path string, changed timestamp"
+_RESULT = "partition int, output binary"
 
 
 class StreamSource:
@@ -39,7 +37,8 @@ class StreamSource:
         # nor on how long a run is to last.
         names = sorted(topology.spouts)
         self.frames = [name for name in names if isinstance(topology.spouts[name].spout, FrameSpout)]
-        parts = [self._files(spark, name) for name in names if name not in self.frames]
+        self.file_spouts = tuple(name for name in names if name not in self.frames)
+        parts = [self._files(spark, name) for name in self.file_spouts]
         parts += [self._rows(spark, name) for name in self.frames]
         if needs_heartbeat(topology):
             parts.append(self._heartbeat(spark))
@@ -47,13 +46,8 @@ class StreamSource:
         for part in parts[1:]:
             self.stream = self.stream.unionByName(part)
 
-    def file_names(self, batch: DataFrame) -> list[tuple[str, str]]:
-        """The (spout, path) of the new files, in order of arrival: by time of change, then by name."""
-        found = batch.where(F.col("path").isNotNull()).select("spout", "changed", "path").collect()
-        return _in_order((row["spout"], row["path"], row["changed"]) for row in found)
-
     def ingest_rows(self, batch: DataFrame, executor: SparkExecutor, context: Context) -> list[Output]:
-        """Ingest a batch that holds rows of other streams: one job over it, and one for files if there are any."""
+        """Ingest the rows of other streams in a batch: one job over it."""
         task = executor.task(_ingest_partition, context)
         names = self.frames
 
@@ -62,11 +56,8 @@ class StreamSource:
 
         with spark_failures():
             results = batch.mapInArrow(run, _RESULT).collect()
-        files = _in_order((row["spout"], row["path"], row["changed"]) for row in results if row["path"] is not None)
-        pieces = file_pieces(self.topology, files, executor.slots)
-        outputs: list[Output] = executor.map(ingest, pieces, context)
-        packed = sorted((row["partition"], row["output"]) for row in results if row["output"] is not None)
-        return outputs + [pickle.loads(output) for _, output in packed]
+        packed = sorted((row["partition"], row["output"]) for row in results)
+        return [pickle.loads(output) for _, output in packed]
 
     def _files(self, spark: SparkSession, name: str) -> DataFrame:
         spout = self.topology.spouts[name].spout
@@ -74,10 +65,7 @@ class StreamSource:
         most = spout.files_per_batch or FILES_PER_BATCH
         reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS).option("maxFilesPerTrigger", most)
         reader = reader.option("maxFileAge", _OLDEST)
-        names = reader.load(spout.path).select(
-            F.lit(name).alias("spout"), "path", F.col("modificationTime").alias("changed")
-        )
-        return self._with_columns(names)
+        return self._with_columns(reader.load(spout.path).select("path"))
 
     def _rows(self, spark: SparkSession, name: str) -> DataFrame:
         part = self.topology.spouts[name]
@@ -97,13 +85,7 @@ class StreamSource:
             )
         kinds = from_arrow_schema(declared)
         row = F.struct(*[F.col(field.name).cast(field.dataType).alias(field.name) for field in kinds])
-        rows = frame.select(
-            F.lit(name).alias("spout"),
-            F.lit(None).cast("string").alias("path"),
-            F.lit(None).cast("timestamp").alias("changed"),
-            row.alias(f"row_{name}"),
-        )
-        return self._with_columns(rows)
+        return self._with_columns(frame.select(F.lit(None).cast("string").alias("path"), row.alias(f"row_{name}")))
 
     def _heartbeat(self, spark: SparkSession) -> DataFrame:
         """A row at each trigger, so that time moves on a quiet stream: Spark runs no batch without new rows.
@@ -112,13 +94,7 @@ class StreamSource:
         and would make Spark read all files in one batch.
         """
         reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1)
-        beat = reader.load()
-        rows = beat.select(
-            F.lit("").alias("spout"),
-            F.lit(None).cast("string").alias("path"),
-            F.lit(None).cast("timestamp").alias("changed"),
-        )
-        return self._with_columns(rows)
+        return self._with_columns(reader.load().select(F.lit(None).cast("string").alias("path")))
 
     def _with_columns(self, frame: DataFrame) -> DataFrame:
         """The frame with a column for the rows of every stream, null where they are another's."""
@@ -135,42 +111,24 @@ def needs_heartbeat(topology: Topology) -> bool:
     return waits or topology.needs_clock
 
 
-def _in_order(found: Iterable[tuple[str, str, Any]]) -> list[tuple[str, str]]:
-    # Spark lists a file twice beside one whose name holds one of *?[]{}.
-    return [(spout, path) for spout, path, _ in sorted(set(found), key=lambda each: (each[2], each[1]))]
-
-
 def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], list[str]], context: Context) -> Iterator[pa.RecordBatch]:
-    """In a worker: ingest the rows of a partition; the names of files are only passed on."""
+    """In a worker: ingest the rows of a partition; files are no business of this job."""
     batches, names = item
     output, fanout = Output(), Fanout(context)
     gathered: dict[str, list[pa.Table]] = {}
-    files: list[pa.RecordBatch] = []
     for batch in batches:
         table = pa.Table.from_batches([batch])
-        files.extend(table.select(["spout", "path", "changed"]).filter(table["path"].is_valid()).to_batches())
         for name in names:
             column = table.column(f"row_{name}")
             rows = column.filter(column.is_valid()) if column.null_count else column
             if len(rows):
                 gathered.setdefault(name, []).append(pa.Table.from_struct_array(rows))
+    if not gathered:
+        return iter(())
     for name, parts in gathered.items():
         table = conform(pa.concat_tables(parts), context.topology.spouts[name].outputs[DEFAULT_STREAM])
         output.spouts[name] = {"rows": table.num_rows, "invalid": 0, "unreadable_files": 0}
         fanout.emit((name, DEFAULT_STREAM), Rows(table, None, np.arange(table.num_rows)))
     number = TaskContext.get().partitionId()  # type: ignore[union-attr]
-    return iter(_results(number, fanout.finish(output), files))
-
-
-def _results(number: int, output: Output, files: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    schema = pa.schema([
-        ("partition", pa.int32()),
-        ("output", pa.binary()),
-        ("spout", pa.string()),
-        ("path", pa.string()),
-        ("changed", pa.timestamp("us", tz="UTC")),
-    ])
-    rows: list[dict[str, Any]] = [{"partition": number, "output": pickle.dumps(output)}] if output.spouts else []
-    for batch in files:
-        rows.extend({"partition": number, **row} for row in batch.to_pylist())
-    return [pa.RecordBatch.from_pylist(rows, schema=schema)] if rows else []
+    packed = [pa.array([number], pa.int32()), pa.array([pickle.dumps(fanout.finish(output))], pa.binary())]
+    return iter([pa.RecordBatch.from_arrays(packed, ["partition", "output"])])
