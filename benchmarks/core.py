@@ -76,7 +76,8 @@ def main() -> None:
     values = random.random(options.events)
     print(f"{options.events:,} events, one thread; best of {options.runs} runs, CPU time of the process")
     print(
-        f"{'window':20} {'events/s of event time':>22} {'tick every':>11} {'order':>9} {'M events/CPU-s':>15} {'x Storm':>8}"
+        f"{'window':20} {'events/s of event time':>22} {'tick every':>11} {'order':>9} "
+        f"{'M events/CPU-s':>15} {'x Storm':>8}"
     )
     for name, kind in KINDS.items():
         for rate in (1_000, 10_000):
@@ -91,7 +92,8 @@ def main() -> None:
                     check(kind, timestamps, values, best[2])
                     speed = options.events / best[0]
                     print(
-                        f"{name:20} {rate:22,} {tick_every:11,} {order:>9} {speed / 1e6:15.2f} {speed / STORM[name]:8.2f}",
+                        f"{name:20} {rate:22,} {tick_every:11,} {order:>9} "
+                        f"{speed / 1e6:15.2f} {speed / STORM[name]:8.2f}",
                         flush=True,
                     )
 

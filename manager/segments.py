@@ -58,7 +58,7 @@ class Ref:
         return Ref(segment, offset, length, rows, start, earliest, latest, tuple(by_stream), level)
 
     def without(self, rows: int, events: Events, streams: int) -> Ref:
-        """What is left when the first rows have been dropped; ``events`` are those still needed, or the first of them."""
+        """What is left without the first rows; ``events`` are those still needed, or the first of them."""
         left = events.slice(rows, len(events))
         dropped = count_by_stream(events.streams[:rows] if events.streams is not None else None, rows, streams)
         return replace(

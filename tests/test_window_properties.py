@@ -54,7 +54,8 @@ def assert_same(scenario: Json, found: Json, expected: Json) -> None:
 
 def ties_with_the_watermark(scenario: Json, expected: Json) -> list[str]:
     """The events that came after the last watermark and have its very time."""
-    marks, mark, ties = iter(expected["watermarks"]), None, []
+    marks, mark = iter(expected["watermarks"]), None
+    ties: list[str] = []
     for step in scenario["steps"]:
         if "tick" in step and (emitted := next(marks)) is not None:
             mark, ties = emitted, []

@@ -231,6 +231,7 @@ class _Building:
             )
 
     def _plain(self, declarer: BoltDeclarer, outputs: dict[str, pa.Schema]) -> PlainPart:
+        assert not isinstance(declarer.bolt, WindowedBolt)
         inputs = tuple(declarer.inputs)
         carried = [self._carried(each.stream) for each in inputs]
         if all(carried):
@@ -242,7 +243,7 @@ class _Building:
             declarer.parallelism,
             inputs,
             outputs,
-            all(carried),  # type: ignore[arg-type]
+            all(carried),
         )
 
     def _carried(self, stream: Stream) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ Per value a 64-bit integer:
 
 - whole numbers of any width, booleans (0, 1), dates (days) and times (microseconds, UTC): the number itself;
 - floating point of any width: the bits of the double; all NaN are one value, and so are 0.0 and -0.0;
-- texts and binaries: sum over the bytes of (byte + 1) * 1099511628211 ** (number of bytes that follow), plus the length;
+- texts and binaries: the length, plus the sum over the bytes of (byte + 1) * 1099511628211 ** (bytes that follow);
 - null: 0x9E3779B97F4A7C15;
 - a dictionary-encoded column counts as the values it stands for; every other type as the text that Arrow casts it to.
 
@@ -44,7 +44,9 @@ def _hash_column(column: pa.ChunkedArray) -> NDArray[np.uint64]:
     if not pa.types.is_dictionary(array.type):
         return _hash_array(array)
     hashes = np.append(_hash_array(array.dictionary), _mix(np.array([_NULL])))
-    return hashes[array.indices.fill_null(len(array.dictionary)).to_numpy(zero_copy_only=False)]
+    codes: NDArray[Any] = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy(zero_copy_only=False)
+    result: NDArray[np.uint64] = hashes[codes]
+    return result
 
 
 def _hash_array(array: pa.Array) -> NDArray[np.uint64]:

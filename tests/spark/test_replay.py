@@ -61,8 +61,8 @@ def test_a_topology_of_the_users_own_is_replayed_with_its_outputs(spark: SparkSe
     builder.set_sink("out", sinks.files("nowhere")).from_("total")
     orders = [("e1", "ada", 1, 1000), ("e2", "ada", 2, 9000), ("e3", "bob", 5, 9500), ("e4", "ada", 4, 12000)]
     steps = [
-        {"event": {"id": id, "user": user, "amount": amount, "ts": ts}, "stream": "orders"}
-        for id, user, amount, ts in orders
+        {"event": {"id": name, "user": user, "amount": amount, "ts": ts}, "stream": "orders"}
+        for name, user, amount, ts in orders
     ]
     scenario = {
         "name": "totals",

@@ -7,6 +7,7 @@ import pickle
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -62,17 +63,16 @@ class SparkExecutor:
         self.topology.unpersist()
 
 
-class spark_failures:
+@contextmanager
+def spark_failures() -> Iterator[None]:
     """Turns Spark's report of a task's error into the error itself."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, (Py4JJavaError, PySparkException)):
-            found = recovered(str(error))
-            if found is not None:
-                raise found from None
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        found = recovered(str(error))
+        if found is None:
+            raise
+        raise found from None
 
 
 def packed(topology: Topology) -> bytes:

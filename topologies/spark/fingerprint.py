@@ -30,9 +30,11 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
             if was is None or is_ is None:
                 changed.append(f"{kind[:-1]} {name!r} is {'new' if was is None else 'gone'}")
                 continue
-            for what in sorted({*was, *is_}):
-                if was.get(what) != is_.get(what):
-                    changed.append(f"{kind[:-1]} {name!r}: {what} was {was.get(what)!r}, and is {is_.get(what)!r}")
+            changed.extend(
+                f"{kind[:-1]} {name!r}: {what} was {was.get(what)!r}, and is {is_.get(what)!r}"
+                for what in sorted({*was, *is_})
+                if was.get(what) != is_.get(what)
+            )
     return changed
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from windowing.errors import ConfigError, EnvironmentMissing
 
 OLDEST_JAVA = 17
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, bool]:
@@ -35,7 +36,7 @@ def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSess
         "spark.ui.showConsoleProgress": "false",
         # Over TCP every Python task waits 40 ms for a delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOGGING}",
     }
     if chosen.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

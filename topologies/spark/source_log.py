@@ -1,7 +1,7 @@
 """Spark's own record of which files belong to which batch.
 
-The DataFrame of a batch leaves out empty files, which Spark nevertheless counts as read, and to ask it for names costs a
-job. The log has all of them, in the order in which Spark took them up.
+The DataFrame of a batch leaves out empty files, which Spark nevertheless counts as read, and to ask it for names
+costs a job. The log has all of them, in the order in which Spark took them up.
 """
 
 from __future__ import annotations
