@@ -70,9 +70,20 @@ def spark_failures() -> Iterator[None]:
         yield
     except (Py4JJavaError, PySparkException) as error:
         found = recovered(str(error))
-        if found is None:
-            raise
-        raise found from None
+        if found is not None:
+            raise found from None
+        raise WindboltError(
+            "a task failed on Spark, and not by an error that windbolt knows",
+            why=_last_words(str(error)),
+            do="see the chained error (--debug); a worker that died may have run out of memory",
+        ) from error
+
+
+def _last_words(text: str) -> str:
+    """The line of Spark's long report that says most: the last of the Python traceback, or the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("\t", " "))]
+    said = [line for line in lines if "Error" in line or "Exception" in line]
+    return (said or lines or [text])[-1 if "Traceback" in text else 0][:500]
 
 
 def packed(topology: Topology) -> bytes:

@@ -65,7 +65,14 @@ class StreamSource:
         most = spout.files_per_batch or FILES_PER_BATCH
         reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS).option("maxFilesPerTrigger", most)
         reader = reader.option("maxFileAge", _OLDEST)
-        return self._with_columns(reader.load(spout.path).select("path"))
+        try:
+            return self._with_columns(reader.load(spout.path).select("path"))
+        except Exception as error:
+            raise ConfigError(
+                f"spout {name!r}: Spark cannot read {spout.path!r}",
+                why=str(error).strip().split("\n", 1)[0],
+                do="make the folder before the run, correct the path, and use names without a colon",
+            ) from error
 
     def _rows(self, spark: SparkSession, name: str) -> DataFrame:
         part = self.topology.spouts[name]
