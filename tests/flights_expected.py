@@ -21,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 LENGTH, SLIDE = pd.Timedelta("1h"), pd.Timedelta("15min")
-DAY, DAY_STARTS = pd.Timedelta("1D"), pd.Timedelta("5h")
+DAY_STARTS = pd.Timedelta("5h")
 ENOUGH_DEPARTURES = 10
 
 
@@ -104,7 +104,7 @@ def hourly(departures: pd.DataFrame, arrivals: pd.DataFrame) -> pd.DataFrame:
 
 def worst(hours: pd.DataFrame) -> pd.DataFrame:
     busy = hours[hours["departures"] >= ENOUGH_DEPARTURES]
-    busy = busy.assign(day_end=(busy["window_end"] - DAY_STARTS).dt.ceil(DAY) + DAY_STARTS)
+    busy = busy.assign(day_end=(busy["window_end"] - DAY_STARTS).dt.ceil("24h") + DAY_STARTS)
     ranked = busy.sort_values(["mean_dep_delay", "window_end"], ascending=[False, True])
     first = ranked.drop_duplicates(["origin", "day_end"])
     columns = ["origin", "day_end", "window_end", "mean_dep_delay", "departures", "cancelled"]
