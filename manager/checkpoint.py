@@ -28,8 +28,8 @@ class Checkpoint(Protocol):
 
 
 def batch_key(batch: int, closing: bool) -> str:
-    """The name of a step: its files sort in the order of time."""
-    return f"{batch + 1:010d}{'-close' if closing else ''}"
+    """The name of a step; names sort in the order of time, that of a closing before any batch (-1) first."""
+    return f"{batch:010d}{'-close' if closing else ''}"
 
 
 @dataclass
