@@ -12,8 +12,19 @@ if TYPE_CHECKING:
     from topologies.model import Topology
     from topologies.running import RunOptions, Summary
     from topologies.scenarios.replay import replay
+    from topologies.spark.runner import run_on_spark
 
-__all__ = ["RunOptions", "Summary", "Topology", "TopologyBuilder", "replay", "run_local", "sinks", "spouts"]
+__all__ = [
+    "RunOptions",
+    "Summary",
+    "Topology",
+    "TopologyBuilder",
+    "replay",
+    "run_local",
+    "run_on_spark",
+    "sinks",
+    "spouts",
+]
 
 _HOMES = {
     "RunOptions": "topologies.running",
@@ -22,6 +33,7 @@ _HOMES = {
     "TopologyBuilder": "topologies.builder",
     "replay": "topologies.scenarios.replay",
     "run_local": "topologies.local",
+    "run_on_spark": "topologies.spark.runner",
 }
 
 
