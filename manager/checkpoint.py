@@ -110,6 +110,12 @@ class FileCheckpoint:
     def commit(self, manifest: Manifest) -> None:
         """Make the step's outcome the state, and delete what nothing names any more."""
         key = batch_key(manifest.batch, manifest.closing)
+        if self._fs.get_file_info(f"{self.root}/manifests/{key}.json").type != pafs.FileType.NotFound:
+            raise CheckpointError(
+                f"step {key} of {self.root} has been committed by another run",
+                why="two runs on one checkpoint would delete each other's state",
+                do="stop one of them, and run again",
+            )
         self._write(f"{self.root}/manifests/{key}.json", manifest.to_json())
         before = set().union(*(kept.segments() for kept in self._kept))
         self._kept = [*self._kept[-1:], manifest]

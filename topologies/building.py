@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -412,7 +413,7 @@ class _Building:
         folders: dict[str, list[str]] = {}
         for declarer in self.builder.sinks:
             if isinstance(declarer.sink, FileSink):
-                folders.setdefault(declarer.sink.path, []).append(declarer.name)
+                folders.setdefault(os.path.realpath(declarer.sink.path), []).append(declarer.name)
         for folder, names in folders.items():
             if len(names) > 1:
                 listed = ", ".join(map(repr, names))

@@ -104,7 +104,7 @@ def memory() -> MemorySink:
 
 
 def foreach_batch(function: Callable[[Any, int], None], frame: str = "spark") -> FunctionSink:
-    """Call ``function(frame, batch id)`` once per batch that has rows.
+    """Call ``function(frame, batch id)`` once per batch that has rows. Ids grow, and each is of one batch alone.
 
     ``frame``: ``"spark"`` for a Spark DataFrame whose rows stay with the workers, ``"arrow"`` for a pyarrow table, or
     ``"pandas"``. A batch may come again with the same id and the same rows after a crash.

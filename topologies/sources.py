@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,7 +46,8 @@ class FileSource:
             yield Delivery(self.component, DEFAULT_STREAM, schema.empty_table(), none, bad, shown)
             return
         for table, numbers, bad_rows in chunks:
-            yield Delivery(self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, shown)
+            turn = zlib.crc32(os.path.basename(path).encode())
+            yield Delivery(self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, shown, turn=turn)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -153,7 +154,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """The column; Arrow itself would cut the fractions off where whole numbers were declared."""
     if pa.types.is_integer(kind):
         for value in values:
-            if type(value) is not int and isinstance(value, Real) and value % 1 != 0:
+            if type(value) is not int and isinstance(value, Real | Decimal) and value % 1 != 0:
                 raise pa.ArrowInvalid(f"{value!r} is not a whole number")
     return pa.array(values, kind)
 

@@ -15,6 +15,7 @@ from tests.spark.shop import SCHEMA, Revenue, Spans, at, shop_in_files, shop_in_
 from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.model import Topology
+from topologies.spark.pairing import Halves
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import CheckpointError
 from windowing.rows import Rows
@@ -225,7 +226,7 @@ def test_a_function_that_failed_is_called_again_with_the_same_batch(tmp_path: Pa
     with pytest.raises(ValueError, match="the database is gone"):
         run(topology(), tmp_path / "checkpoint")
     run(topology(), tmp_path / "checkpoint")
-    assert calls == [(0, 1), (1, 2), (1, 2), (2, 3)]
+    assert calls == [(0, 1), (2, 2), (2, 2), (4, 3)]
 
 
 def test_a_run_that_died_in_its_closing_tick_is_closed_before_it_goes_on(tmp_path: Path) -> None:
@@ -235,3 +236,13 @@ def test_a_run_that_died_in_its_closing_tick_is_closed_before_it_goes_on(tmp_pat
     topology, sink = _events(tmp_path / "orders")
     run(topology, tmp_path / "checkpoint")
     assert [(row["events"], row["until"]) for row in sink.rows] == [(1, at(10)), (1, at(20)), (1, at(40))]
+
+
+def test_a_checkpoint_belongs_to_one_run_at_a_time(orders: Path, tmp_path: Path) -> None:
+    topology, _ = shop_in_memory(orders)
+    first = Halves(str(tmp_path / "checkpoint"))
+    first.lock()
+    with pytest.raises(CheckpointError, match=r"is in use by process \d+"):
+        run(topology, tmp_path / "checkpoint")
+    first.release()
+    assert run(topology, tmp_path / "checkpoint").batches

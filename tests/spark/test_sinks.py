@@ -47,9 +47,9 @@ def test_functions_get_each_batch_in_the_shape_they_ask_for(spark: SparkSession,
         discard=sinks.discard(),
     )
     kind = "struct<user:string,amount:double,ts:timestamp>"
-    assert got["spark"] == [(0, kind, ["a", "b"]), (2, kind, ["c"])]
-    assert got["arrow"] == [(0, ROWS[:2]), (2, ROWS[2:])]
-    assert got["pandas"] == [(0, ["a", "b"]), (2, ["c"])]
+    assert got["spark"] == [(0, kind, ["a", "b"]), (4, kind, ["c"])]
+    assert got["arrow"] == [(0, ROWS[:2]), (4, ROWS[2:])]
+    assert got["pandas"] == [(0, ["a", "b"]), (4, ["c"])]
 
 
 def test_the_console_shows_each_batch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -165,6 +165,11 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
             console.print(_spouts_table(summary.last.spouts))
     if checkpoint is not None:
         text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
+        if summary.last is not None and summary.last.closing:
+            text += (
+                " The open windows have been closed: what is earlier than their ends will be late"
+                " (--keep-open leaves them open)."
+            )
         console.print(Text(text), soft_wrap=True)
 
 

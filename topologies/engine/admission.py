@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from policies.lateness import BEHIND, WINDOW_OVER
 from topologies.model import LATE_COLUMNS, WindowedPart
+from windowing.durations import Duration
 from windowing.errors import ConfigError
-from windowing.timestamps import from_column, from_datetime, is_time, to_column
+from windowing.timestamps import EARLIEST, LATEST, from_column, from_datetime, is_time, to_column
 from windowing.tuples import Tuple
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def admit(
     if not part.event_time:
         times, watermark = np.full(table.num_rows, clock, np.int64), None
     elif not part.carried[at] or times is None:
-        times, reasons = _times(part, table)
+        times, reasons = _inside(part, *_times(part, table))
     good = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
     late = part.lateness.late(times, watermark) & good
     gap = part.lateness.in_gap(times)
@@ -120,6 +121,20 @@ def _times(part: WindowedPart, table: pa.Table) -> tuple[NDArray[np.int64], NDAr
             )
         return from_column(column)
     return _each_time(extractor, table)
+
+
+def _inside(
+    part: WindowedPart, times: NDArray[np.int64], reasons: NDArray[np.str_] | None
+) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """Refuse times so near to the year 1 or 9999 that a window which holds them would reach beyond."""
+    settings = part.bolt.settings
+    margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
+    outside = (times < EARLIEST + margin) | (times > LATEST - margin)
+    if not margin or not outside.any():
+        return times, reasons
+    said = np.full(len(times), "", dtype=object) if reasons is None else reasons
+    said[outside & (said == "")] = "timestamp so near to the year 1 or 9999 that its window would lie beyond"
+    return np.where(outside, 0, times), said
 
 
 def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:

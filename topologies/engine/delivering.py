@@ -80,7 +80,7 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
         )
 
 
-def hand_over(part: SinkPart, key: str, batch: int, refs: list[Ref], store: SegmentStore, frames: Frames) -> None:
+def hand_over(part: SinkPart, key: str, step: int, refs: list[Ref], store: SegmentStore, frames: Frames) -> None:
     """Give the rows of a batch to a sink that the driver serves."""
     sink = part.sink
     match sink:
@@ -89,11 +89,11 @@ def hand_over(part: SinkPart, key: str, batch: int, refs: list[Ref], store: Segm
         case ConsoleSink():
             _show(part.name, key, store, refs, sink.rows)
         case FunctionSink(function, "spark"):
-            function(frames.frame(store, refs, part.schema), batch)
+            function(frames.frame(store, refs, part.schema), step)
         case FunctionSink(function, "arrow"):
-            function(_table(store, refs), batch)
+            function(_table(store, refs), step)
         case FunctionSink(function, _):
-            function(_table(store, refs).to_pandas(), batch)
+            function(_table(store, refs).to_pandas(), step)
 
 
 def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:

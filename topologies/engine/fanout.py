@@ -74,6 +74,8 @@ class Fanout:
     def __init__(self, context: Context) -> None:
         self.context, self.topology = context, context.topology
         self._clock = context.clock
+        self.turn = 0
+        """Where a shuffle begins, for the rows that are being emitted."""
         self._arrivals: dict[str, _Arrivals] = {}
         self._for_sinks: dict[str, list[pa.Table]] = {}
         self._bolts: dict[tuple[str, int], Bolt | BatchBolt] = {}
@@ -183,7 +185,7 @@ class Fanout:
         elif part.parallelism == 1:
             self._queue(part, at, table, queued.times, np.zeros(len(queued.times), np.int64))
         else:
-            places = queued.positions if queued.placed else None
+            places = queued.positions + self.turn if queued.placed else None
             tasks = grouping.tasks(queued.table, places, part.parallelism)
             self._queue(part, at, table, queued.times, tasks)
 
@@ -326,6 +328,12 @@ def _by_task(arrivals: _Arrivals, parallelism: int, streams: int) -> Iterator[tu
     times = _joined(arrivals.times)
     table = arrivals.tables[0] if len(arrivals.tables) == 1 else pa.concat_tables(arrivals.tables)
     batches = table.combine_chunks().to_batches()
+    if len(batches) != 1:
+        raise DataError(
+            f"a micro-batch holds {table.nbytes / 2**30:.1f} GiB for one bolt in one task",
+            why="an Arrow column holds at most 2 GiB of text",
+            do="read fewer files a batch (files_per_batch), or smaller ones",
+        )
     codes = _joined(arrivals.codes) if streams > 1 else None
     events = Events(times, batches[0], codes)
     if parallelism == 1:

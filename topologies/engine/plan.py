@@ -45,6 +45,8 @@ class Delivery:
     """Where the rows are from, for people: a path."""
     clock: int | None = None
     """The clock at arrival in microseconds, where it is not the batch's."""
+    turn: int = 0
+    """Where a shuffle begins in this source, so that the first rows of many small ones do not all go to one task."""
 
 
 class Piece(Protocol):
@@ -67,6 +69,11 @@ class BatchPlan:
     """Whether this is the end of a run, after the batch of this number."""
     beats: Mapping[str, Beat] = field(default_factory=dict)
     """Bolts whose time is another, where scenarios run side by side."""
+
+    @property
+    def step(self) -> int:
+        """A number that no other step has, and that grows: twice the batch's, and one more for a closing."""
+        return 2 * self.batch + self.closing
 
     def beat_of(self, bolt: str) -> Beat:
         """The time of one bolt."""

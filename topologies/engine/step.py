@@ -107,7 +107,7 @@ class MicroBatch:
             bolt.accounts.check(bolt.pending, part.name)
         with self._phase("sinks"):
             for name, refs in progress.for_sinks.items():
-                hand_over(self.topology.sinks[name], key, plan.batch, refs, self.checkpoint.segments, self.frames)
+                hand_over(self.topology.sinks[name], key, plan.step, refs, self.checkpoint.segments, self.frames)
             publish(self.topology, key, progress.files, again=again)
             if self.tracer is not None:
                 for kind, refs in progress.traced.items():

@@ -42,6 +42,7 @@ def ingest(piece: Piece, context: Context) -> Output:
         spout = output.spouts.setdefault(delivery.component, {"rows": 0, "invalid": 0, "unreadable_files": 0})
         spout["rows"] += delivery.table.num_rows
         rows = Rows(delivery.table, None, delivery.positions)
+        fanout.turn = delivery.turn
         fanout.emit((delivery.component, delivery.stream), rows, delivery.clock)
         if delivery.bad is not None and len(delivery.bad):
             spout["invalid"] += len(delivery.bad)

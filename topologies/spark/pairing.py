@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-from typing import Any
+import os
+from typing import IO, Any
 
 import pyarrow.fs as pafs
 
@@ -26,6 +28,33 @@ class Halves:
         self._fs, self._root, uri = locate(self.path)
         self.spark = f"{self.path}/spark" if uri else f"{self._root}/spark"
         self._uri = uri
+        self._held: IO[str] | None = None
+
+    def lock(self) -> None:
+        """Keep other runs off this checkpoint until ``release``, or the end of this process; local folders only."""
+        if self._uri is not None:
+            return
+        self._fs.create_dir(self._root, recursive=True)
+        self._held = open(f"{self._root}/.lock", "a+", encoding="utf-8")  # noqa: SIM115 - held for the whole run
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._held.seek(0)
+            owner = self._held.read().strip() or "another process"
+            self._held.close()
+            raise CheckpointError(
+                f"checkpoint {self.path!r} is in use by {owner}",
+                why="two runs on one checkpoint would delete each other's state",
+                do="stop the other run, or give this one a checkpoint of its own",
+            ) from error
+        self._held.truncate(0)
+        self._held.write(f"process {os.getpid()}")
+        self._held.flush()
+
+    def release(self) -> None:
+        """Let other runs have this checkpoint."""
+        if self._held is not None:
+            self._held.close()
 
     def open(self, topology: Topology) -> FileCheckpoint:
         """Our half; CheckpointError, with what to do, where it does not fit the other or the topology."""

@@ -72,13 +72,21 @@ class SparkRun:
         assert options.checkpoint is not None
         self.spark, self.options = spark, options
         self.halves = Halves(options.checkpoint)
+        self.summary = Summary()
+        self.halves.lock()
+        try:
+            self._open(spark, topology, options.checkpoint)
+        except BaseException:
+            self.halves.release()
+            raise
+
+    def _open(self, spark: SparkSession, topology: Topology, folder: str) -> None:
         self.checkpoint: FileCheckpoint = self.halves.open(topology)
-        self.topology = as_files(topology, options.checkpoint)
+        self.topology = as_files(topology, folder)
         self.executor = SparkExecutor(spark.sparkContext, self.topology)
         self.step = MicroBatch(self.topology, self.checkpoint, self.executor, SparkFrames(spark))
         self.source = StreamSource(spark, self.topology)
         self.log = self.halves.source_log(self.source.file_spouts)
-        self.summary = Summary()
 
     def run(self) -> Summary:
         """Run to the end of the input, or until stopped."""
@@ -101,6 +109,7 @@ class SparkRun:
             self.step.tidy()
         finally:
             self.executor.close()
+            self.halves.release()
             self.summary.seconds = time.perf_counter() - started
         return self.summary
 

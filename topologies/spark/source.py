@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import TimestampNTZType
 
 from topologies.engine.fanout import Fanout, Rows
 from topologies.engine.plan import Context, Output
@@ -89,6 +90,14 @@ class StreamSource:
                 f"the DataFrame of spout {name!r} has no column {', '.join(map(repr, missing))}",
                 why=f"it has {', '.join(frame.columns)}, and {', '.join(declared.names)} were declared",
                 do="select and rename columns in its function, or declare those that it has",
+            )
+        zone = spark.conf.get("spark.sql.session.timeZone")
+        naive = [field.name for field in frame.schema if isinstance(field.dataType, TimestampNTZType)]
+        if zone != "UTC" and set(naive) & set(declared.names):
+            raise ConfigError(
+                f"spout {name!r} has times without a zone ({', '.join(naive)}), and the session is in {zone}",
+                why="a time without a zone is UTC here, and Spark would take it for the session's",
+                do="set spark.sql.session.timeZone to UTC, or make timestamps with a zone of them",
             )
         kinds = from_arrow_schema(declared)
         row = F.struct(*[F.col(field.name).cast(field.dataType).alias(field.name) for field in kinds])
