@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
@@ -425,8 +425,3 @@ class _Building:
 
     def _know(self, name: str, outputs: Mapping[str, pa.Schema]) -> None:
         self.schemas.update({(name, stream): schema for stream, schema in outputs.items()})
-
-
-def describe_streams(streams: Iterable[Stream]) -> str:
-    """The labels of streams, for people."""
-    return ", ".join(map(stream_label, streams))

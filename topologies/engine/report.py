@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from windowing.timestamps import FOREVER, show
+from windowing.timestamps import show
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,3 @@ class BatchReport:
             },
             "complaints": self.complaints,
         }
-
-
-def watermark_text(watermark: int | None) -> str:
-    """A watermark for people."""
-    return "the end" if watermark == FOREVER else show(watermark)

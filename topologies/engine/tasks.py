@@ -86,11 +86,8 @@ def fire(item: FireItem, context: Context) -> Fired:
     if windows and isinstance(bolt, StatefulWindowedBolt):
         after = replace(after, user=_save_state(bolt, part, context))
     result = fanout.finish(Fired(state=after, windows=windows))
-    result.counts.setdefault(part.name, {})
-    for account in ("windowed", "unwindowed"):
-        counted = np.array(manager.accounts.by_stream(account))
-        have = np.array(result.counts[part.name].get(account, [0] * len(part.inputs)))
-        result.counts[part.name][account] = (counted + have).tolist()
+    # No bolt reads itself, so nothing else of this task has counted anything for it.
+    result.counts[part.name] = {name: manager.accounts.by_stream(name) for name in ("windowed", "unwindowed")}
     return result
 
 

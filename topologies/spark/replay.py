@@ -30,6 +30,7 @@ from topologies.spark.executor import SparkExecutor
 from topologies.spark.pairing import Halves
 from topologies.spark.runner import Guarded
 from topologies.spark.session import check_session, open_session
+from topologies.spark.source import new_files
 
 _SIDE_BY_SIDE = 128
 """So many scenarios share a query; more would make its batches slow to plan."""
@@ -129,10 +130,11 @@ class _Group:
 
         options = RunOptions()
         guarded = Guarded(run, options.stop)
-        source = self.spark.readStream.format("binaryFile").option("maxFilesPerTrigger", 1)
-        columns = "path string, modificationTime timestamp, length long, content binary"
-        stream = source.schema(columns).load(f"{folder}/batches").select("path")
-        writer = stream.writeStream.foreachBatch(guarded).option("checkpointLocation", halves.spark)
+        writer = (
+            new_files(self.spark, f"{folder}/batches", 1)
+            .writeStream.foreachBatch(guarded)
+            .option("checkpointLocation", halves.spark)
+        )
         try:
             guarded.wait(writer.trigger(availableNow=True).start())
         except Crash:

@@ -64,10 +64,8 @@ class StreamSource:
         spout = self.topology.spouts[name].spout
         assert isinstance(spout, FileSpout)
         most = spout.files_per_batch or FILES_PER_BATCH
-        reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS).option("maxFilesPerTrigger", most)
-        reader = reader.option("maxFileAge", _OLDEST)
         try:
-            return self._with_columns(reader.load(spout.path).select("path"))
+            return self._with_columns(new_files(spark, spout.path, most))
         except Exception as error:
             raise ConfigError(
                 f"spout {name!r}: Spark cannot read {spout.path!r}",
@@ -119,6 +117,12 @@ class StreamSource:
                 kind = from_arrow_schema(self.topology.spouts[name].outputs[DEFAULT_STREAM])
                 frame = frame.withColumn(f"row_{name}", F.lit(None).cast(kind))
         return frame
+
+
+def new_files(spark: SparkSession, path: str, most: int) -> DataFrame:
+    """The paths of files as they appear, at most so many a batch; their content is not read."""
+    reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS)
+    return reader.option("maxFilesPerTrigger", most).option("maxFileAge", _OLDEST).load(path).select("path")
 
 
 def needs_heartbeat(topology: Topology) -> bool:
