@@ -12,6 +12,12 @@ from windowing.errors import WindboltError
 ACCOUNTS = ("windowed", "late", "early", "dropped", "invalid", "unwindowed", "purged")
 """Every event received is in exactly one of these, or pending."""
 
+BESIDE = ("adjusted", "early_input", "late_input", "out_of_order")
+"""Counted beside the accounts: what the rules of time found, whatever became of the event (AZ-24)."""
+
+SKIPPED = "skipped"
+"""Events that were never received: they are older than what the first output of the run needs (AZ-13)."""
+
 
 class AccountsError(WindboltError):
     """Events are missing from the accounts, or counted twice: a defect of windbolt, never of the input."""
@@ -26,7 +32,7 @@ class Accounts:
         self.streams = tuple(streams)
         self._counts = {
             name: np.array((counts or {}).get(name, np.zeros(len(self.streams))), np.int64)
-            for name in ("received", *ACCOUNTS, "adjusted")
+            for name in ("received", SKIPPED, *ACCOUNTS, *BESIDE)
         }
 
     def add(self, account: str, by_stream: Iterable[int]) -> None:
@@ -56,8 +62,12 @@ class Accounts:
             )
 
     def totals(self, pending: int) -> dict[str, int]:
-        """All counts over all streams, with what is pending."""
-        return {name: self[name] for name in self._counts} | {"pending": pending}
+        """All accounts over all streams, with ``received``, ``adjusted`` and what is pending."""
+        return {name: self[name] for name in ("received", *ACCOUNTS, "adjusted")} | {"pending": pending}
+
+    def metrics(self) -> dict[str, int]:
+        """What the rules of time found (AZ-24): events that were early, late, out of order, and adjusted."""
+        return {name: self[name] for name in BESIDE}
 
     def of_streams(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:
         """For each stream all counts, with what is pending."""

@@ -11,8 +11,9 @@ from manager.accounts import Accounts
 from manager.segments import Ref
 from manager.watermark import WatermarkState
 from manager.window_manager import ManagerState
+from policies.marks import MarkState
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass
@@ -29,6 +30,16 @@ class TaskState:
     """The state of a stateful bolt: its JSON part under "", its tables by name."""
     fired: int = 0
     """Windows fired so far."""
+    suppressed: int = 0
+    """Windows so far that the bolt was not called for: they end before the first output."""
+    next_end: int | None = None
+    """Of assigned windows: when the next was due, in microseconds, as things stood after the last evaluation."""
+    evaluations: int = 0
+    """Of assigned windows: how often they have been evaluated."""
+    floor: int | None = None
+    """Of substreams: what was guaranteed for every key at the last evaluation, in microseconds."""
+    tables: dict[str, Ref] = field(default_factory=dict)
+    """Of assigned windows: what else is kept, in columns: the marks of keys, the panes of windows."""
 
     def pending(self, streams: int) -> list[int]:
         """Per stream, the events that are in no window yet and may still be in one."""
@@ -45,6 +56,8 @@ class BoltState:
     watermark: WatermarkState = field(default_factory=WatermarkState)
     frontier: int | None = None
     """Up to where its windows have been evaluated, in microseconds."""
+    anchor: int | None = None
+    """From where aligned windows are counted, if that is the first clock of the run; microseconds."""
 
     @property
     def pending(self) -> list[int]:
@@ -57,6 +70,11 @@ class BoltState:
     def fired(self) -> int:
         """Windows fired so far, by all tasks."""
         return sum(task.fired for task in self.tasks)
+
+    @property
+    def suppressed(self) -> int:
+        """Windows so far that end before the first output."""
+        return sum(task.suppressed for task in self.tasks)
 
 
 @dataclass
@@ -80,8 +98,10 @@ class Manifest:
     def _refs(self) -> Iterator[Ref]:
         for bolt in self.bolts.values():
             for task in bolt.tasks:
-                yield from task.refs
-                yield from task.user.values()
+                for ref in (*task.refs, *task.user.values(), *task.tables.values()):
+                    yield ref
+                    if ref.flags is not None:
+                        yield Ref(*ref.flags, rows=ref.rows)
 
     def to_json(self) -> str:
         """As text."""
@@ -113,6 +133,7 @@ def _bolt_to_json(bolt: BoltState) -> dict[str, Any]:
         "accounts": bolt.accounts.to_json(),
         "watermark": asdict(bolt.watermark),
         "frontier": bolt.frontier,
+        "anchor": bolt.anchor,
         "tasks": [_task_to_json(task) for task in bolt.tasks],
     }
 
@@ -121,8 +142,9 @@ def _bolt_from_json(values: dict[str, Any]) -> BoltState:
     return BoltState(
         Accounts(values["streams"], values["accounts"]),
         [_task_from_json(task) for task in values["tasks"]],
-        WatermarkState(**values["watermark"]),
+        _watermark_from_json(values["watermark"]),
         values["frontier"],
+        values["anchor"],
     )
 
 
@@ -134,6 +156,11 @@ def _task_to_json(task: TaskState) -> dict[str, Any]:
         "emitted": task.emitted,
         "user": {name: ref.to_json() for name, ref in task.user.items()},
         "fired": task.fired,
+        "suppressed": task.suppressed,
+        "next_end": task.next_end,
+        "evaluations": task.evaluations,
+        "floor": task.floor,
+        "tables": {name: ref.to_json() for name, ref in task.tables.items()},
     }
 
 
@@ -145,4 +172,14 @@ def _task_from_json(values: dict[str, Any]) -> TaskState:
         values["emitted"],
         {name: Ref.from_json(ref) for name, ref in values["user"].items()},
         values["fired"],
+        values.get("suppressed", 0),
+        values["next_end"],
+        values["evaluations"],
+        values["floor"],
+        {name: Ref.from_json(ref) for name, ref in values["tables"].items()},
     )
+
+
+def _watermark_from_json(values: dict[str, Any]) -> WatermarkState:
+    sources = {name: MarkState(**mark) for name, mark in values.get("sources", {}).items()}
+    return WatermarkState(**{**values, "sources": sources})

@@ -38,24 +38,28 @@ class Ref:
     """How many of the rows still needed each input stream has."""
     level: int = 0
     """How often its rows have been compacted."""
+    flags: tuple[str, int, int] | None = None
+    """Where it is written what has become of each row, if not only the first are not needed any more (manager.held)."""
 
     @property
     def alive(self) -> int:
         """How many rows are still needed."""
-        return self.rows - self.start
+        return self.rows - self.start if self.flags is None else sum(self.by_stream)
 
     def to_json(self) -> list[Any]:
         """As a list, for the manifest."""
         return [
             self.segment, self.offset, self.length, self.rows, self.start,
-            self.earliest, self.latest, list(self.by_stream), self.level,
+            self.earliest, self.latest, list(self.by_stream), self.level, self.flags and list(self.flags),
         ]  # fmt: skip
 
     @staticmethod
     def from_json(values: list[Any]) -> Ref:
         """From the list of ``to_json``."""
-        segment, offset, length, rows, start, earliest, latest, by_stream, level = values
-        return Ref(segment, offset, length, rows, start, earliest, latest, tuple(by_stream), level)
+        segment, offset, length, rows, start, earliest, latest, by_stream, level, flags = values
+        return Ref(
+            segment, offset, length, rows, start, earliest, latest, tuple(by_stream), level, flags and tuple(flags)
+        )
 
     def without(self, rows: int, events: Events, streams: int) -> Ref:
         """What is left without the first rows; ``events`` are those still needed, or the first of them."""

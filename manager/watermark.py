@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.lateness import Lateness
+from policies.marks import MarkState
 from windowing.durations import Duration
 
 if TYPE_CHECKING:
@@ -27,6 +28,26 @@ class WatermarkState:
     """Per stream from another bolt whose events are given another time here: how far that was behind at most."""
     ticked_at: int | None = None
     """The clock of the last tick."""
+
+    # -- of watermarks that events make (manager.event_watermarks)
+    sources: dict[str, MarkState] = field(default_factory=dict)
+    """Per input, or partition of an input: its mark."""
+    imported: dict[str, int] = field(default_factory=dict)
+    """Per input that takes the marks of another: what it has so far."""
+    idle: list[str] = field(default_factory=list)
+    """The inputs or partitions that are left out for their silence."""
+    seen_at: dict[str, int] = field(default_factory=dict)
+    """Per input or partition: the clock when it last delivered."""
+    started: int | None = None
+    """The clock of the first batch."""
+    heard_at: int | None = None
+    """The clock of the last batch that brought events."""
+    arrived: int | None = None
+    """The latest time of arrival."""
+    arrived_at: int | None = None
+    """The clock of the batch that brought it."""
+    forced: int | None = None
+    """The end of the last window that the idle timeout closed."""
 
 
 class WaterMarkEventGenerator:

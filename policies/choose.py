@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from policies.assigners import (
+    AlignedWindows,
+    CalendarWindows,
+    CountByStartWindows,
+    OnsetWindows,
+    SessionWindows,
+    SlidingLogWindows,
+    SnapshotWindows,
+    WindowAssigner,
+)
 from policies.eviction import (
     CountEvictionPolicy,
     EvictionPolicy,
@@ -16,8 +26,11 @@ from policies.trigger import (
     WatermarkCountTriggerPolicy,
     WatermarkTimeTriggerPolicy,
 )
+from windowing.bounds import Bounds
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
+from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.rules import Aligned, LateBy
 from windowing.settings import WindowSettings
 
 
@@ -49,6 +62,74 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
     return eviction, trigger
 
 
+def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[WindowAssigner, ...]:
+    """The assigners of a bolt whose windows are not runs of Storm's queue; none where they are.
+
+    Windows are assigned where they are per key, of another kind than Storm's, anchored, fire more than once, hold
+    events that last, or may miss an event that is let in because another of its windows is open (AT-16).
+    """
+    past = past_the_end(settings, event_time=event_time)
+    if Onset() in settings.kinds and not event_time:
+        raise ConfigError(
+            "a join or a union of events without event times",
+            why="it brings together what belongs together in time (SI-22, SI-23)",
+            do="call with_timestamp_field or with_timestamp_extractor",
+        )
+    if settings.kinds:
+        return tuple(_assigner(settings, kind) for kind in settings.kinds)
+    length, slide = settings.length, settings.slide
+    by_window = event_time and settings.late_by is LateBy.WINDOW
+    overlaps = isinstance(length, Duration) and isinstance(slide, Duration) and slide < length
+    assigned = settings.key or settings.panes or settings.lifetime or settings.anchor is not None
+    if not assigned and not (by_window and (overlaps or past)):
+        return ()
+    if not isinstance(length, Duration) or not isinstance(slide, Duration):
+        raise ConfigError(
+            "windows of a count per key, with panes, with lifetimes or with an anchor",
+            why="these need windows of time",
+            do="give the length and the slide as durations, or leave the count to a bolt without these settings",
+        )
+    return (_assigner(settings, Hopping(length, slide)),)
+
+
+def past_the_end(settings: WindowSettings, *, event_time: bool) -> bool:
+    """Whether a window closes only when time is past its end, so that all events of that instant are in."""
+    if any(_changes_at_its_end(kind) for kind in settings.kinds):
+        return True
+    holds_end = settings.bounds is Bounds.END
+    return holds_end and (settings.past_the_end or not event_time)
+
+
+def _changes_at_its_end(kind: WindowKind) -> bool:
+    """Whether an event of the very instant at which a window ends belongs to it, whatever the bounds say."""
+    match kind:
+        case SlidingLog():
+            return True
+        case Session(touching=touching, max_duration=max_duration):
+            return touching or max_duration is not None
+    return False
+
+
+def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # noqa: PLR0911 - one for each kind
+    match kind:
+        case Hopping(length, slide):
+            if isinstance(settings.anchor, int):
+                return AlignedWindows(length, slide, settings.bounds, origin=settings.anchor + settings.offset.micros)
+            return AlignedWindows(length, slide, settings.bounds, _offset(settings, length, slide))
+        case Session(gap, touching, max_duration):
+            return SessionWindows(gap, touching, max_duration)
+        case Snapshot():
+            return SnapshotWindows(settings.bounds)
+        case SlidingLog(length):
+            return SlidingLogWindows(length)
+        case CountByStart(count):
+            return CountByStartWindows(count)
+        case Calendar(unit, zone):
+            return CalendarWindows(unit, zone, settings.bounds)
+        case Onset():
+            return OnsetWindows()
+
+
 def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:
     match settings.length:
         case Count() as length:
@@ -67,6 +148,14 @@ def _trigger(settings: WindowSettings, event_time: bool) -> TriggerPolicy:
         case Count() as count:
             return WatermarkCountTriggerPolicy(count) if event_time else CountTriggerPolicy(count)
         case Duration() as slide if event_time:
-            return WatermarkTimeTriggerPolicy(slide, settings.bounds, settings.offset)
+            past = past_the_end(settings, event_time=True)
+            return WatermarkTimeTriggerPolicy(slide, settings.bounds, _offset(settings, settings.length, slide), past)
         case Duration() as slide:
-            return TimeTriggerPolicy(slide, settings.bounds, settings.offset)
+            return TimeTriggerPolicy(slide, settings.bounds, _offset(settings, settings.length, slide))
+
+
+def _offset(settings: WindowSettings, length: Duration | Count | None, slide: Duration) -> Duration:
+    """By how much the ends of aligned windows are off the multiples of the slide."""
+    if settings.aligned is Aligned.ENDS or not isinstance(length, Duration):
+        return settings.offset
+    return Duration((settings.offset.micros + length.micros) % slide.micros)

@@ -41,7 +41,7 @@ class Lateness:
         if windows is None:
             return False
         length, trigger = windows
-        if trigger.bounds is Bounds.START or trigger.last_passed(watermark) != watermark:
+        if trigger.bounds is Bounds.START or trigger.last_due(watermark) != watermark:
             return False
         return trigger.slide.micros >= length
 

@@ -110,7 +110,7 @@ class WatermarkCountTriggerPolicy(CountTriggerPolicy):
 class TimeTriggerPolicy(ColumnarTriggerPolicy):
     """Fires at every multiple of the slide, once the clock is past it (ST-3).
 
-    An end waits until the clock is later than it, so that all events of that very instant are in.
+    An end that belongs to its window waits until the clock is later, so that all events of that very instant are in.
     """
 
     slide: Duration
@@ -121,7 +121,7 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         return False
 
     def over_at(self, reference: int) -> int:
-        return reference + 1
+        return reference + (self.bounds is Bounds.END)
 
     def last_due(self, frontier: int) -> int:
         """The last aligned end that is due at a frontier, both in microseconds."""
@@ -184,10 +184,13 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
 class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
     """Fires at every multiple of the slide that the watermark has reached and whose window holds an event (ST-16)."""
 
+    past_the_end: bool = False
+    """Whether the watermark must be past it, so that an event at the very watermark is in."""
+
     event_time = True
 
     def over_at(self, reference: int) -> int:
-        return reference
+        return reference + self.past_the_end
 
 
 def fires_on_columns(trigger: TriggerPolicy) -> bool:

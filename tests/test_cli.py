@@ -20,7 +20,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.cli import app
 from topologies.commands.consoles import only_json
 from topologies.commands.demo import DemoFolder
-from topologies.commands.progress import spoken
+from topologies.commands.spans import spoken
 from topologies.describing import as_mermaid, as_text
 from topologies.engine.report import BatchReport, BoltReport
 from windowing import TupleWindow, WindowedBolt, seconds
@@ -159,6 +159,7 @@ def test_an_answer_has_the_keys_of_the_contract_and_no_others() -> None:
     result = _invoke("replay", OFFICIAL, "--json")
     (line,) = result.stdout.splitlines()
     keys = ["name", "ok", "windows", "late", "watermarks", "pending", "counts", "outputs"]
+    keys += ["events", "clocks", "metrics"]
     assert list(json.loads(line)) == keys
 
 

@@ -79,6 +79,7 @@ def test_microseconds_are_whole_numbers(number: Any) -> None:
         Duration(number)
 
 
+@pytest.mark.feature("ST-24")
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, "5"])
 def test_counts_that_are_none(value: Any) -> None:
     with pytest.raises(ConfigError, match="positive whole number"):
@@ -94,6 +95,7 @@ def test_a_bare_number_is_a_count_and_never_a_duration() -> None:
         as_extent(5.0)  # type: ignore[arg-type]
 
 
+@pytest.mark.feature("ST-24")
 @pytest.mark.parametrize("value", ["0s", timedelta(0), Duration(0)])
 def test_a_length_of_zero_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="zero"):

@@ -527,6 +527,7 @@ def stateful() -> tuple[Topology, sinks.MemorySink]:
     return builder.build(), out
 
 
+@pytest.mark.feature("ST-27")
 def test_state_is_restored_across_batches_processes_and_crashes(tmp_path: Path) -> None:
     topology, out = stateful()
     run(topology)
@@ -719,6 +720,7 @@ def test_restarting_from_disk_after_every_batch_changes_nothing(tmp_path: Path) 
     assert latest.segments() <= kept
 
 
+@pytest.mark.feature("ST-22")
 @pytest.mark.parametrize("phase", ["ingest", "tick", "fire", "compact", "sinks", "commit", "committed"])
 def test_a_crash_as_a_phase_begins_changes_nothing(phase: str, tmp_path: Path) -> None:
     topology, out = everything()
@@ -747,6 +749,7 @@ def test_a_crash_as_a_phase_begins_changes_nothing(phase: str, tmp_path: Path) -
 # ---- compaction
 
 
+@pytest.mark.feature("ST-26")
 @pytest.mark.parametrize("pieces", [1, 12])
 @pytest.mark.parametrize("bolt", [Sum().with_window(millis(100_000), millis(500)), Sum().with_window(900, 50)])
 def test_many_small_batches_leave_few_segments_and_the_same_answers(bolt: WindowedBolt, pieces: int) -> None:

@@ -58,6 +58,7 @@ def at(timestamp: int, position: int = 0) -> Event:
 # ---- eviction
 
 
+@pytest.mark.feature("ST-19")
 @pytest.mark.parametrize(
     ("minute", "second", "action"),
     [
@@ -147,6 +148,7 @@ def test_policies_are_frozen(policy: Any) -> None:
     assert hash(policy) == hash(dataclasses.replace(policy))
 
 
+@pytest.mark.feature("ST-12")
 @pytest.mark.parametrize(
     ("length", "slide", "event_time", "expected"),
     [

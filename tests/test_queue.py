@@ -112,6 +112,7 @@ def test_tables_are_slices_and_not_copies() -> None:
     assert table.column("n").chunk(0).buffers()[1].address == events.payload.column(0).buffers()[1].address
 
 
+@pytest.mark.feature("ST-26")
 def test_nothing_is_kept_of_events_that_were_dropped() -> None:
     queue = EventQueue()
     for start in range(0, 1000, 10):

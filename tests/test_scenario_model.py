@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 import pytest
 from rich.console import Console
 
-from topologies.scenarios.answer import Answer, Window, compare, judge
+from topologies.scenarios.answer import Answer, Event, Pane, Window
+from topologies.scenarios.comparing import compare, judge
 from topologies.scenarios.loading import Loaded, Problem, load, read_scenario
-from topologies.scenarios.model import EventStep, Scenario
+from topologies.scenarios.model import Scenario
+from topologies.scenarios.steps import EventStep
 from topologies.scenarios.timeline import timeline
 from topologies.scenarios.times import parse_end, parse_time, written
 from windowing.bounds import Bounds
@@ -178,6 +180,53 @@ class TestScenario:
                 {"bolt": {**TEN, "watermark_interval": "0s"}},
                 "bolt.watermark_interval: expected a duration above zero",
             ),
+            ({"bolt": {"timestamp_field": "ts"}}, "bolt: expected length, and not there"),
+            ({"bolt": {"length": 5, "snapshot": True}}, "bolt: expected one of length, session, snapshot,"),
+            ({"bolt": {"snapshot": True, "tumbling": True}}, "bolt: snapshot, and tumbling, which go with length"),
+            ({"bolt": {"windows": []}}, "bolt: windows: expected some kinds of window, found an empty list"),
+            (
+                {"bolt": {"windows": [{"tumbling": "5m", "snapshot": True}]}},
+                "bolt.windows[0]: expected one of hopping, tumbling, session, snapshot, sliding_log, count_by_start, "
+                "calendar, found tumbling, snapshot",
+            ),
+            (
+                {"bolt": {"session": {"gap": "5s", "gab": 1}}},
+                "bolt.session: unknown key 'gab', expected some of: gap, touching, max_duration, gap_field",
+            ),
+            (
+                {"bolt": {"calendar": {"unit": "year", "zone": "UTC"}}},
+                "bolt.calendar.unit: expected one of hour, day, week, month, found 'year'",
+            ),
+            ({"bolt": {**TEN, "preset": "azur"}}, "bolt.preset: expected one of storm, atlas, streaminsight,"),
+            (
+                {"bolt": {**TEN, "preset": {"azure": {"lat": "5m"}}}},
+                "bolt.preset.azure: unknown key 'lat', expected some of: late, out_of_order, early, action,",
+            ),
+            (
+                {"bolt": {**TEN, "preset": {"azure": {"late": "1814400s"}}}},
+                "bolt: preset: a late tolerance of 21d",
+            ),
+            (
+                {"bolt": {**TEN, "preset": {"streaminsight": {"every": None}}}},
+                "bolt: preset: neither a generated nor an imported watermark",
+            ),
+            ({"bolt": {**TEN, "late": "ignore"}}, "bolt.late: expected 'divert' or 'drop' or"),
+            ({"bolt": {**TEN, "watermark_every": 0}}, "bolt.watermark_every: a count of 0"),
+            ({"bolt": {**TEN, "key": []}}, "bolt.key: expected a list of columns, found []"),
+            ({"bolt": {**TEN, "anchor": "begin"}}, "bolt.anchor: expected a time, found 'begin'"),
+            ({"bolt": {**TEN, "edge_key": ["k"]}}, "bolt: edge_key without end_field"),
+            ({"bolt": {**TEN, "idle_rule": "max_remaining"}}, "bolt: idle_rule without idle_timeout"),
+            ({"bolt": {**TEN, "imports": {"a": "s1"}}}, "bolt.imports: expected streams among s1, found 'a'"),
+            (
+                {"bolt": {**TEN, "end_field": "end"}, "steps": [{"event": {"ts": 1, "end": "soon"}}]},
+                "steps[0].event.end: expected a time, found 'soon'",
+            ),
+            (
+                {"bolt": {**TEN, "key": ["user"]}, "steps": [{"event": {"ts": 1, "user": ["a"]}}]},
+                "steps[0].event.user: expected a text, found ['a']",
+            ),
+            ({"expect": {"events": [{"time": 1}]}}, "expect.events[0].id: expected, and not there"),
+            ({"expect": {"events": [{"id": "e1", "action": "kept"}]}}, "expect.events[0].action: expected 'accepted',"),
             ({"expect": {"windows": [{}]}}, "expect.windows[0]: expected a window with some of"),
             (
                 {"expect": {"windows": [{"new": None}]}},
@@ -205,6 +254,20 @@ class TestScenario:
         steps = [{"event": {"ts": 1}, "clock": 1.5}, {"clock": 2}, {"tick": "watermark"}, {"close": True}]
         expect = {"windows": [{"start": None, "end": "+inf"}], "watermarks": [None, 1.5]}
         read = scenario(bolt=bolt, steps=steps, expect=expect)
+        assert read_scenario(json.loads(read.model_dump_json(exclude_unset=True))) == read
+
+    @pytest.mark.parametrize(
+        "bolt",
+        [
+            {"preset": "azure", "snapshot": True},
+            {"preset": {"atlas": {"idle_timeout": "1m", "idle_rule": "max_remaining"}}, "length": "5m", "anchor": 5.5},
+            {"preset": {"streaminsight": {"every": None, "field": "cti", "policy": "adjust"}}, "count_by_start": 2},
+            {"windows": [{"tumbling": "5m"}, {"session": {"gap": "1s", "touching": True}}], "key": ["a", "b"]},
+            {"length": "5m", "panes": {"early": 3, "mode": "retracting"}, "late_by": "window", "watermark_every": "5s"},
+        ],
+    )
+    def test_so_are_the_settings_of_other_systems(self, bolt):
+        read = scenario(bolt=bolt, steps=[], expect={"events": [{"id": "e1", "watermark": "+inf"}]})
         assert read_scenario(json.loads(read.model_dump_json(exclude_unset=True))) == read
 
     def test_the_clock_may_stand_still(self):
@@ -373,6 +436,69 @@ class TestComparison:
             assert difference.startswith(text)
         assert judge(scenario(expect=expect), self.answer).ok is False
 
+    marked = Answer(
+        "a",
+        windows=[
+            {**window(0, 10_000, "e1"), "kind": 1, "key": ["x", 2], "pane": Pane(index=0, timing="early", last=False)}
+        ],
+        events=[
+            Event(id="e1", time=1000, action="accepted", watermark=1000, mark=1000),
+            Event(id="e2", time=None, action="early", watermark=1000, mark=None),
+        ],
+        clocks=[None, 1500],
+        metrics={"late_input": 1, "watermark_delay": 0.5},
+    )
+
+    @pytest.mark.parametrize(
+        "expect",
+        [
+            {"events": [{"id": "e1", "time": 1, "watermark": 1}, {"id": "e2", "time": None, "action": "early"}]},
+            {"events": [{"id": "e1"}, {"id": "e2", "mark": None}], "clocks": [None, 1.5]},
+            {"metrics": {"watermark_delay": 0.5}},
+            {"windows": [{"kind": 1, "key": ["x", 2], "pane": {"timing": "early"}}]},
+        ],
+    )
+    def test_events_clocks_metrics_and_panes_are_compared_on_what_is_given(self, expect):
+        assert compare(scenario(expect=expect), self.marked) == []
+
+    @pytest.mark.parametrize(
+        ("expect", "texts"),
+        [
+            (
+                {"events": [{"id": "e1", "time": 2}, {"id": "e2"}]},
+                ["events[0]: expected {id: e1, time: 2}, found {id: e1, time: 1}"],
+            ),
+            (
+                {"events": [{"id": "e2"}, {"id": "e1"}]},
+                ["events[0]: expected {id: e2}, found {id: e1}"],
+            ),
+            ({"events": [{"id": "e1"}]}, ["events: expected 1, found 2"]),
+            (
+                {"events": [{"id": "e1"}, {"id": "e2", "watermark": None}]},
+                ["events[1]: expected {id: e2, watermark: null}, found {id: e2, watermark: 1}"],
+            ),
+            ({"clocks": [1.5]}, ["clocks: expected [1.5], found [null, 1.5]"]),
+            (
+                {"metrics": {"late_input": 0, "adjusted": 0}},
+                ["metrics.late_input: expected 0, found 1", "metrics.adjusted"],
+            ),
+            ({"windows": [{"pane": {"timing": "late"}}]}, ["windows[0]: pane: expected {pane: {timing: late}}, found"]),
+            ({"windows": [{"kind": 0}]}, ["windows[0]: kind: expected {kind: 0}, found {kind: 1}"]),
+        ],
+    )
+    def test_what_is_other_among_them_is_a_difference(self, expect, texts):
+        found = compare(scenario(expect=expect), self.marked)
+        assert len(found) == len(texts), found
+        for text, difference in zip(texts, found, strict=True):
+            assert difference.startswith(text)
+
+    def test_they_are_on_paper_too(self):
+        paper = json.loads(json.dumps(self.marked.to_json()))
+        assert paper["events"][1] == {"id": "e2", "time": None, "action": "early", "watermark": 1, "mark": None}
+        assert (paper["clocks"], paper["metrics"]) == ([None, 1.5], {"late_input": 1, "watermark_delay": 0.5})
+        assert paper["windows"][0]["pane"] == {"index": 0, "timing": "early", "last": False}
+        assert (paper["windows"][0]["kind"], paper["windows"][0]["key"]) == (1, ["x", 2])
+
     def test_the_answer_on_paper_is_json_in_milliseconds(self):
         keyed: Window = {**window(None, FOREVER, "e1"), "task": 1, "key": Decimal("1.50")}
         paper = Answer("a", windows=[keyed], watermarks=[1500, None], outputs=self.answer.outputs).to_json()
@@ -395,6 +521,9 @@ class TestComparison:
             "pending": [],
             "counts": {},
             "outputs": {"out": [{"n": 1, "at": SIX, "sum": 0.1 + 0.2}]},
+            "events": [],
+            "clocks": [],
+            "metrics": {},
         }
 
 

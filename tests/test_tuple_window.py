@@ -54,6 +54,7 @@ def test_the_table_holds_the_events_in_order(fired: list[TupleWindow]) -> None:
     assert fired[0].table.column_names == ["user", "value"]
 
 
+@pytest.mark.feature("ST-21")
 def test_new_and_expired_lead_from_one_window_to_the_next(fired: list[TupleWindow]) -> None:
     assert [values(window.new) for window in fired] == [[1, 2], [3, 4], [None, 6], []]
     assert [values(window.expired) for window in fired] == [[], [], [1, 2], [3, 4]]

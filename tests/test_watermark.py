@@ -74,6 +74,7 @@ def test_what_is_late_is_decided_by_the_watermark_emitted_last() -> None:
     assert generator.track(np.array([], np.int64)).tolist() == []
 
 
+@pytest.mark.feature("ST-15")
 def test_the_interval_is_measured_on_the_clock_from_tick_to_tick() -> None:
     generator = WaterMarkEventGenerator(interval=micros(10))
     emitted = []

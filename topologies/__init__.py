@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from topologies.model import Topology
     from topologies.running import RunOptions, Summary
     from topologies.scenarios.replay import replay
+    from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
 
 __all__ = [
     "RunOptions",
     "Summary",
+    "TimeMetrics",
     "Topology",
     "TopologyBuilder",
     "replay",
@@ -29,6 +31,7 @@ __all__ = [
 _HOMES = {
     "RunOptions": "topologies.running",
     "Summary": "topologies.running",
+    "TimeMetrics": "topologies.spark.metrics",
     "Topology": "topologies.model",
     "TopologyBuilder": "topologies.builder",
     "replay": "topologies.scenarios.replay",

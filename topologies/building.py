@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from manager.segments import STREAM_COLUMN, TIME_COLUMN
-from policies.choose import choose_policies
+from policies.choose import choose_assigners, choose_policies
+from topologies.checking import faults
 from topologies.groupings import FieldsGrouping
 from topologies.model import (
     ERROR_SCHEMA,
     ERRORS,
     LATE_COLUMNS,
+    RETRACT,
     Input,
+    Origin,
     PlainPart,
     SinkPart,
     SpoutPart,
@@ -27,9 +31,11 @@ from topologies.model import (
     stream_label,
 )
 from topologies.sinks import FileSink
-from windowing.bolt import BatchBolt, Bolt, StatefulWindowedBolt, WindowedBolt
+from windowing.bolt import BatchBolt, Bolt, Component, StatefulWindowedBolt, WindowedBolt
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError, TopologyError, WindboltError
+from windowing.panes import PaneMode
+from windowing.settings import WindowSettings
 from windowing.state import check_types
 from windowing.timestamps import is_time
 
@@ -51,7 +57,7 @@ class _Building:
         self.schemas: dict[Stream, pa.Schema] = {}
         self.broken: set[str] = set()
         """Components whose streams are not known, for a mistake that has been reported; what reads them is quiet."""
-        self.carries: dict[str, tuple[str, ...]] = {}
+        self.carries: dict[str, tuple[Origin, ...]] = {}
         """Per component whose default outputs have event times: the windowed bolts whose watermark they carry."""
         self.levels: dict[str, int] = {}
 
@@ -150,6 +156,7 @@ class _Building:
 
     def _bolt(self, declarer: BoltDeclarer) -> PlainPart | WindowedPart | None:
         name, before = declarer.name, len(self.problems)
+        declarer = self._for_inputs(declarer)
         outputs = self._outputs(declarer)
         if not isinstance(declarer.parallelism, int) or declarer.parallelism < 1:
             self._problem(f"bolt {name!r} has parallelism {declarer.parallelism!r}", do="give it 1 task or more")
@@ -175,6 +182,18 @@ class _Building:
         """Keep what is known of a faulty bolt's streams, so that its readers are checked too."""
         self.broken.add(name)
         self._know(name, outputs or {})
+
+    def _for_inputs(self, declarer: BoltDeclarer) -> BoltDeclarer:
+        """The bolt as it is to read its streams, where all of them are known."""
+        known = {stream_label(each.stream): self.schemas.get(each.stream) for each in declarer.inputs}
+        inputs = {label: schema for label, schema in known.items() if schema is not None}
+        if not inputs or len(inputs) < len(declarer.inputs) or not isinstance(declarer.bolt, Component):
+            return declarer
+        try:
+            return replace(declarer, bolt=declarer.bolt.for_inputs(inputs))
+        except ConfigError as error:
+            self._problem(f"bolt {declarer.name!r}: {error}")
+            return declarer
 
     def _outputs(self, declarer: BoltDeclarer) -> dict[str, pa.Schema] | None:
         name, bolt = declarer.name, declarer.bolt
@@ -235,8 +254,10 @@ class _Building:
         assert not isinstance(declarer.bolt, WindowedBolt)
         inputs = tuple(declarer.inputs)
         carried = [self._carried(each.stream) for each in inputs]
+        shift = declarer.bolt.time_shift
         if all(carried):
-            self.carries[declarer.name] = tuple(sorted({origin for origins in carried for origin in origins}))
+            found = {Origin(each.bolt, each.shift + shift) for origins in carried for each in origins}
+            self.carries[declarer.name] = tuple(sorted(found))
         self.levels[declarer.name] = max(self.levels.get(each.stream[0], -1) for each in inputs)
         return PlainPart(
             declarer.name,
@@ -245,9 +266,10 @@ class _Building:
             inputs,
             outputs,
             all(carried),
+            shift,
         )
 
-    def _carried(self, stream: Stream) -> tuple[str, ...]:
+    def _carried(self, stream: Stream) -> tuple[Origin, ...]:
         """The windowed bolts whose watermark a stream carries; none for late and error streams."""
         component, name = stream
         declared = {bolt.name: bolt.bolt for bolt in self.builder.bolts}.get(component)
@@ -265,11 +287,23 @@ class _Building:
         self._check_limits(name, settings.length, settings.slide)
         if len(inputs) > 127:
             self._problem(f"bolt {name!r} reads {len(inputs)} streams", "at most 127 can be told apart", "join some")
+        streams = [(each, self.schemas[each.stream]) for each in inputs]
+        declared = [schema for stream, schema in outputs.items() if stream != ERRORS]
+        found = faults(name, settings, streams, declared, parallelism=declarer.parallelism, event_time=event_time)
+        self.problems.extend(found)
+        if len(self.problems) > before:
+            return None
         try:
-            eviction, trigger = choose_policies(settings, event_time=event_time)
+            assigners = choose_assigners(settings, event_time=event_time)
+            eviction, trigger = choose_policies(_stand_in(settings) if assigners else settings, event_time=event_time)
         except ConfigError as error:
             self._problem(f"bolt {name!r}: {error}")
             return None
+        if settings.panes is not None and settings.panes.mode is PaneMode.RETRACTING:
+            outputs = {
+                stream: declared if stream == ERRORS else declared.append(pa.field(RETRACT, pa.bool_()))
+                for stream, declared in outputs.items()
+            }
         if settings.late_stream is not None and schema is not None:
             if settings.late_stream in outputs:
                 self._problem(f"bolt {name!r} has two streams {settings.late_stream!r}", do="rename the late stream")
@@ -277,14 +311,14 @@ class _Building:
         if len(self.problems) > before or schema is None:
             return None
         if event_time:
-            self.carries[name] = (name,)
+            self.carries[name] = (Origin(name),)
         # Where a field or an extractor gives the time, the other bolt's watermark promises nothing about it.
         origins = tuple(self._carried(each.stream) if event_time else () for each in inputs)
         upstream = max(self.levels.get(each.stream[0], -1) for each in inputs)
         self.levels[name] = upstream + 1
         return WindowedPart(
             name, bolt, declarer.parallelism, inputs, outputs, schema, event_time, carried, origins,
-            eviction, trigger, upstream + 1,
+            eviction, trigger, upstream + 1, assigners,
         )  # fmt: skip
 
     def _unified(self, name: str, inputs: tuple[Input, ...]) -> pa.Schema | None:
@@ -322,8 +356,6 @@ class _Building:
                     "a window has one kind of time",
                     "call with_timestamp_field, with_timestamp_extractor or with_processing_time",
                 )
-        if not event_time:
-            self._check_no_event_time(name, bolt)
         return event_time, carried
 
     def _field_times(
@@ -350,19 +382,6 @@ class _Building:
                 )
             result.append(brings)
         return tuple(result)
-
-    def _check_no_event_time(self, name: str, bolt: WindowedBolt) -> None:
-        settings = bolt.settings
-        for given, call in (
-            (settings.late_stream, "with_late_tuple_stream"),
-            (settings.lag, "with_lag"),
-        ):
-            if given is not None:
-                self._problem(
-                    f"bolt {name!r}: {call} on a bolt without event times (ST-18)",
-                    "by the clock at arrival nothing is late",
-                    "call with_timestamp_field or with_timestamp_extractor, or take it away",
-                )
 
     def _check_limits(self, name: str, length: Duration | Count | None, slide: Duration | Count) -> None:
         """Length plus slide against the message timeout and the pending limit, where these are set (ST-22, ST-23)."""
@@ -425,3 +444,8 @@ class _Building:
 
     def _know(self, name: str, outputs: Mapping[str, pa.Schema]) -> None:
         self.schemas.update({(name, stream): schema for stream, schema in outputs.items()})
+
+
+def _stand_in(settings: WindowSettings) -> WindowSettings:
+    """Settings that the queue's policies can be made of, for a bolt whose windows are assigned and which uses neither."""
+    return replace(settings, length=settings.length or Count(1), slide=settings.slide, eviction=None, trigger=None)

@@ -107,7 +107,7 @@ def time_in_words(part: WindowedPart) -> str:
     elif settings.timestamp_extractor is not None:
         source = f"event time from {_called(settings.timestamp_extractor)}"
     else:
-        source = f"event time of {', '.join(sorted({name for origin in part.origins for name in origin}))}"
+        source = f"event time of {', '.join(sorted({each.bolt for origins in part.origins for each in origins}))}"
     interval = settings.watermark_interval
     often = f", at most every {interval}" if interval.micros else ""
     return f"{source}, lag {part.lag}{often}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from manager.checkpoint import MemoryCheckpoint
+from topologies.engine.first_output import FirstOutput
 from topologies.engine.plan import BatchPlan, Beat, InProcess, Piece
 from topologies.engine.step import MicroBatch
 from topologies.model import SpoutPart, Topology
@@ -29,7 +30,8 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
             do="leave them out, or run on Spark",
         )
     summary, started = Summary(), time.perf_counter()
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    first = FirstOutput.of(topology, options.first_output_at)
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcess(), first=first)
     clock, number = options.clock(), -1
     for number, pieces in enumerate(_batches(topology)):
         if options.stop.is_set():

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pyarrow as pa
 
-from policies.eviction import EvictionPolicy
+from policies.admission import Door, LastEnd
+from policies.assigners import SessionWindows, SnapshotWindows, WindowAssigner
+from policies.choose import past_the_end
+from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.lateness import Lateness
-from policies.trigger import CountTriggerPolicy, TriggerPolicy
+from policies.marks import NONE
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
 from topologies.groupings import Grouping
 from windowing.bolt import BatchBolt, Bolt, WindowedBolt
+from windowing.bounds import Bounds
 from windowing.durations import Duration
+from windowing.panes import PaneMode
 from windowing.rows import DEFAULT_STREAM
+from windowing.rules import LateAction, LateBy, OutputTime, Over
 from windowing.schema import TIMESTAMP
+from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from topologies.sinks import Sink
     from topologies.spouts import Spout
+    from windowing.settings import WindowSettings
+    from windowing.window import TupleWindow
 
 ERRORS = "errors"
 """The output stream, of every spout and bolt, of what could not be read."""
@@ -40,8 +53,13 @@ LATE_COLUMNS = (
     pa.field("_reason", pa.string()),
     pa.field("_late_by_us", pa.int64()),
     pa.field("_watermark", TIMESTAMP),
+    pa.field("_window_start", TIMESTAMP),
+    pa.field("_window_end", TIMESTAMP),
 )
-"""What a late stream carries behind the event's own columns."""
+"""What a late stream carries behind the event's own columns; the window is the last that could have held it."""
+
+RETRACT = "_retract"
+"""A column of what a bolt emits whose windows take rows back: whether this row is one of these."""
 
 Stream = tuple[str, str]
 """A component and one of its output streams."""
@@ -58,6 +76,20 @@ class Input:
 
     stream: Stream
     grouping: Grouping
+
+
+@dataclass(frozen=True, order=True)
+class Origin:
+    """A windowed bolt whose watermark a stream carries, and by how much it is shifted on the way (SI-25)."""
+
+    bolt: str
+    shift: int = 0
+    """Microseconds."""
+
+
+def shifted(time: int, shift: int) -> int:
+    """A time so many microseconds later; the end of time stays where it is."""
+    return time if time == FOREVER else time + shift
 
 
 @dataclass(frozen=True)
@@ -80,6 +112,8 @@ class PlainPart:
     outputs: Mapping[str, pa.Schema]
     carries_time: bool
     """Whether its events have event times and a watermark, from a windowed bolt before it."""
+    shift: int = 0
+    """Microseconds by which it moves these times (SI-25)."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +130,23 @@ class WindowedPart:
     event_time: bool
     carried: tuple[bool, ...]
     """Per input: whether its events bring their time along, and the watermark of the bolt they come from."""
-    origins: tuple[tuple[str, ...], ...]
+    origins: tuple[tuple[Origin, ...], ...]
     """Per input: the windowed bolts whose watermark it carries; empty where the times seen decide."""
     eviction: EvictionPolicy
     trigger: TriggerPolicy
     level: int
     """0 where it depends on no windowed bolt, else one more than those it depends on."""
+    assigners: tuple[WindowAssigner, ...] = ()
+    """What forms its windows, where they are not the runs of a queue that eviction and trigger decide about."""
+
+    @property
+    def takes_ties(self) -> bool:
+        """Whether an event at the very watermark is always in time, and all its windows are still to come."""
+        if self.bolt.settings.bounds is not Bounds.START:
+            return False
+        if not self.assigners:
+            return isinstance(self.eviction, TimeEvictionPolicy) and isinstance(self.trigger, TimeTriggerPolicy)
+        return all(each.takes_ties for each in self.assigners)
 
     @property
     def streams(self) -> list[str]:
@@ -112,6 +157,104 @@ class WindowedPart:
     def lateness(self) -> Lateness:
         """Who comes too late for it."""
         return Lateness(self.eviction, self.trigger)
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether its windows may fire when no event comes, because the clock moves on."""
+        settings = self.bolt.settings
+        if not self.event_time:
+            by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
+            return bool(self.assigners) or not by_count
+        timeouts = settings.idle_timeout or settings.partition_idle_timeout
+        early = settings.panes is not None and settings.panes.uses_clock
+        return timeouts is not None or settings.estimate_arrival or early
+
+    @property
+    def deferred(self) -> bool:
+        """Whether its tasks decide who is let in, not the task that reads: the rules need more than the last tick."""
+        settings = self.bolt.settings
+        return (
+            bool(self.assigners)
+            or (self.event_time and (self.sequenced or settings.watermark_per_key))
+            or (self.event_time and _has_rules(settings))
+        )
+
+    @property
+    def sequenced(self) -> bool:
+        """Whether its watermark follows its events in their order of arrival, and not only the ticks."""
+        settings = self.bolt.settings
+        asked = (
+            settings.watermark_every,
+            settings.watermark_field,
+            settings.watermark_partition,
+            settings.watermark_imports,
+            settings.partition_idle_timeout,
+            settings.idle_timeout,
+            settings.late_per_input or None,
+            None if settings.watermark_over is Over.MIN else Over.MAX,
+            settings.estimate_arrival or None,
+        )
+        return self.event_time and not settings.watermark_per_key and any(each is not None for each in asked)
+
+    @property
+    def door(self) -> Door:
+        """Who is let in, and with which time."""
+        settings = self.bolt.settings
+        return Door(
+            settings.late_by,
+            settings.late_action,
+            settings.late_per_input or settings.watermark_per_key,
+            settings.allowed_lateness.micros,
+            self.past_the_end,
+            self.last_end,
+        )
+
+    def emit_time(self, window: TupleWindow) -> int:
+        """The time of the rows that a window emits, in microseconds (SI-31)."""
+        at_start = self.bolt.settings.output_time is OutputTime.START and window.start_timestamp is not None
+        return cast("int", window.start_timestamp) if at_start else window.end_timestamp
+
+    @property
+    def retracts(self) -> bool:
+        """Whether its windows, when they fire again, take back what they emitted."""
+        panes = self.bolt.settings.panes
+        return panes is not None and panes.mode is PaneMode.RETRACTING
+
+    @property
+    def session(self) -> SessionWindows | None:
+        """The first of its kinds of window that is sessions."""
+        return next((each for each in self.assigners if isinstance(each, SessionWindows)), None)
+
+    @property
+    def past_the_end(self) -> bool:
+        """Whether its windows close only when time is past their end."""
+        return past_the_end(self.bolt.settings, event_time=self.event_time)
+
+    def over(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """At each watermark, or mark of a key, in microseconds: windows that end up to here are due."""
+        limits = self.door.over(marks)
+        return np.where(limits < FOREVER, np.maximum(limits, NONE + 1) - 1, limits) if self._waits else limits
+
+    @property
+    def _waits(self) -> bool:
+        """Whether an event at the very watermark may still end a window there: a lifetime that begins (SI-29)."""
+        lasting = self.bolt.settings.lifetime is not None
+        return lasting and any(isinstance(each, SnapshotWindows) for each in self.assigners)
+
+    @property
+    def last_end(self) -> LastEnd | None:
+        """The end of the last window that can hold an event; None where that does not follow from the event alone."""
+        if self.assigners:
+            found = [assigner.last_end for assigner in self.assigners]
+            known = [each for each in found if each is not None]
+            if len(known) < len(found):
+                return None
+            return lambda starts, ends: np.maximum.reduce([each(starts, ends) for each in known])
+        eviction, trigger = self.eviction, self.trigger
+        if isinstance(eviction, TimeEvictionPolicy) and isinstance(trigger, TimeTriggerPolicy):
+            length, slide, offset = eviction.length.micros, trigger.slide.micros, trigger.offset.micros
+            return lambda starts, ends: trigger.bounds.last_end(starts, length, slide, offset)
+        return None
 
     @property
     def lag(self) -> Duration:
@@ -154,7 +297,15 @@ class Topology:
     @property
     def needs_clock(self) -> bool:
         """Whether time must move on a quiet stream: a window follows the clock."""
-        return any(
-            not part.event_time and not (isinstance(part.trigger, CountTriggerPolicy) and part.eviction.reach is None)
-            for part in self.windowed.values()
-        )
+        return any(part.follows_clock for part in self.windowed.values())
+
+
+def _has_rules(settings: WindowSettings) -> bool:
+    """Whether other rules than Storm's decide who is let in."""
+    return (
+        settings.arrival is not None
+        or settings.late_by is not LateBy.WATERMARK
+        or settings.late_action is not LateAction.DIVERT
+        or settings.allowed_lateness.micros > 0
+        or settings.past_the_end
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from topologies.clock import Clock, system_clock
+from topologies.engine.first_output import as_moment
 from topologies.engine.report import BatchReport
 from windowing.durations import Duration
 
@@ -26,11 +28,18 @@ class RunOptions:
     """Run until stopped, a micro-batch this often; None: up to the end of the input that is there now."""
     flush: bool = True
     """At the end of the input fire the windows that are still open; if not, they stay open for the next run."""
+    first_output: datetime | str | None = None
+    """The time of the first output: what it does not need is not read, and windows that end before are not emitted."""
     clock: Clock = system_clock
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set it, and the run ends after the batch that it is in."""
+
+    @property
+    def first_output_at(self) -> int | None:
+        """The first output in microseconds; ConfigError where it is no time."""
+        return None if self.first_output is None else as_moment(self.first_output)
 
 
 @dataclass

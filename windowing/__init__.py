@@ -25,11 +25,15 @@ from windowing.errors import (
     WindboltError,
 )
 from windowing.events import Events
+from windowing.joins import TemporalJoin
 from windowing.rows import Emit
+from windowing.shifts import AlterLifetime, ShiftTime
 from windowing.tuples import Tuple
+from windowing.unions import Union
 from windowing.window import TupleWindow
 
 __all__ = [
+    "AlterLifetime",
     "BatchBolt",
     "Bolt",
     "BoltError",
@@ -44,11 +48,14 @@ __all__ = [
     "Events",
     "ScenarioError",
     "SchemaError",
+    "ShiftTime",
     "StatefulWindowedBolt",
     "TaskContext",
+    "TemporalJoin",
     "TopologyError",
     "Tuple",
     "TupleWindow",
+    "Union",
     "WindboltError",
     "WindowedBolt",
     "days",

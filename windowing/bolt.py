@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import pyarrow as pa
 
 from windowing.bounds import Bounds
 from windowing.durations import Count, Duration, as_duration, as_extent
 from windowing.errors import ConfigError
+from windowing.kinds import Calendar, CalendarUnit, CountByStart, Session, SlidingLog, Snapshot, WindowKind
+from windowing.panes import PaneMode, Panes, PaneTrigger, after_clock, after_count
+from windowing.presets import SOURCE_ONLY, Preset, as_every
 from windowing.rows import DEFAULT_STREAM, Rows
+from windowing.rules import (
+    START,
+    Arrival,
+    IdleRule,
+    LateAction,
+    LateBy,
+    Lifetime,
+    OutputTime,
+    Over,
+    one_of,
+)
 from windowing.schema import parse_schema
 from windowing.settings import WindowSettings
 from windowing.state import StateType, new_state
+from windowing.timestamps import from_datetime
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -48,6 +63,14 @@ class Component:
         a StatefulWindowedBolt's ``state`` stays.
         """
 
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The bolt as it reads these streams: called once, when the topology is built, with the columns of each.
+
+        For bolts whose own columns follow from those. What it returns is run; a ConfigError is one of the mistakes
+        that ``build`` reports.
+        """
+        return self
+
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The declared columns of each output stream."""
         if isinstance(self.outputs, Mapping):
@@ -57,6 +80,9 @@ class Component:
 
 class Bolt(Component):
     """A bolt that works tuple by tuple: map, filter and flat-map."""
+
+    time_shift: int = 0
+    """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
 
     def execute(self, tuple: Tuple) -> Rows:
         """Called for each event; what it returns, a row, several or None, is emitted with the time of that event."""
@@ -68,6 +94,9 @@ class BatchBolt(Component):
 
     Where a table is cut is not the bolt's business: each row must be treated as if it were alone.
     """
+
+    time_shift: int = 0
+    """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
 
     def execute(self, batch: pa.Table) -> Rows:
         """Called with events as they come, at least one; what it returns is emitted."""
@@ -95,11 +124,11 @@ class WindowedBolt(Component):
         A whole number counts events; durations are ``seconds(20)``, a timedelta, or ``"20s"``. A slide longer than
         the length leaves gaps, whose events are counted as ``unwindowed``.
         """
-        return self._with(length=as_extent(length), slide=Count(1) if slide is None else as_extent(slide))
+        return self._with(kinds=(), length=as_extent(length), slide=Count(1) if slide is None else as_extent(slide))
 
     def with_tumbling_window(self, length: Extent) -> Self:
         """Windows of this length, one after the other (ST-1, ST-2, ST-25)."""
-        return self._with(length=as_extent(length), slide=as_extent(length))
+        return self._with(kinds=(), length=as_extent(length), slide=as_extent(length))
 
     def with_timestamp_field(self, field: str) -> Self:
         """Event time from a column: timestamps, or whole numbers of milliseconds since the epoch (ST-9)."""
@@ -125,11 +154,175 @@ class WindowedBolt(Component):
 
     def with_lag(self, lag: Time) -> Self:
         """How far behind the latest event the watermark stays (ST-13); 0 by default."""
-        return self._with(lag=as_duration(lag))
+        return self._asking("with_lag")._with(lag=as_duration(lag), ahead=False)
 
     def with_watermark_interval(self, interval: Time) -> Self:
         """Emit a watermark at most this often, by the clock (ST-15); by default at every micro-batch."""
         return self._with(watermark_interval=as_duration(interval))
+
+    def with_time(self, preset: Preset) -> Self:
+        """All rules of time of another system, ``presets.azure(late="5m")``; call it before single rules."""
+        if not isinstance(preset, Preset):
+            raise ConfigError(f"with_time({preset!r:.60})", do="give one of windowing.presets, such as presets.atlas()")
+        return self._with(**preset.changes(), needs_event_time=preset.needs_event_time)
+
+    def with_key(self, *fields: str) -> Self:
+        """Windows for each value of these columns, not for each task; ``window.key`` says which.
+
+        With several tasks the inputs must be grouped by fields among these, so that a key is on one task.
+        """
+        if not fields or not all(isinstance(field, str) and field for field in fields):
+            raise ConfigError(f"with_key{fields!r}", why="a key is one or more columns", do="name them")
+        return self._with(key=tuple(fields))
+
+    def with_session_window(
+        self,
+        gap: Time,
+        *,
+        touching: bool = False,
+        max_duration: Time | None = None,
+        gap_field: str | None = None,
+    ) -> Self:
+        """Sessions: events with less than ``gap`` between them (AT-5); ``touching``: or exactly that (UH-12).
+
+        ``max_duration``: a session that is longer is closed at the next multiple of it on the clock (AZ-22).
+        ``gap_field``: a column with a gap for each event, in milliseconds or as a duration.
+        """
+        longest = None if max_duration is None else _positive("max_duration", max_duration)
+        return self._kinds(Session(_positive("gap", gap), touching, longest, gap_field))
+
+    def with_snapshot_window(self) -> Self:
+        """A window between each two moments at which an event begins or ends (SI-29); one per instant for points."""
+        return self._kinds(Snapshot())
+
+    def with_sliding_log_window(self, length: Time) -> Self:
+        """The events of the last ``length``, at every moment at which one enters or leaves (AZ-21)."""
+        return self._kinds(SlidingLog(_positive("length", length)))
+
+    def with_count_by_start_window(self, count: int | Count) -> Self:
+        """Each run of ``count`` distinct start times, with all that starts then (SI-30)."""
+        return self._kinds(CountByStart(count if isinstance(count, Count) else Count(count)))
+
+    def with_calendar_window(self, unit: CalendarUnit, zone: str) -> Self:
+        """Hours, days, weeks (from Monday) or months by the clocks of a zone, ``("day", "Europe/Berlin")``.
+
+        They hold their start and not their end, unless ``with_bounds`` says otherwise afterwards.
+        """
+        if unit not in get_args(CalendarUnit):
+            raise ConfigError(f"with_calendar_window({unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
+        return self._kinds(Calendar(unit, zone))._with(bounds=Bounds.START)
+
+    def with_windows(self, *kinds: WindowKind) -> Self:
+        """Several kinds of window in one bolt (AZ-26): ``Hopping(minutes(5), minutes(5)), Session(minutes(1))``.
+
+        Each event is in the windows of all kinds; ``window.kind`` is the place of a window's kind in this list.
+        """
+        if not kinds or not all(isinstance(kind, get_args(WindowKind)) for kind in kinds):
+            raise ConfigError("with_windows without kinds of window", do="give some of windowing.kinds")
+        return self._kinds(*kinds)
+
+    def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
+        """Events that last from their timestamp to ``end_field`` (SI-3); see ``windowing.rules.Lifetime``."""
+        return self._with(lifetime=Lifetime(end_field, shape_field, tuple(edge_key)))
+
+    def with_watermark_every(self, every: int | Count | Time) -> Self:
+        """A watermark at every so many events, or every so much event time, of each input (SI-5); 1 is each event.
+
+        It then depends on the events alone, and not on where batches end.
+        """
+        return self._with(watermark_every=as_every(every))
+
+    def with_watermark_field(self, field: str) -> Self:
+        """The source puts watermarks in: a row with a time in this column is one, and no event (SI-4, SI-11)."""
+        every = self.settings.watermark_every
+        return self._with(watermark_field=field, watermark_every=SOURCE_ONLY if every is None else every)
+
+    def with_watermark_partition(self, field: str) -> Self:
+        """Each value of this column has a mark of its own; the watermark is the least of all of them (AT-21, AZ-18)."""
+        return self._with(watermark_partition=field)
+
+    def with_substreams(self, *fields: str) -> Self:
+        """Windows and a watermark for each value of these columns (AZ-15): a slow key makes no other one late."""
+        every = self.settings.watermark_every
+        return self.with_key(*fields)._with(
+            watermark_per_key=True, watermark_every=Count(1) if every is None else every
+        )
+
+    def with_max_watermark(self) -> Self:
+        """The watermark is the greatest of the inputs' marks, not the least: the fastest input closes windows."""
+        return self._with(watermark_over=Over.MAX)
+
+    def with_arrival(
+        self,
+        field: str | None = None,
+        *,
+        early: Time | None = None,
+        late: Time | None = None,
+        action: LateAction | str = LateAction.ADJUST,
+    ) -> Self:
+        """How far an event may be from its arrival (AZ-8, AZ-12): the column ``field``, or the clock of the batch.
+
+        ``early`` guards against timestamps from the future: such events are turned away, and the watermark does not
+        see them. ``late``: how long after its time an event may arrive before it is adjusted, dropped or diverted.
+        """
+        early_ = None if early is None else as_duration(early)
+        late_ = None if late is None else as_duration(late)
+        return self._with(arrival=Arrival(field, early_, late_, one_of(LateAction, action)))
+
+    def with_late(self, action: LateAction | str) -> Self:
+        """What becomes of late events: ``divert`` to the late stream, ``drop``, ``adjust`` their time, or ``error``."""
+        return self._with(late_action=one_of(LateAction, action))
+
+    def with_late_by(self, rule: LateBy | str, allowed_lateness: Time = "0s") -> Self:
+        """When an event is late: behind the ``watermark``, or when its ``window`` has closed (AT-16).
+
+        Windows close ``allowed_lateness`` after the watermark has reached their end (AT-14).
+        """
+        asking = self._asking("with_late_by") if as_duration(allowed_lateness).micros else self
+        return asking._with(late_by=one_of(LateBy, rule), allowed_lateness=as_duration(allowed_lateness))
+
+    def with_idle_timeout(self, timeout: Time, rule: IdleRule | str = IdleRule.AFTER_WINDOW_END) -> Self:
+        """Close windows by the clock when no event comes (AT-17 to AT-19); the watermark moves to their end."""
+        return self._asking("with_idle_timeout")._with(
+            idle_timeout=as_duration(timeout), idle_rule=one_of(IdleRule, rule)
+        )
+
+    def with_partition_idle_timeout(self, timeout: Time) -> Self:
+        """Leave an input or partition that has been silent for this long out of the watermark (AT-20)."""
+        return self._asking("with_partition_idle_timeout")._with(partition_idle_timeout=as_duration(timeout))
+
+    def with_anchor(self, anchor: datetime | int | str) -> Self:
+        """Count aligned windows from a moment (a datetime, milliseconds), or from ``"start"``, the run's first clock.
+
+        No window begins before it (AT-3).
+        """
+        if isinstance(anchor, datetime):
+            return self._with(anchor=from_datetime(anchor))
+        if isinstance(anchor, int) and not isinstance(anchor, bool):
+            return self._with(anchor=anchor * 1_000)
+        if anchor != START:
+            raise ConfigError(f"with_anchor({anchor!r})", do="give a datetime, milliseconds, or 'start'")
+        return self._with(anchor=START)
+
+    def with_output_time(self, time: OutputTime | str) -> Self:
+        """Emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31)."""
+        return self._with(output_time=one_of(OutputTime, time))
+
+    def with_panes(
+        self,
+        *,
+        early: PaneTrigger | int | Count | Time | None = None,
+        late: PaneTrigger | bool | None = None,
+        mode: PaneMode | str = PaneMode.ACCUMULATING,
+    ) -> Self:
+        """Firings beside the one at the end of a window; ``window.pane`` says which one a call is.
+
+        ``early``: a trigger of ``windowing.panes``, a number of events, or a duration of the clock. ``late``: fire
+        at the end, and again for late events until the allowed lateness is over; True: whenever some have come.
+        """
+        return self._with(
+            panes=Panes(_trigger(early), after_count(1) if late is True else late or None, one_of(PaneMode, mode))
+        )
 
     def with_late_tuple_stream(self, stream: str) -> Self:
         """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by``, ``_watermark`` and so on."""
@@ -137,7 +330,7 @@ class WindowedBolt(Component):
             raise ConfigError(
                 f"with_late_tuple_stream({stream!r})", why="a stream has a name", do="give one, such as 'late'"
             )
-        return self._with(late_stream=stream)
+        return self._asking("with_late_tuple_stream")._with(late_stream=stream)
 
     def with_bounds(self, bounds: Bounds | str) -> Self:
         """Which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``."""
@@ -159,6 +352,12 @@ class WindowedBolt(Component):
     def with_trigger_policy(self, policy: Any) -> Self:
         """Decide when windows fire by a policy of one's own (``policies.TriggerPolicy``)."""
         return self._with(trigger=policy)
+
+    def _asking(self, call: str) -> Self:
+        return self._with(needs_event_time=(*self.settings.needs_event_time, call))
+
+    def _kinds(self, *kinds: WindowKind) -> Self:
+        return self._with(kinds=kinds, length=None, slide=Count(1))
 
     def _one_time_source(self, call: str) -> None:
         settings = self.settings
@@ -189,3 +388,17 @@ class StatefulWindowedBolt(WindowedBolt):
     def initial_state(self) -> dict[str, Any]:
         """Called once per task, before its first window: values for the declared names; zeros and empties if not."""
         return new_state(self.state_types)
+
+
+def _trigger(given: PaneTrigger | int | Count | Time | None) -> PaneTrigger | None:
+    if given is None or isinstance(given, PaneTrigger):
+        return given
+    every = as_every(given)
+    return after_count(every) if isinstance(every, Count) else after_clock(every)
+
+
+def _positive(name: str, value: Time) -> Duration:
+    duration = as_duration(value)
+    if duration.micros == 0:
+        raise ConfigError(f"{name}={value!r}", why="a window has a length", do="give a duration above zero")
+    return duration

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from windowing.errors import ConfigError
 from windowing.order import is_sorted, stable_order
+from windowing.panes import Pane
 from windowing.timestamps import FOREVER, to_datetime
 from windowing.tuples import Tuple
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
+Ident = tuple[int, int, int, int]
+"""Which window it is: kind, hash of the key, start and end in microseconds."""
 
 Members = range | np.ndarray
 """Positions in the queue: a range, or an array of positions where a custom policy left some out."""
@@ -36,6 +41,7 @@ class TupleWindow:
 
     ``table``, ``new`` and ``expired`` are Arrow tables of the bolt's input columns; slices of the queue, without a
     copy. ``new``: in this window and not in the one fired before it on this task; ``expired``: the other way round.
+    For windows per key, and of other kinds than Storm's, ``new`` are the events that have been in no window yet.
     """
 
     __slots__ = (
@@ -46,6 +52,10 @@ class TupleWindow:
         "_source",
         "_table",
         "end_timestamp",
+        "ident",
+        "key",
+        "kind",
+        "pane",
         "start_timestamp",
         "task",
     )
@@ -55,7 +65,7 @@ class TupleWindow:
         source: EventSource,
         members: Members,
         new: Members,
-        expired: Members,
+        expired: Members | None,
         start_timestamp: int | None,
         end_timestamp: int,
         task: int = 0,
@@ -67,6 +77,13 @@ class TupleWindow:
         self.end_timestamp = end_timestamp
         """Microseconds since the epoch: the aligned end, or the time of the event that a count fired on."""
         self.task = task
+        self.key: Any = None
+        """Of a bolt with a key: its value, or a tuple of values where it has several columns (``with_key``)."""
+        self.kind: int | None = None
+        """Of a bolt with several kinds of window: which of them this is, from 0 (``with_windows``)."""
+        self.ident: Ident | None = None
+        self.pane: Pane | None = None
+        """Of a bolt that fires its windows more than once: which firing this is (``with_panes``)."""
         self._table: pa.Table | None = None
         self._codes: NDArray[np.int8] | None = None
 
@@ -100,8 +117,23 @@ class TupleWindow:
 
     @property
     def expired(self) -> pa.Table:
-        """The events of the window fired before this one that are not in this one."""
-        return self._source.table(self._expired)
+        """The events of the window fired before this one that are not in this one.
+
+        ConfigError for windows per key, and of other kinds than Storm's: what has left one is not kept.
+        """
+        return self._source.table(self._left())
+
+    @property
+    def knows_expired(self) -> bool:
+        """Whether ``expired`` can be asked for."""
+        return self._expired is not None
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """Where the lifetime of each event ends, in microseconds (``with_lifetime``); a microsecond after a point."""
+        ends = getattr(self._source, "ends", lambda members: None)(self._members)
+        found: NDArray[np.int64] = self.timestamps + 1 if ends is None else ends
+        return found
 
     @property
     def timestamps(self) -> NDArray[np.int64]:
@@ -119,14 +151,14 @@ class TupleWindow:
 
     def stream(self, name: str) -> pa.Table:
         """The events that came on one of the bolt's input streams."""
-        names = list(self._source.stream_names)
-        if name not in names:
-            raise KeyError(f"no input stream {name!r}; this bolt reads {', '.join(names)}")
-        if len(names) == 1:
+        code = self._code(name)
+        if len(self._source.stream_names) == 1:
             return self.table
-        if self._codes is None:
-            self._codes = self._source.streams(self._members)
-        return self.table.filter(pa.array(self._codes == names.index(name)))
+        return self.table.filter(pa.array(self._streams() == code))
+
+    def places(self, stream: str) -> NDArray[np.int64]:
+        """Which rows of the table came on one of the bolt's input streams."""
+        return np.flatnonzero(self._streams() == self._code(stream))
 
     def groups(self, by: str, *columns: str, stream: str | None = None) -> Iterator[tuple[Any, ...]]:
         """For each value of ``by``: the value, then the chosen columns of its events as NumPy arrays.
@@ -160,7 +192,27 @@ class TupleWindow:
 
     def get_expired(self) -> list[Tuple]:
         """The expired events as objects."""
-        return self._tuples(self._expired)
+        return self._tuples(self._left())
+
+    def _code(self, stream: str) -> int:
+        names = list(self._source.stream_names)
+        if stream not in names:
+            raise KeyError(f"no input stream {stream!r}; this bolt reads {', '.join(names)}")
+        return names.index(stream)
+
+    def _streams(self) -> NDArray[np.int8]:
+        if self._codes is None:
+            self._codes = self._source.streams(self._members)
+        return self._codes
+
+    def _left(self) -> Members:
+        if self._expired is None:
+            raise ConfigError(
+                "this window does not know what has expired",
+                why="windows per key, and of other kinds than Storm's, keep nothing of the window before them",
+                do="use a bolt without a key, with_window or with_tumbling_window, and Storm's rules of time",
+            )
+        return self._expired
 
     def _tuples(self, members: Members) -> list[Tuple]:
         rows = self._source.table(members).to_pylist()

@@ -16,12 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from topologies.commands.consoles import only_json, out, warn
+from topologies.commands.spans import number, spoken
+from topologies.commands.time_table import start_words, time_table, time_words
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.model import Topology
 from topologies.running import Summary
 from windowing.timestamps import FOREVER, show
-
-_UNITS = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"))
 
 
 class Progress(Protocol):
@@ -96,6 +96,7 @@ class LineProgress:
     def _bolt(self, name: str, bolt: BoltReport) -> str:
         cells = _cells(self.topology, name, bolt)
         time = " ".join(part for part in (cells.pop("watermark"), f"({cells.pop('behind')})") if part != "()")
+        cells |= time_words(bolt)
         return ", ".join([f"{name}: {time}", *(f"{what} {value}" for what, value in cells.items())])
 
 
@@ -125,7 +126,7 @@ class LiveProgress:
 
     def __rich__(self) -> RenderableType:
         """Called by rich each time the display is renewed."""
-        return Group(self._headline(), *([] if self.last is None else [self._bolts(self.last)]), *self._remark())
+        return Group(self._headline(), *([] if self.last is None else self._tables(self.last)), *self._remark())
 
     def _headline(self) -> Text:
         name = Text(self.topology.name, "bold")
@@ -134,6 +135,10 @@ class LiveProgress:
             return name.append(f"  starting{running}", "not bold dim")
         text = f"  {_batch(self.last)}: {self.speed.text(self.last)}"
         return name.append(text, "not bold").append(running, "not bold dim")
+
+    def _tables(self, report: BatchReport) -> list[RenderableType]:
+        times, start = time_table(report.bolts), start_words(report)
+        return [self._bolts(report), *([] if times is None else [times]), *map(Text, start)]
 
     def _bolts(self, report: BatchReport) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -152,17 +157,22 @@ class LiveProgress:
 
 def print_summary(console: Console, topology: Topology, summary: Summary, checkpoint: str | None) -> None:
     """The end of a run: what it did, the accounts of each bolt and spout, and where its state is."""
-    batches = "1 batch" if summary.batches == 1 else f"{_number(summary.batches)} batches"
+    batches = "1 batch" if summary.batches == 1 else f"{number(summary.batches)} batches"
     speed = f"{summary.seconds:.2f} s, {_rate(summary.rows, summary.seconds)} rows/s"
-    text = f": {_number(summary.rows)} rows in {batches}, {speed}"
+    text = f": {number(summary.rows)} rows in {batches}, {speed}"
     console.print(Text.assemble((topology.name, "bold"), text))
     if summary.stopped:
         console.print(Text("Stopped cleanly, before the end of the input.", "yellow"))
     if summary.last is not None:
         for bolts in _groups(list(summary.last.bolts.items())):
             console.print(accounts_table(dict(bolts)))
+        times = time_table(summary.last.bolts)
+        if times is not None:
+            console.print(times)
         if summary.last.spouts:
             console.print(_spouts_table(summary.last.spouts))
+        for text in start_words(summary.last):
+            console.print(Text(text), soft_wrap=True)
     if checkpoint is not None:
         text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
         if summary.last is not None and summary.last.closing:
@@ -184,27 +194,13 @@ def accounts_table(bolts: dict[str, BoltReport]) -> Table:
     for at, name in enumerate(names):
         last = at == len(names) - 1
         style = "" if any(account.get(name) for account in accounts) else "dim"
-        row = [f"{'+' if at else ' '} {name}", *(_number(account.get(name, 0)) for account in accounts)]
+        row = [f"{'+' if at else ' '} {name}", *(number(account.get(name, 0)) for account in accounts)]
         table.add_row(*row, style=style, end_section=last)
     table.add_row("= received", *(_sum(account, names) for account in accounts), style="bold")
     if any(account.get("adjusted") for account in accounts):
-        table.add_row("(adjusted)", *(_number(account.get("adjusted", 0)) for account in accounts))
-    table.add_row("windows fired", *(_number(bolt.fired) for bolt in bolts.values()), style="green")
+        table.add_row("(adjusted)", *(number(account.get("adjusted", 0)) for account in accounts))
+    table.add_row("windows fired", *(number(bolt.fired) for bolt in bolts.values()), style="green")
     return table
-
-
-def spoken(micros: int) -> str:
-    """A span of time in its two largest units: ``1h 5m``, ``12.5s``, ``20ms``."""
-    if micros < 1000:
-        return f"{micros}us" if micros else "0s"
-    if micros < 1_000_000:
-        return f"{micros / 1000:.4g}ms"
-    if micros < 60_000_000:
-        return f"{micros / 1e6:.4g}s"
-    at = next(at for at, (size, _) in enumerate(_UNITS) if micros >= size)
-    (size, unit), (smaller, small) = _UNITS[at : at + 2]
-    rest = micros % size // smaller
-    return f"{micros // size}{unit}" + (f" {rest}{small}" if rest else "")
 
 
 @contextmanager
@@ -230,11 +226,11 @@ class _Speed:
     def text(self, report: BatchReport) -> str:
         here = _rate(report.rows, report.seconds.get("total", 0.0))
         overall = _rate(self.rows, time.perf_counter() - self.began)
-        return f"{_number(report.rows)} rows, {here} rows/s (overall {overall})"
+        return f"{number(report.rows)} rows, {here} rows/s (overall {overall})"
 
 
 def _rate(rows: int, seconds: float) -> str:
-    return _number(rows / seconds) if seconds > 0 else "0"
+    return number(rows / seconds) if seconds > 0 else "0"
 
 
 def _complain(report: BatchReport, console: Console | None = None) -> None:
@@ -256,19 +252,19 @@ def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
     return {
         "watermark": watermark,
         "behind": behind,
-        "windows": f"{_number(bolt.windows)}/{_number(bolt.fired)}",
-        "open": _number(bolt.open),
-        "late": _number(bolt.accounts.get("late", 0)),
-        "pending": _number(bolt.accounts.get("pending", 0)),
-        "invalid": _number(bolt.accounts.get("invalid", 0)),
+        "windows": f"{number(bolt.windows)}/{number(bolt.fired)}",
+        "open": number(bolt.open),
+        "late": number(bolt.accounts.get("late", 0)),
+        "pending": number(bolt.accounts.get("pending", 0)),
+        "invalid": number(bolt.accounts.get("invalid", 0)),
     }
 
 
 def _sum(account: dict[str, int], names: list[str]) -> Text:
     received, total = account.get("received", 0), sum(account.get(name, 0) for name in names)
     if received == total:
-        return Text(_number(received))
-    return Text(f"{_number(received)}, not {_number(total)}", "bold red")
+        return Text(number(received))
+    return Text(f"{number(received)}, not {number(total)}", "bold red")
 
 
 def _spouts_table(spouts: dict[str, dict[str, int]]) -> Table:
@@ -278,13 +274,9 @@ def _spouts_table(spouts: dict[str, dict[str, int]]) -> Table:
     for what in titles:
         table.add_column(what.replace("_", " "), justify="right")
     for name, counts in spouts.items():
-        table.add_row(name, *(_number(counts.get(what, 0)) for what in titles))
+        table.add_row(name, *(number(counts.get(what, 0)) for what in titles))
     return table
 
 
 def _groups(bolts: list[tuple[str, BoltReport]], size: int = 6) -> list[list[tuple[str, BoltReport]]]:
     return [bolts[at : at + size] for at in range(0, len(bolts), size)]
-
-
-def _number(number: float) -> str:
-    return f"{number:,.0f}"

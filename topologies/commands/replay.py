@@ -17,6 +17,7 @@ from topologies.commands.consoles import err, only_json, out
 from topologies.commands.failing import FAILED, UNUSABLE, Debug, readable_errors
 from topologies.commands.running import Engine, loaded
 from topologies.model import Topology
+from topologies.scenarios.arrival_table import arrival_table
 from topologies.scenarios.loading import Loaded, Problem, load
 from topologies.scenarios.timeline import timeline
 
@@ -138,6 +139,9 @@ class _Pictures:
             self.console.print(line, soft_wrap=True)
         if not outcome.trace and (self.few or (failed and self.counts[False] <= DRAWN)):
             self.console.print(timeline(item.scenario, answer))
+            table = arrival_table(item.scenario, answer)
+            if table is not None:
+                self.console.print(table)
             self.console.print(_verdict(item, outcome), soft_wrap=True)
             self.console.print()
         elif failed:

@@ -31,6 +31,10 @@ def run(
     keep_open: Annotated[
         bool, typer.Option("--keep-open", help="Leave windows open at the end of the input, for the next run.")
     ] = False,
+    first_output: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Start with the output of this time, and read what that needs: ISO 8601."),
+    ] = None,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].")] = None,
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
@@ -43,7 +47,12 @@ def run(
     Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
     """
     with readable_errors(debug=debug):
-        options = RunOptions(checkpoint, None if every is None else parse_duration(every), flush=not keep_open)
+        options = RunOptions(
+            checkpoint,
+            None if every is None else parse_duration(every),
+            flush=not keep_open,
+            first_output=first_output,
+        )
         settings = _settings(conf or [])
         _check(engine, options, master, settings)
         topology = loaded(reference)
@@ -53,6 +62,7 @@ def run(
 
 
 def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:
+    _ = options.first_output_at  # that it is a time is known before the topology is loaded
     if options.every is not None and options.every.micros == 0:
         raise ConfigError("--every 0s", why="a batch takes time", do="give it some, such as --every 1s")
     if engine is Engine.SPARK and options.checkpoint is None:

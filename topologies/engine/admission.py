@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from policies.lateness import BEHIND, WINDOW_OVER
+from policies.marks import NONE
 from topologies.model import LATE_COLUMNS, WindowedPart
 from windowing.durations import Duration
 from windowing.errors import ConfigError
@@ -55,7 +55,7 @@ def admit(
     if not part.event_time:
         times, watermark = np.full(table.num_rows, clock, np.int64), None
     elif not part.carried[at] or times is None:
-        times, reasons = _inside(part, *_times(part, table))
+        times, reasons = event_times(part, table)
     good = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
     late = part.lateness.late(times, watermark) & good
     gap = part.lateness.in_gap(times)
@@ -70,21 +70,41 @@ def admit(
     )
 
 
-def late_rows(part: WindowedPart, at: int, table: pa.Table, admitted: Admitted, watermark: int) -> pa.Table:
-    """The late events with what the late stream says of them."""
-    rows = conform_input(table.take(pa.array(admitted.late)), part.schema)
-    times = admitted.times[admitted.late]
-    reasons = np.where(times < watermark, BEHIND, WINDOW_OVER)
+def late_rows(
+    part: WindowedPart,
+    rows: pa.Table,
+    inputs: NDArray[np.int8],
+    times: NDArray[np.int64],
+    reasons: list[str],
+    late_by: NDArray[np.int64],
+    watermarks: NDArray[np.int64],
+) -> pa.Table:
+    """Events that were turned away, with what the late stream says of them; ``watermarks`` NONE where there is none."""
+    rows = conform_input(rows, part.schema)
+    names = np.array(part.streams, dtype=object)[inputs].tolist()
+    end = part.last_end
+    ends = np.full(len(times), NONE, np.int64) if end is None else np.asarray(end(times, None))
+    length = part.eviction.reach if not part.assigners else getattr(part.assigners[0], "length", None)
+    starts = np.where(ends > NONE, ends - length.micros, NONE) if length is not None else np.full(len(ends), NONE)
     said = [
-        pa.array([part.streams[at]] * len(times), pa.string()),
+        pa.array(names, pa.string()),
         to_column(times),
-        pa.array(reasons.tolist(), pa.string()),
-        pa.array(watermark - times),
-        to_column(np.full(len(times), watermark, np.int64)),
+        pa.array(reasons, pa.string()),
+        pa.array(late_by),
+        _known(watermarks),
+        _known(starts),
+        _known(ends),
     ]
     for field, column in zip(LATE_COLUMNS, said, strict=True):
         rows = rows.append_column(field, column)
     return rows
+
+
+def _known(times: NDArray[np.int64]) -> pa.Array:
+    """Times as a column, null where there is none."""
+    unknown = (times < EARLIEST) | (times > LATEST)
+    column = to_column(np.where(unknown, 0, times))
+    return pa.compute.if_else(pa.array(~unknown), column, pa.scalar(None, column.type))
 
 
 def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -96,6 +116,11 @@ def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+def event_times(part: WindowedPart, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """The time of each row in microseconds by the bolt's field or extractor, and why it has none where it has none."""
+    return _inside(part, *_times(part, table))
 
 
 def _times(part: WindowedPart, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:

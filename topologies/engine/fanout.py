@@ -16,7 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from manager.segments import SegmentWriter, write_events
+from policies.admission import Action
+from policies.lateness import BEHIND, WINDOW_OVER
 from topologies.engine.admission import admit, conform_input, late_rows
+from topologies.engine.arriving import Arriving, note, timed
+from topologies.engine.arriving import write as write_arriving
 from topologies.engine.failures import bolt_failure
 from topologies.engine.plan import Context, Output
 from topologies.engine.trace import TRACES, event_ids
@@ -31,6 +35,7 @@ from windowing.errors import DataError
 from windowing.events import Events
 from windowing.order import is_sorted, stable_order
 from windowing.rows import tables
+from windowing.timestamps import FOREVER
 from windowing.tuples import Tuple
 
 if TYPE_CHECKING:
@@ -57,6 +62,13 @@ class Rows:
         times = None if self.times is None else self.times[at]
         return Rows(self.table.take(pa.array(at)), times, self.positions[at], self.placed)
 
+    def shifted(self, by: int) -> Rows:
+        """The rows so many microseconds later; the end of time stays where it is (SI-25)."""
+        if self.times is None:
+            return self
+        times = np.where(self.times == FOREVER, FOREVER, self.times + by)
+        return Rows(self.table, times, self.positions, self.placed)
+
 
 @dataclass
 class _Arrivals:
@@ -74,6 +86,9 @@ class Fanout:
     def __init__(self, context: Context) -> None:
         self.context, self.topology = context, context.topology
         self._clock = context.clock
+        self._arriving: dict[str, Arriving] = {}
+        self._arrivals_at: dict[str, int] = {}
+        self._heard: dict[str, int] = {}
         self.turn = 0
         """Where a shuffle begins, for the rows that are being emitted."""
         self._arrivals: dict[str, _Arrivals] = {}
@@ -126,6 +141,11 @@ class Fanout:
                 part = self.topology.windowed[name]
                 for task, events in _by_task(arrivals, part.parallelism, len(part.inputs)):
                     output.queued.append((name, task, write_events(writer, events, len(part.inputs))))
+            for name, arriving in self._arriving.items():
+                sections, door = write_arriving(arriving, self.topology.windowed[name], writer)
+                output.arrived.extend((name, task, ref) for task, ref in sections)
+                output.doors[name] = (arriving.count, door)
+            output.arrivals, output.heard = self._arrivals_at, self._heard
             for name, parts in self._for_sinks.items():
                 self._serve(name, pa.concat_tables(parts), writer, output)
             for name, rows in self._traced.items():
@@ -154,8 +174,67 @@ class Fanout:
         write_table(filesystem, path, table, sink.format)
         return path
 
+    def count_all(self, part: WindowedPart, account: str, inputs: NDArray[np.int8], which: NDArray[np.bool_]) -> None:
+        """Put those of some events that are chosen into an account."""
+        if which.any():
+            accounts = self._counts.setdefault(part.name, {})
+            counts = accounts.setdefault(account, np.zeros(len(part.inputs), np.int64))
+            counts += np.bincount(inputs[which], minlength=len(part.inputs))
+
+    def refuse_edges(self, part: WindowedPart, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
+        """Account for ends of edges that fit no start."""
+        reason = "the end of an edge, and no open start edge has its start and key (SI-3)"
+        for at in np.unique(inputs).tolist():
+            mine = Rows(rows, None, np.arange(rows.num_rows))
+            places = np.flatnonzero(inputs == at)
+            self._invalid(part, at, mine, places, np.full(rows.num_rows, reason, dtype=object), 1)
+
+    def emit_late(self, part: WindowedPart, table: pa.Table, positions: NDArray[np.int64]) -> None:
+        """Bring events that were turned away to the late stream."""
+        assert part.bolt.settings.late_stream is not None
+        self.emit((part.name, part.bolt.settings.late_stream), Rows(table, None, positions))
+
+    def _defer(self, part: WindowedPart, at: int, rows: Rows) -> None:
+        """Events on their way to tasks that decide themselves who is let in."""
+        grouping, copies = part.inputs[at].grouping, self._copies(part, at)
+        with bolt_failure(part.name, self.context.batch, "in giving events their times"):
+            found = timed(part, at, rows.table, rows.times, self._clock)
+        wrong = np.flatnonzero(found.reasons != "")
+        if len(wrong):
+            self._count(part, at, "received", len(wrong) * copies)
+            self._invalid(part, at, rows, wrong, found.reasons, copies)
+            found.actions[wrong] = Action.INVALID
+        self._heard[part.name] = self._clock
+        if found.arrived is not None:
+            self._arrivals_at[part.name] = max(found.arrived, self._arrivals_at.get(part.name, found.arrived))
+        if part.event_time and not part.origins[at]:
+            seen = found.times[(found.actions == Action.ACCEPTED) | (found.actions == Action.ADJUSTED_LATE)]
+            if len(seen):
+                _raise(self._latest, part, at, int(seen.max()))
+        elif part.event_time and not part.carried[at] and rows.times is not None:
+            good = found.actions != Action.INVALID
+            if good.any():
+                _raise(self._skew, part, at, int((rows.times - found.times)[good].max()))
+        tasks: NDArray[np.int64] | None = np.zeros(rows.table.num_rows, np.int64)
+        if isinstance(grouping, AllGrouping):
+            tasks = None
+        elif part.parallelism > 1:
+            places = rows.positions + self.turn if rows.placed else None
+            tasks = grouping.tasks(rows.table, places, part.parallelism)
+        note(self._arriving.setdefault(part.name, Arriving()), part, at, rows.table, found, tasks)
+
     def _arrive(self, part: WindowedPart, at: int, rows: Rows) -> None:
         """Events at the door of a windowed bolt."""
+        rows = self._needed(part, at, rows)
+        if not rows.table.num_rows:
+            return
+        if part.deferred:
+            self._defer(part, at, rows)
+        else:
+            self._admit(part, at, rows)
+
+    def _admit(self, part: WindowedPart, at: int, rows: Rows) -> None:
+        """Events whose fate is known at once: they are let in, or turned away."""
         grouping, copies = part.inputs[at].grouping, self._copies(part, at)
         watermark = self.context.watermarks[part.name]
         with bolt_failure(part.name, self.context.batch, "in giving events their times"):
@@ -189,6 +268,18 @@ class Fanout:
             tasks = grouping.tasks(queued.table, places, part.parallelism)
             self._queue(part, at, table, queued.times, tasks)
 
+    def _needed(self, part: WindowedPart, at: int, rows: Rows) -> Rows:
+        """Without the events that are older than what the first output needs; that they were skipped is counted."""
+        first = self.context.first
+        if first is None:
+            return rows
+        with bolt_failure(part.name, self.context.batch, "in giving events their times"):
+            older = first.older(part, at, rows.table, self._clock)
+        if not older.any():
+            return rows
+        self._count(part, at, "skipped", int(np.count_nonzero(older)) * self._copies(part, at))
+        return rows.take(np.flatnonzero(~older))
+
     def _queue(
         self, part: WindowedPart, at: int, table: pa.Table, times: NDArray[np.int64], tasks: NDArray[np.int64]
     ) -> None:
@@ -200,6 +291,7 @@ class Fanout:
 
     def _late(self, part: WindowedPart, at: int, rows: Rows, admitted: Any, copies: int) -> None:
         self._count(part, at, "late", len(admitted.late) * copies)
+        self._count(part, at, "out_of_order", len(admitted.late) * copies)
         if self.context.traced:
             for name in event_ids(rows.table.take(pa.array(admitted.late))):
                 self.trace("late", {"bolt": part.name, "event": name})
@@ -208,7 +300,11 @@ class Fanout:
             return
         watermark = self.context.watermarks[part.name]
         assert watermark is not None
-        table = late_rows(part, at, rows.table, admitted, watermark)
+        times = admitted.times[admitted.late]
+        reasons = np.where(times < watermark, BEHIND, WINDOW_OVER).tolist()
+        inputs, marks = np.full(len(times), at, np.int8), np.full(len(times), watermark, np.int64)
+        turned = rows.table.take(pa.array(admitted.late))
+        table = late_rows(part, turned, inputs, times, reasons, watermark - times, marks)
         late = Rows(table, None, rows.positions[admitted.late], rows.placed)
         for _ in range(copies):
             self.emit((part.name, stream), late)
@@ -274,7 +370,7 @@ class Fanout:
                 else self._batch_by_batch(part, bolt, rows)
             )
             for stream, out in emitted:
-                self.emit((part.name, stream), out)
+                self.emit((part.name, stream), out.shifted(part.shift) if part.shift else out)
 
     def _tuple_by_tuple(self, part: PlainPart, bolt: Bolt, at: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
         label = stream_label(part.inputs[at].stream)

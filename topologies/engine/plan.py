@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from manager.manifest import TaskState
 from manager.segments import Ref, SegmentStore
+from policies.marks import NONE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from topologies.engine.first_output import FirstOutput
     from topologies.model import Topology
 
 
@@ -96,6 +98,17 @@ class Context:
     """Per windowed bolt, the watermark at the start of the batch, which decides who is late."""
     traced: bool = False
     """Whether somebody watches: windows and late events are then noted with the ids of their events."""
+    first: FirstOutput | None = None
+    """Where the run starts, if that is at the time of an output."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """The events of one segment that have arrived for a task, and are not let in yet."""
+
+    ref: Ref
+    base: int
+    """The number in the batch of the first event of that segment."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +118,24 @@ class FireItem:
     bolt: str
     task: int
     state: TaskState
-    frontier: int
+    frontier: int | None
+    """Up to where time has come, in microseconds; None where nothing is to be evaluated."""
     passed: int | None
+    arrived: tuple[Arrived, ...] = ()
+    """Events that the task has yet to let in, in order of arrival."""
+    marks: Ref | None = None
+    """The watermarks before each event of the batch."""
+    watermark: int = NONE
+    """The watermark before all of them, where there are no ``marks``."""
+    forced: int | None = None
+    """The end of the last window that the idle timeout has closed."""
+    floor: int = NONE
+    """What the arrivals guarantee for every key (AZ-16)."""
+    anchor: int | None = None
+    """From where aligned windows are counted, if that is the first clock of the run."""
+    clock: int = 0
+    now: int | None = None
+    """The watermark after the batch."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +153,14 @@ class Output:
 
     queued: list[tuple[str, int, Ref]] = field(default_factory=list)
     """(bolt, task, rows), for the windowed bolts that come next."""
+    arrived: list[tuple[str, int, Ref]] = field(default_factory=list)
+    """(bolt, task, rows), for the windowed bolts whose tasks decide themselves who is let in."""
+    doors: dict[str, tuple[int, Ref | None]] = field(default_factory=dict)
+    """Per such bolt: how many rows, and in which order they arrived."""
+    arrivals: dict[str, int] = field(default_factory=dict)
+    """Per such bolt: the latest time of arrival, in microseconds."""
+    heard: dict[str, int] = field(default_factory=dict)
+    """Per such bolt: the clock when the last of its events came, in microseconds."""
     for_sinks: list[tuple[str, Ref]] = field(default_factory=list)
     """(sink, rows), for sinks that the driver serves."""
     traced: list[tuple[str, Ref]] = field(default_factory=list)

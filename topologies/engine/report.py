@@ -27,7 +27,18 @@ class BoltReport:
     accounts: dict[str, int]
     """Totals so far, ``pending`` among them."""
     streams: dict[str, dict[str, int]]
-    """The same for each input stream."""
+    """The same for each input stream, and the metrics and what was skipped."""
+    metrics: dict[str, int] = field(default_factory=dict)
+    """What the rules of time found so far, whatever became of the events (AZ-24)."""
+    delay: int | None = field(default=None, compare=False)
+    """How far the greatest watermark is behind the clock, in microseconds (AZ-23); None where there is none.
+
+    It is not compared: it depends on when a run was.
+    """
+    skipped: int = 0
+    """Events so far that were older than what the first output of the run needs (AZ-13); they were not received."""
+    suppressed: int = 0
+    """Windows so far that ended before the first output, and were not emitted."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,10 @@ class BatchReport:
     spouts: dict[str, dict[str, int]]
     """Totals so far."""
     complaints: list[str] = field(default_factory=list)
+    first_output: int | None = None
+    """Where the run started, if that was at the time of an output."""
+    read_from: int | None = None
+    """From where on input was read for it; None where all was."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON; times as ISO 8601."""
@@ -64,8 +79,14 @@ class BatchReport:
                     "open": bolt.open,
                     "accounts": bolt.accounts,
                     "streams": bolt.streams,
+                    "watermark_delay_seconds": None if bolt.delay is None else bolt.delay / 1e6,
+                    "metrics": bolt.metrics,
+                    "skipped": bolt.skipped,
+                    "suppressed": bolt.suppressed,
                 }
                 for name, bolt in self.bolts.items()
             },
             "complaints": self.complaints,
+            "first_output": None if self.first_output is None else show(self.first_output),
+            "read_from": None if self.read_from is None else show(self.read_from),
         }

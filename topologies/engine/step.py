@@ -8,17 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from manager.accounts import Accounts
+from manager.accounts import SKIPPED, Accounts
 from manager.checkpoint import Checkpoint, batch_key
 from manager.manifest import BoltState, Manifest, TaskState
 from manager.segments import Ref
 from manager.watermark import WaterMarkEventGenerator
-from policies.eviction import CountEvictionPolicy, EvictionPolicy
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
+from policies.marks import NONE
+from policies.trigger import TimeTriggerPolicy
+from topologies.engine.behind import watermark_delay
 from topologies.engine.delivering import Frames, NoSpark, hand_over, prepare_folders, publish, tidy_folders
-from topologies.engine.plan import BatchPlan, Beat, CompactItem, Context, Executor, Fired, FireItem, Output
+from topologies.engine.first_output import FirstOutput
+from topologies.engine.plan import Arrived, BatchPlan, Beat, CompactItem, Context, Executor, Fired, FireItem, Output
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.engine.tasks import compact, fire, ingest
+from topologies.engine.ticking import carry, deferred_tick, idle
 from topologies.model import Topology, WindowedPart
 from windowing.timestamps import FOREVER
 
@@ -42,6 +45,16 @@ class _Progress:
     emitted: dict[str, int] = field(default_factory=dict)
     windows: dict[str, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
+    arrived: dict[str, dict[int, list[Arrived]]] = field(default_factory=dict)
+    """Per bolt and task, events that are yet to be let in."""
+    doors: dict[str, list[Ref]] = field(default_factory=dict)
+    """Per bolt, the order of arrival of the batch's events."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Per bolt, how many events have arrived."""
+    arrivals: dict[str, int] = field(default_factory=dict)
+    """Per bolt, the latest time of arrival."""
+    heard: dict[str, int] = field(default_factory=dict)
+    """Per bolt, the clock when the last of its events came."""
 
 
 class MicroBatch:
@@ -53,9 +66,11 @@ class MicroBatch:
         checkpoint: Checkpoint,
         executor: Executor,
         frames: Frames | None = None,
+        first: FirstOutput | None = None,
     ) -> None:
+        """``first``: where the run starts, if that is at the time of an output."""
         self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
-        self.frames = frames or NoSpark()
+        self.frames, self.first = frames or NoSpark(), first
         found = checkpoint.latest()
         self.manifest = found or self._fresh()
         self.hook: Callable[[str], None] = lambda phase: None
@@ -84,7 +99,7 @@ class MicroBatch:
         watermarks = {name: bolt.watermark.emitted for name, bolt in state.bolts.items()}
         context = Context(
             self.topology, self.checkpoint.segments, key, key, plan.batch, plan.beat.clock, watermarks,
-            self.tracer is not None,
+            self.tracer is not None, self.first,
         )  # fmt: skip
         progress = _Progress(state, context)
         with self._phase("ingest"):
@@ -98,7 +113,7 @@ class MicroBatch:
                 for item, fired in zip(items, self.executor.map(fire, items, context), strict=True):
                     self._fired(progress, item, fired)
             for part in level:
-                if plan.beat_of(part.name).close:
+                if plan.beat_of(part.name).close and part.bolt.settings.close_fires:
                     self._close(progress, part)
         with self._phase("compact"):
             self._compact(progress)
@@ -138,6 +153,16 @@ class MicroBatch:
         """Add what a task wrote and counted."""
         for name, task, ref in output.queued:
             progress.state.bolts[name].tasks[task].refs.append(ref)
+        for name, task, ref in output.arrived:
+            tasks = progress.arrived.setdefault(name, {})
+            tasks.setdefault(task, []).append(Arrived(ref, progress.counts.get(name, 0)))
+        for name, (count, door) in output.doors.items():
+            progress.counts[name] = progress.counts.get(name, 0) + count
+            progress.doors.setdefault(name, []).extend([door] if door is not None else [])
+        for name, moment in output.arrivals.items():
+            progress.arrivals[name] = max(moment, progress.arrivals.get(name, moment))
+        for name, clock in output.heard.items():
+            progress.heard[name] = max(clock, progress.heard.get(name, clock))
         for name, ref in output.for_sinks:
             progress.for_sinks.setdefault(name, []).append(ref)
         for kind, ref in output.traced:
@@ -164,8 +189,11 @@ class MicroBatch:
     def _tick(self, progress: _Progress, part: WindowedPart, beat: Beat) -> Iterable[FireItem]:
         """Move the time of a bolt; the tasks in which a window may be due."""
         bolt = progress.state.bolts[part.name]
+        if part.deferred:
+            yield from deferred_tick(progress, part, beat, self.checkpoint.segments)
+            return
         if part.event_time:
-            self._carry(progress, part, bolt)
+            carry(self.topology, progress.state, part, bolt)
             generator = WaterMarkEventGenerator(
                 part.streams, part.lag, part.bolt.settings.watermark_interval, state=bolt.watermark
             )
@@ -180,28 +208,10 @@ class MicroBatch:
         if frontier is None or (bolt.frontier is not None and frontier < bolt.frontier):
             return
         for number, task in enumerate(bolt.tasks):
-            if not _idle(part, task, bolt.frontier, frontier):
+            if not idle(part, task, task.refs, bolt.frontier, frontier):
                 yield FireItem(part.name, number, task, frontier, bolt.frontier)
         if frontier != FOREVER:
             bolt.frontier = frontier
-
-    @staticmethod
-    def _carry(progress: _Progress, part: WindowedPart, bolt: BoltState) -> None:
-        """A stream from another bolt promises that bolt's watermark, less a microsecond.
-
-        Where the events are given another time here, that may be further behind than what they came with (the start
-        of a window and its end): the promise is less by as much as has been seen, and there is none before the first.
-        """
-        mark = bolt.watermark
-        for label, origins, brought in zip(part.streams, part.origins, part.carried, strict=True):
-            if not origins:
-                continue
-            promised = [progress.state.bolts[origin].watermark.emitted for origin in origins]
-            behind = 0 if brought else mark.skew.get(label)
-            if behind is None or None in promised:
-                mark.latest.pop(label, None)
-            else:
-                mark.latest[label] = min(each for each in promised if each is not None) - 1 - max(behind, 0)
 
     def _fired(self, progress: _Progress, item: FireItem, fired: Fired) -> None:
         progress.state.bolts[item.bolt].tasks[item.task] = fired.state
@@ -219,6 +229,8 @@ class MicroBatch:
         bolt.frontier = reached
         if part.event_time:
             bolt.watermark.emitted = reached
+            if part.deferred and reached is not None:
+                bolt.watermark.forced = reached
 
     def _compact(self, progress: _Progress) -> None:
         """Join small segments, so that those of a task stay few however long its windows are."""
@@ -245,36 +257,19 @@ class MicroBatch:
             dict(self._seconds),
             {
                 name: _bolt_report(
-                    part, progress.state.bolts[name], progress.emitted.get(name), progress.windows.get(name, 0)
+                    part,
+                    progress.state.bolts[name],
+                    progress.emitted.get(name),
+                    progress.windows.get(name, 0),
+                    plan.beat_of(name).clock,
                 )
                 for name, part in self.topology.windowed.items()
             },
             {name: dict(counts) for name, counts in progress.state.spouts.items()},
             progress.complaints,
+            None if self.first is None else self.first.at,
+            None if self.first is None else self.first.read_from,
         )
-
-
-def _idle(part: WindowedPart, task: TaskState, passed: int | None, frontier: int) -> bool:
-    """Whether a task has certainly nothing to do: no window due, and no account to change."""
-    seen = task.manager.settled
-    ready = sum(ref.alive for ref in task.refs if ref.earliest <= frontier)
-    if not ready:
-        return True
-    eviction, trigger = part.eviction, part.trigger
-    crowded = isinstance(eviction, CountEvictionPolicy) and ready > eviction.length.value
-    if crowded and isinstance(trigger, TimeTriggerPolicy):
-        return False
-    if part.eviction.reach is not None and isinstance(part.trigger, CountTriggerPolicy):
-        return False
-    if ready > seen and isinstance(part.trigger, CountTriggerPolicy) and _leaves_gaps(part.eviction, part.trigger):
-        return False
-    base = task.manager.base
-    return is_idle(part.trigger, passed, frontier, base + seen, base + ready)
-
-
-def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
-    """Whether some events are known to be in no window as soon as they have their place in the order."""
-    return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
 
 
 def _run_of_one_level(refs: Sequence[Ref]) -> range | None:
@@ -288,14 +283,18 @@ def _run_of_one_level(refs: Sequence[Ref]) -> range | None:
     return None
 
 
-def _bolt_report(part: WindowedPart, bolt: BoltState, emitted: int | None, windows: int) -> BoltReport:
+def _bolt_report(part: WindowedPart, bolt: BoltState, emitted: int | None, windows: int, clock: int) -> BoltReport:
     watermark = bolt.watermark.emitted if part.event_time else None
-    latest = max(bolt.watermark.latest.values(), default=None)
+    seen = [mark.latest for mark in bolt.watermark.sources.values() if mark.latest > NONE]
+    latest = max([*bolt.watermark.latest.values(), *seen], default=None)
     behind = None if watermark is None or latest is None else max(latest - watermark, 0)
     pending = sum(bolt.pending)
     accounts = bolt.accounts.totals(pending)
     streams = bolt.accounts.of_streams(bolt.pending)
-    return BoltReport(watermark, emitted, behind, windows, bolt.fired, _open(part, bolt), accounts, streams)
+    return BoltReport(
+        watermark, emitted, behind, windows, bolt.fired, _open(part, bolt), accounts, streams,
+        bolt.accounts.metrics(), watermark_delay(part, bolt, clock), bolt.accounts[SKIPPED], bolt.suppressed,
+    )  # fmt: skip
 
 
 def _open(part: WindowedPart, bolt: BoltState) -> int:

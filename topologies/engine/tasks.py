@@ -18,9 +18,12 @@ import pyarrow as pa
 from manager.manifest import TaskState
 from manager.segments import Ref, SegmentStore, read_events, write_events
 from manager.window_manager import WindowManager
+from topologies.engine.assigned_task import AssignedTask, compact_held, pending_tables
+from topologies.engine.deciding import let_in
 from topologies.engine.failures import bolt_failure
 from topologies.engine.fanout import Fanout, Rows
 from topologies.engine.plan import CompactItem, Context, Fired, FireItem, Output, Piece
+from topologies.engine.retracting import Retractions
 from topologies.engine.trace import window_row
 from topologies.model import ERROR_SCHEMA, WindowedPart
 from windowing.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
@@ -52,48 +55,131 @@ def ingest(piece: Piece, context: Context) -> Output:
 
 
 def fire(item: FireItem, context: Context) -> Fired:
-    """Evaluate one task of a windowed bolt up to its frontier, and bring what it emits to whoever reads it."""
+    """Let in the events that have arrived for one task of a windowed bolt, evaluate it up to its frontier, and bring
+    what it emits to whoever reads it."""
     part = context.topology.windowed[item.bolt]
+    fanout = Fanout(context)
+    return _fire_assigned(item, part, fanout, context) if part.assigners else _fire_queue(item, part, fanout, context)
+
+
+def _fire_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
+    """A task whose windows are runs of its queue."""
     before = item.state
+    if item.arrived:
+        before = replace(before, refs=[*before.refs, *_let_into_queue(item, part, fanout, context)])
+    if item.frontier is None:
+        return fanout.finish(Fired(state=before))
     parts = [_due(context.store, ref, item.frontier) for ref in before.refs]
     state = replace(deepcopy(before.manager), passed=item.passed)
     manager = WindowManager(part.eviction, part.trigger, part.streams, task=item.task, state=state)
     manager.restore([events for events in parts if events is not None])
-    bolt = _prepared(part, item.task, context, before)
-    fanout = Fanout(context)
-    emitted, windows = dict(before.emitted), 0
-    run = _Run(part)
-    for window in manager.advance(item.frontier):
-        windows += 1
-        if context.traced:
-            fanout.trace("windows", window_row(part.name, window))
-        with bolt_failure(part.name, context.batch, lambda: _place(window)):  # noqa: B023 - called at once, or never
-            run.add(emissions(bolt.execute(window), part.outputs), window)
-    for stream, table, times in run.tables(context.batch):
-        first = emitted.get(stream, 0)
-        emitted[stream] = first + table.num_rows
-        positions = np.arange(first, first + table.num_rows)
-        fanout.emit((part.name, stream), Rows(table, times, positions))
+    calls = _Calls(part, before, fanout, context)
+    calls.make(manager.advance(item.frontier))
     refs, alive = _left(before.refs, parts, manager, len(part.inputs))
-    after = TaskState(
-        manager.snapshot(),
-        refs,
-        (alive - np.array(manager.pending)).tolist(),
-        emitted,
-        before.user,
-        before.fired + windows,
+    after = replace(
+        before,
+        manager=manager.snapshot(),
+        refs=refs,
+        decided_by_stream=(alive - np.array(manager.pending)).tolist(),
     )
-    if windows and isinstance(bolt, StatefulWindowedBolt):
-        after = replace(after, user=_save_state(bolt, part, context))
-    result = fanout.finish(Fired(state=after, windows=windows))
-    # No bolt reads itself, so nothing else of this task has counted anything for it.
-    result.counts[part.name] = {name: manager.accounts.by_stream(name) for name in ("windowed", "unwindowed")}
-    return result
+    counts = {name: np.array(manager.accounts.by_stream(name)) for name in ("windowed", "unwindowed")}
+    return calls.finish(after, counts)
+
+
+def _fire_assigned(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
+    """A task whose windows are assigned."""
+    task = AssignedTask(item, part, fanout, context)
+    calls = _Calls(part, item.state, fanout, context)
+    calls.make(task.windows())
+    return calls.finish(
+        calls.remember(task.finish(), task.over), {"windowed": task.windowed, "unwindowed": task.unwindowed}
+    )
+
+
+def _let_into_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> list[Ref]:
+    """The events that are let in, in order of time, as a segment of the queue."""
+    found = let_in(item, part, fanout)
+    if found is None:
+        return []
+    held = found.events
+    batches = held.payload.combine_chunks().to_batches()
+    events = Events(held.times, batches[0], held.streams).sorted()
+    writer = context.store.writer(context.folder)
+    try:
+        return [write_events(writer, events, len(part.inputs))]
+    finally:
+        writer.close()
+
+
+class _Calls:
+    """Calls a bolt for each of a task's windows, and brings what it emits to whoever reads it."""
+
+    def __init__(self, part: WindowedPart, before: TaskState, fanout: Fanout, context: Context) -> None:
+        self.part, self.before, self.fanout, self.context = part, before, fanout, context
+        self.windows = 0
+        self.suppressed = 0
+        """Windows that end before the first output."""
+        self._emitted = dict(before.emitted)
+        self._bolt: WindowedBolt | None = None
+        self._task = 0
+        self._retractions = Retractions(part, before, context.store) if part.retracts else None
+
+    def make(self, windows: Iterable[TupleWindow]) -> None:
+        """Call the bolt for each of the windows, in order; it is prepared before the first."""
+        part, context, run = self.part, self.context, _Run(self.part)
+        for window in windows:
+            if context.first is not None and context.first.is_after(part.name, window.end_timestamp):
+                self.suppressed += 1
+                continue
+            if self._bolt is None:
+                self._bolt, self._task = _prepared(part, window.task, context, self.before), window.task
+            self.windows += 1
+            if context.traced:
+                self.fanout.trace("windows", window_row(part.name, window))
+            with bolt_failure(part.name, context.batch, lambda: _place(window)):  # noqa: B023 - called at once, or never
+                if self._retractions is None:
+                    run.add(emissions(self._bolt.execute(window), part.outputs), window)
+                else:
+                    emitted = emissions(self._bolt.execute(window), self._retractions.schemas)
+                    run.add(self._retractions.rows(window, emitted), window)
+        for stream, table, times in run.tables(context.batch):
+            first = self._emitted.get(stream, 0)
+            self._emitted[stream] = first + table.num_rows
+            positions = np.arange(first, first + table.num_rows)
+            self.fanout.emit((part.name, stream), Rows(table, times, positions))
+
+    def remember(self, after: TaskState, over: int) -> TaskState:
+        """The state with the rows that may be taken back, of windows that end after ``over``."""
+        if self._retractions is None:
+            return after
+        writer = self.context.store.writer(self.context.folder)
+        try:
+            shown = self._retractions.save(writer, over)
+        finally:
+            writer.close()
+        others = {name: ref for name, ref in after.tables.items() if not Retractions.is_mine(name)}
+        return replace(after, tables=others | shown)
+
+    def finish(self, after: TaskState, counts: dict[str, NDArray[np.int64]]) -> Fired:
+        """What the task did; ``after`` is its state without what the calls have changed."""
+        part = self.part
+        after = replace(after, emitted=self._emitted, fired=self.before.fired + self.windows)
+        after = replace(after, suppressed=self.before.suppressed + self.suppressed)
+        if self.windows and isinstance(self._bolt, StatefulWindowedBolt):
+            after = replace(after, user=_save_state(self._bolt, part, self.context))
+        result = self.fanout.finish(Fired(state=after, windows=self.windows))
+        mine = result.counts.setdefault(part.name, {})
+        for account, by_stream in counts.items():
+            mine[account] = (np.array(mine.get(account, 0)) + by_stream).tolist()
+        return result
 
 
 def compact(item: CompactItem, context: Context) -> Ref:
     """Write the events of several segments as one."""
-    streams = len(context.topology.windowed[item.bolt].inputs)
+    part = context.topology.windowed[item.bolt]
+    if part.assigners:
+        return compact_held(item, part, context)
+    streams = len(part.inputs)
     events = Events.concat([read_events(context.store, ref) for ref in item.refs]).sorted()
     writer = context.store.writer(context.folder)
     try:
@@ -107,6 +193,15 @@ def load_state(store: SegmentStore, user: dict[str, Ref]) -> dict[str, Any]:
     """The state of a stateful bolt as it was saved."""
     state: dict[str, Any] = json.loads(store.read(user[""]).column("json")[0].as_py())
     return state | {name: store.read(ref) for name, ref in user.items() if name}
+
+
+def pending_events(store: SegmentStore, part: WindowedPart, task: int, state: TaskState) -> Iterator[pa.Table]:
+    """The events of a task that are in no window yet and may still be in one, as a manifest has them: for looking at."""
+    if part.assigners:
+        yield from pending_tables(store, state)
+        return
+    for events in restored_manager(store, part, task, state).pending_events():
+        yield pa.Table.from_batches([events.payload])
 
 
 def restored_manager(store: SegmentStore, part: WindowedPart, task: int, state: TaskState) -> WindowManager:
@@ -135,7 +230,7 @@ class _Run:
         """(stream, rows, times), in the order of emission."""
         for stream, emitted in self._runs:
             sizes = [len(part) for part, _ in emitted]
-            times = np.repeat(np.array([window.end_timestamp for _, window in emitted], np.int64), sizes)
+            times = np.repeat(np.array([self.part.emit_time(window) for _, window in emitted], np.int64), sizes)
             yield stream, self._joined(self.part.outputs[stream], emitted, batch), times
 
     def _joined(self, schema: pa.Schema, emitted: list[tuple[pa.Table | Loose, TupleWindow]], batch: int) -> pa.Table:

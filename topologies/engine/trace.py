@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +23,23 @@ TRACES = {
             ("events", _IDS),
             ("new", _IDS),
             ("expired", _IDS),
+            ("key", pa.string()),
+            ("kind", pa.int64()),
+            ("pane", pa.string()),
         ]
     ),
     "late": pa.schema([("bolt", pa.string()), ("event", pa.string())]),
+    "events": pa.schema(
+        [
+            ("bolt", pa.string()),
+            ("seq", pa.int64()),
+            ("event", pa.string()),
+            ("time", pa.int64()),
+            ("action", pa.string()),
+            ("watermark", pa.int64()),
+            ("mark", pa.int64()),
+        ]
+    ),
 }
 
 
@@ -37,6 +52,7 @@ def event_ids(table: pa.Table) -> list[str]:
 
 def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
     """A window as it is noted."""
+    pane = window.pane
     return {
         "bolt": bolt,
         "task": window.task,
@@ -44,5 +60,8 @@ def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
         "end": window.end_timestamp,
         "events": event_ids(window.table),
         "new": event_ids(window.new),
-        "expired": event_ids(window.expired),
+        "expired": event_ids(window.expired) if window.knows_expired else [],
+        "key": None if window.key is None else json.dumps(window.key, default=str),
+        "kind": window.kind,
+        "pane": None if pane is None else json.dumps({"index": pane.index, "timing": pane.timing.value, "last": pane.last}),
     }

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from rich.text import Text
 
-from topologies.scenarios.model import ClockStep, EventStep, Scenario
+from topologies.scenarios.model import Scenario
+from topologies.scenarios.steps import ClockStep, EventStep
 from topologies.scenarios.times import written
 from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
 

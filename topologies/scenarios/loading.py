@@ -14,17 +14,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from topologies.scenarios.model import (
-    BoltSettings,
-    ClockStep,
-    CloseStep,
-    CrashStep,
-    EventStep,
-    Expect,
-    ExpectedWindow,
-    Scenario,
-    TickStep,
-)
+from topologies.scenarios.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow
+from topologies.scenarios.model import Scenario
+from topologies.scenarios.settings import BoltSettings
+from topologies.scenarios.steps import ClockStep, CloseStep, CrashStep, EventStep, TickStep
 from windowing.errors import ScenarioError
 
 
@@ -309,6 +302,8 @@ _MODELS: tuple[type[BaseModel], ...] = (
     CloseStep,
     Expect,
     ExpectedWindow,
+    ExpectedEvent,
+    ExpectedPane,
 )
 
 

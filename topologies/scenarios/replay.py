@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,20 +17,22 @@ from topologies.builder import TopologyBuilder
 from topologies.engine.plan import BatchPlan, InProcess
 from topologies.engine.report import BatchReport
 from topologies.engine.step import MicroBatch
-from topologies.engine.tasks import restored_manager
+from topologies.engine.tasks import pending_events
 from topologies.engine.trace import event_ids
 from topologies.loading import load_topology
-from topologies.model import Topology
-from topologies.scenarios.answer import Answer, Window, judge
+from topologies.model import Topology, stream_label
+from topologies.scenarios.answer import Answer, Event, Pane, Window
+from topologies.scenarios.bare import bare_bolt, imports_of
+from topologies.scenarios.columns import schema_of
+from topologies.scenarios.comparing import judge
 from topologies.scenarios.loading import Problem, load, read_scenario
-from topologies.scenarios.model import BoltSettings, EventStep, Scenario
+from topologies.scenarios.model import Scenario
 from topologies.scenarios.script import ScriptBatch, ScriptPiece, script
+from topologies.scenarios.steps import EventStep
 from topologies.sinks import MemorySink
-from windowing.bolt import WindowedBolt
 from windowing.durations import Count
 from windowing.errors import ScenarioError
-from windowing.schema import TIMESTAMP
-from windowing.window import TupleWindow
+from windowing.settings import WindowSettings
 
 
 class Crash(Exception):
@@ -103,44 +106,19 @@ class ScenarioSpout:
         return dict.fromkeys(self.streams, self.columns)
 
 
-class BareBolt(WindowedBolt):
-    """A windowed bolt that emits nothing: its windows are what is of interest."""
-
-    outputs: ClassVar[dict[str, str]] = {}
-
-    def execute(self, window: TupleWindow) -> None:
-        return None
-
-
 def add_bare_bolt(builder: TopologyBuilder, scenario: Scenario, prefix: str = "") -> None:
     """Add the bolt that a scenario describes, and a spout for its events."""
     settings = scenario.bolt
     assert settings is not None
-    columns = [("id", pa.string())]
-    if settings.timestamp_field is not None:
-        columns.append((settings.timestamp_field, TIMESTAMP))
-    spout: Any = ScenarioSpout(tuple(scenario.streams), pa.schema(columns))
+    spout: Any = ScenarioSpout(tuple(scenario.streams), schema_of(scenario.rules))
     builder.set_spout(f"{prefix}events", spout)
-    declarer = builder.set_bolt(f"{prefix}bolt", _configured(settings))
+    imports = {
+        stream_label((f"{prefix}events", to)): stream_label((f"{prefix}events", of))
+        for to, of in (imports_of(settings) or {}).items()
+    }
+    declarer = builder.set_bolt(f"{prefix}bolt", bare_bolt(settings, imports))
     for stream in scenario.streams:
         declarer.global_grouping(f"{prefix}events", stream=stream)
-
-
-def _configured(settings: BoltSettings) -> WindowedBolt:
-    bolt: WindowedBolt = BareBolt()
-    slide = settings.length if settings.tumbling else settings.sliding
-    bolt = bolt.with_window(settings.length, slide).with_bounds(settings.bounds)
-    if settings.timestamp_field is not None:
-        bolt = bolt.with_timestamp_field(settings.timestamp_field)
-    if settings.lag is not None:
-        bolt = bolt.with_lag(settings.lag)
-    if settings.late_stream is not None:
-        bolt = bolt.with_late_tuple_stream(settings.late_stream)
-    if settings.offset is not None:
-        bolt = bolt.with_offset(settings.offset)
-    if settings.watermark_interval is not None:
-        bolt = bolt.with_watermark_interval(settings.watermark_interval)
-    return bolt
 
 
 @dataclass
@@ -149,7 +127,11 @@ class Recording:
 
     windows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     late: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     watermarks: dict[str, list[int | None]] = field(default_factory=dict)
+    clocks: dict[str, list[int | None]] = field(default_factory=dict)
+    reached: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    """The clock and the watermark of each bolt, before the streams ended."""
 
     def watch(self, step: MicroBatch) -> MicroBatch:
         """Have a run tell what happens in it."""
@@ -158,10 +140,15 @@ class Recording:
 
     def note(self, batch: ScriptBatch, report: BatchReport, prefix: str = "") -> None:
         """Note the watermarks of a batch that was committed."""
-        if batch.beat.tick:
-            for name, bolt in report.bolts.items():
-                if name.startswith(prefix):
-                    self.watermarks.setdefault(name, []).append(bolt.emitted)
+        for name, bolt in report.bolts.items():
+            if not name.startswith(prefix):
+                continue
+            if batch.beat.tick:
+                self.watermarks.setdefault(name, []).append(bolt.emitted)
+            if batch.clock:
+                self.clocks.setdefault(name, []).append(bolt.watermark)
+            if not batch.beat.close:
+                self.reached[name] = batch.beat.clock, bolt.watermark
 
     def answer(
         self, scenario: Scenario, topology: Topology, manifest: Manifest, store: SegmentStore, prefix: str = ""
@@ -170,30 +157,45 @@ class Recording:
         mine = [name for name in topology.windowed if name.startswith(prefix)]
         windows = [row for key in sorted(self.windows) for row in self.windows[key] if row["bolt"] in mine]
         late = [row["event"] for key in sorted(self.late) for row in self.late[key] if row["bolt"] in mine]
+        watched = {name for name in mine if _watched(topology.windowed[name].bolt.settings)}
+        arrived = [
+            _event(row)
+            for key in sorted(self.events)
+            for row in sorted(self.events[key], key=lambda row: row["seq"])
+            if row["bolt"] in watched
+        ]
         counts: dict[str, int] = {}
+        metrics: dict[str, int | float] = {}
         pending: list[str] = []
         for name in mine:
             part, bolt = topology.windowed[name], manifest.bolts[name]
             for account, number in bolt.accounts.totals(sum(bolt.pending)).items():
                 counts[account] = counts.get(account, 0) + number
+            for metric, number in bolt.accounts.metrics().items():
+                metrics[metric] = metrics.get(metric, 0) + number
             for task, state in enumerate(bolt.tasks):
-                manager = restored_manager(store, part, task, state)
-                for events in manager.pending_events():
-                    pending.extend(event_ids(pa.Table.from_batches([events.payload])))
+                for events in pending_events(store, part, task, state):
+                    pending.extend(event_ids(events))
         outputs = {name: part.sink.rows for name, part in topology.sinks.items() if isinstance(part.sink, MemorySink)}
-        first = self.watermarks.get(mine[0], []) if mine else []
+        first = mine[0] if mine else ""
+        clock, watermark = self.reached.get(first, (0, None))
+        if watermark is not None and scenario.has_clock:
+            metrics["watermark_delay"] = _milliseconds(clock - watermark)
         return Answer(
             scenario.name,
             windows=[_window(topology, row) for row in windows],
             late=late,
-            watermarks=list(first),
+            watermarks=list(self.watermarks.get(first, [])),
             pending=pending,
             counts=counts,
             outputs=outputs,
+            events=arrived,
+            clocks=list(self.clocks.get(first, [])),
+            metrics=metrics,
         )
 
     def _trace(self, key: str, kind: str, rows: list[dict[str, Any]]) -> None:
-        {"windows": self.windows, "late": self.late}[kind][key] = rows
+        {"windows": self.windows, "late": self.late, "events": self.events}[kind][key] = rows
 
 
 def _window(topology: Topology, row: dict[str, Any]) -> Window:
@@ -209,7 +211,30 @@ def _window(topology: Topology, row: dict[str, Any]) -> Window:
     )
     if part.parallelism > 1:
         window["task"] = row["task"]
+    key, pane = row.get("key"), row.get("pane")
+    if key is not None:
+        values = json.loads(key)
+        window["key"] = values[0] if len(values) == 1 else values
+    if len(settings.kinds) > 1:
+        window["kind"] = row["kind"]
+    if settings.panes is not None and pane is not None:
+        shown = json.loads(pane)
+        window["pane"] = Pane(index=shown["index"], timing=shown["timing"], last=shown["last"])
     return window
+
+
+def _watched(rules: WindowSettings) -> bool:
+    """Whether an answer tells how the events of a bolt were taken in: where more than ticks decides about them."""
+    marks = rules.watermark_every or rules.watermark_field or rules.watermark_partition or rules.watermark_imports
+    return bool(marks) or rules.watermark_per_key or rules.arrival is not None
+
+
+def _event(row: dict[str, Any]) -> Event:
+    return Event(id=row["event"], time=row["time"], action=row["action"], watermark=row["watermark"], mark=row["mark"])
+
+
+def _milliseconds(micros: int) -> int | float:
+    return micros / 1000 if micros % 1000 else micros // 1000
 
 
 def _crash(step: MicroBatch, plan: BatchPlan) -> None:

@@ -14,8 +14,10 @@ import pyarrow.fs as pafs
 from topologies.engine.plan import Beat, Delivery
 from topologies.formats import BadRows, FilePiece, JsonlFormat
 from topologies.model import Topology
-from topologies.scenarios.model import ClockStep, CloseStep, CrashStep, EventStep, Scenario, TickStep
-from windowing.timestamps import to_datetime
+from topologies.scenarios.bare import clock_matters
+from topologies.scenarios.columns import cell, columns_of
+from topologies.scenarios.model import Scenario
+from topologies.scenarios.steps import ClockStep, CloseStep, CrashStep, EventStep, TickStep
 
 
 @dataclass
@@ -42,12 +44,16 @@ class ScriptBatch:
     beat: Beat = field(default_factory=lambda: Beat(0, tick=False))
     crash: bool = False
     """Whether it crashes before its commit; it then runs again, as it was."""
+    clock: bool = False
+    """Whether a step of the clock alone ends it."""
 
 
 def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
     """The micro-batches of a scenario: one ends at each tick, clock step, crash and close, and at the end.
 
-    ``prefix`` goes before the names of components, so that scenarios can run side by side in one topology.
+    Where the bolt minds when its clock moved, one also ends whenever it does; what is due when an event moves it fires
+    in a batch without events. ``prefix`` goes before the names of components, so that scenarios can run side
+    by side in one topology.
     """
     batches: list[ScriptBatch] = []
     batch, clock, number = ScriptBatch(), _first_clock(scenario), 0
@@ -55,6 +61,9 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
         ends: dict[str, bool] = {}
         match step:
             case EventStep():
+                if step.clock is not None and step.clock > clock and clock_matters(scenario.rules):
+                    batches.extend(_moved(batch, clock, _just_before(scenario, step.clock)))
+                    batch = ScriptBatch()
                 clock = clock if step.clock is None else step.clock
                 _arrive(batch, scenario, prefix, step, clock, number)
                 number += 1
@@ -62,7 +71,10 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
             case TickStep():
                 ends = {"tick": True}
             case ClockStep():
-                clock, ends = step.clock, {"tick": False}
+                if batch.arrivals and step.clock > clock and clock_matters(scenario.rules):
+                    batches.extend(_moved(batch, clock, clock))
+                    batch = ScriptBatch()
+                clock, ends, batch.clock = step.clock, {"tick": False}, True
             case CloseStep():
                 ends = {"tick": False, "close": True}
             case CrashStep():
@@ -74,6 +86,21 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
         batch.beat = Beat(clock, tick=False)
         batches.append(batch)
     return batches
+
+
+def _moved(batch: ScriptBatch, before: int, after: int) -> Iterator[ScriptBatch]:
+    """The batch that was under way, with the clock of its last event, and one in which the clock alone moves."""
+    if batch.arrivals:
+        batch.beat = Beat(before, tick=False)
+        yield batch
+    if after > before:
+        yield ScriptBatch(beat=Beat(after, tick=False))
+
+
+def _just_before(scenario: Scenario, clock: int) -> int:
+    """How far the clock moves before an event: an event at the very instant of an idle timeout comes first (AT-17)."""
+    rules = scenario.rules
+    return clock - 1 if rules.idle_timeout is not None or rules.partition_idle_timeout is not None else clock
 
 
 def _first_clock(scenario: Scenario) -> int:
@@ -92,14 +119,11 @@ def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep
 
 
 def _row(scenario: Scenario, step: EventStep) -> dict[str, Any]:
-    """The event as JSON; for a bare bolt its id and its time, as the scenario says them."""
+    """The event as JSON; for a bare bolt its id, and the columns that the settings name."""
     if scenario.bolt is None:
         return step.event
-    row: dict[str, Any] = {"id": step.id}
-    if scenario.bolt.timestamp_field is not None:
-        moment = scenario.event_time(step)
-        row[scenario.bolt.timestamp_field] = None if moment is None else to_datetime(moment).isoformat()
-    return row
+    columns = columns_of(scenario.rules).items()
+    return {"id": step.id, **{name: cell(kind, step.event.get(name)) for name, kind in columns}}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -14,17 +15,10 @@ from rich.text import Text
 
 from topologies.scenarios.answer import Answer, Window, plain
 from topologies.scenarios.axis import EXPIRED, Axis, Clock, Row
-from topologies.scenarios.model import (
-    ACCOUNTS,
-    ClockStep,
-    CloseStep,
-    CrashStep,
-    EventStep,
-    Scenario,
-    Step,
-    TickStep,
-)
-from windowing.bounds import Bounds
+from topologies.scenarios.expected import ACCOUNTS
+from topologies.scenarios.model import Scenario
+from topologies.scenarios.steps import ClockStep, CloseStep, CrashStep, EventStep, Step, TickStep
+from topologies.scenarios.values import Strict
 from windowing.durations import Count
 from windowing.timestamps import FOREVER
 
@@ -80,6 +74,8 @@ class _Chart:
         self.show = Clock([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
         self.windowed = {name for window in answer.windows for name in window["events"]}
         self.late, self.pending = set(answer.late), set(answer.pending)
+        self.taken = {event["id"]: event for event in answer.events}
+        self.mark: int | None = None
         self.rows = _elided(list(self._rows()))
 
     def lines(self, width: int) -> Iterator[Text]:
@@ -94,13 +90,13 @@ class _Chart:
             mark = row.upto if row.upto is not None else mark
 
     def _rows(self) -> Iterator[Row]:
-        marks = iter(self.answer.watermarks)
+        marks, clocks = iter(self.answer.watermarks), iter(self.answer.clocks)
         for step, before, after in _placed(self.scenario, self.answer):
             yield from (self._window(number) for number in before)
-            yield self._step(step, marks) if step is not None else Row("end of run", style="dim")
+            yield self._step(step, marks, clocks) if step is not None else Row("end of run", style="dim")
             yield from (self._window(number) for number in after)
 
-    def _step(self, step: Step, marks: Iterator[int | None]) -> Row:
+    def _step(self, step: Step, marks: Iterator[int | None], clocks: Iterator[int | None]) -> Row:
         match step:
             case EventStep():
                 return self._event(step)
@@ -108,10 +104,12 @@ class _Chart:
                 mark = next(marks, None)
                 if mark is None:
                     return Row("tick", Text("no new watermark", "dim"), style="bold")
-                drawn = None if self.by_arrival else mark
+                drawn = self._moved(mark)
                 return Row("tick", Text(f"watermark {self.show(mark)}", "cyan"), style="bold", upto=drawn)
             case ClockStep():
-                return Row(f"clock {self.show(step.clock)}", style="bold")
+                mark = self._moved(next(clocks, None))
+                note = Text() if mark is None else Text(f"watermark {self.show(mark)}", "cyan")
+                return Row(f"clock {self.show(step.clock)}", note, style="bold", upto=mark)
             case CrashStep():
                 return Row("crash", Text("recovers from the last commit", "dim"), style="bold red")
         return Row("close", Text("end of the streams", "dim"), style="bold")
@@ -125,21 +123,46 @@ class _Chart:
         if own is None and step.clock is not None:
             parts.append(self.show(step.clock))
         marks = [] if at is None else [(at, symbol, style)]
-        note = Text(f"{symbol} {word}", style) if word else Text()
-        return Row(" ".join(part for part in parts if part), note, style if word else "", marks, kind="event")
+        note = Text(f"{symbol} {word}".strip(), style) if word else Text()
+        label = " ".join(part for part in parts if part)
+        taken = self.taken.get(step.id)
+        upto = None if taken is None else self._moved(taken["watermark"])
+        return Row(label, note, style if word else "", marks, upto=upto, kind="event")
+
+    def _moved(self, mark: int | None) -> int | None:
+        """The watermark, where it has moved; None where it has not, or no axis can show it."""
+        if mark is None or self.by_arrival or (self.mark is not None and mark <= self.mark):
+            return None
+        self.mark = mark
+        return mark
 
     def _account(self, step: EventStep) -> tuple[str, str, str]:
         if step.id in self.late:
             return LATE, "bold red", "late"
-        if step.id in self.windowed:
+        told = self._told(step)
+        if told is not None:
+            return told
+        if step.id in self.windowed or (self.scenario.bolt is None and not self.answer.windows):
             return WINDOWED, "", ""
         if step.id in self.pending:
             return PENDING, "yellow", "pending"
         if self.scenario.is_event_time and self.scenario.event_time(step) is None:
             return INVALID, "red", "invalid, no time"
-        if self.scenario.bolt is None and not self.answer.windows:
-            return WINDOWED, "", ""
         return NOWHERE, "dim", "in no window"
+
+    def _told(self, step: EventStep) -> tuple[str, str, str] | None:
+        """What is known of an event that was moved or turned away, or is none."""
+        if self.scenario.is_watermark(step):
+            return "", "cyan", "a watermark"
+        taken = self.taken.get(step.id)
+        if taken is None or taken["action"] == "accepted":
+            return None
+        if taken["action"].startswith("adjusted") and taken["time"] is not None:
+            symbol = WINDOWED if step.id in self.windowed else PENDING
+            return symbol, "yellow", f"adjusted to {self.show(taken['time'])}"
+        words = {"early": "early", "invalid": "invalid, no time", "late": "late"}
+        word = words.get(taken["action"], "dropped" if taken["action"].startswith("dropped") else "")
+        return (INVALID if taken["action"] == "invalid" else LATE, "bold red", word) if word else None
 
     def _at(self, name: str) -> int | None:
         return self.where.get(name) if self.where is not None else None
@@ -175,7 +198,7 @@ class _Chart:
         return low, high, opening if start is not None else "", closing if end is not None else ""
 
     def _brackets(self) -> tuple[str, str]:
-        bounds = self.scenario.bolt.bounds if self.scenario.bolt else Bounds.END
+        bounds = self.scenario.rules.bounds
         return bounds.value[0], bounds.value[-1]
 
     def _extent(self, window: Window) -> str:
@@ -221,11 +244,17 @@ class _Progress:
     clock: int | None = None
     closed: bool = False
 
+    def reach(self, mark: int | None) -> None:
+        """Note a watermark, where there is one."""
+        if mark is not None:
+            self.watermark = mark if self.watermark is None else max(mark, self.watermark)
+
 
 def _placed(scenario: Scenario, answer: Answer) -> Iterator[tuple[Step | None, list[int], list[int]]]:
     """Each step with the windows that fired just before it (its clock moved first), and after it."""
     waiting = deque(range(len(answer.windows)))
-    marks, so_far = iter(answer.watermarks), _Progress()
+    marks, clocks, so_far = iter(answer.watermarks), iter(answer.clocks), _Progress()
+    taken = {event["id"]: event["watermark"] for event in answer.events}
     for step in scenario.steps:
         before: list[int] = []
         if isinstance(step, EventStep | ClockStep) and step.clock is not None:
@@ -234,9 +263,11 @@ def _placed(scenario: Scenario, answer: Answer) -> Iterator[tuple[Step | None, l
             case EventStep():
                 before = _due(scenario, answer, waiting, so_far)
                 so_far.arrived.add(step.id)
+                so_far.reach(taken.get(step.id))
             case TickStep():
-                mark = next(marks, None)
-                so_far.watermark = mark if mark is not None else so_far.watermark
+                so_far.reach(next(marks, None))
+            case ClockStep():
+                so_far.reach(next(clocks, None) if taken else None)
             case CloseStep():
                 so_far.closed = True
         yield step, before, _due(scenario, answer, waiting, so_far)
@@ -260,7 +291,9 @@ def _has_fired(scenario: Scenario, window: Window, so_far: _Progress) -> bool:
     if end is None:
         return True
     if scenario.bolt is None or scenario.is_event_time:
-        return so_far.watermark is not None and end <= so_far.watermark
+        rules = scenario.rules
+        behind = rules.allowed_lateness.micros + rules.past_the_end
+        return so_far.watermark is not None and end <= so_far.watermark - behind
     if so_far.clock is None:
         return False
     slide = scenario.bolt.sliding or (scenario.bolt.length if scenario.bolt.tumbling else None)
@@ -311,8 +344,22 @@ def _headline(scenario: Scenario, answer: Answer) -> Iterator[Text]:
         return
     given = [name for name in type(scenario.bolt).model_fields if name in scenario.bolt.model_fields_set]
     settings = ((name, getattr(scenario.bolt, name)) for name in given)
-    shown = [f"{name} {value.value if isinstance(value, Bounds) else value}" for name, value in settings]
+    shown = [f"{name} {_setting(value)}" for name, value in settings]
     yield Text(", ".join(shown), "dim")
+
+
+def _setting(value: object) -> object:
+    """A setting on one line: what the file gives, without the names of types."""
+    match value:
+        case Enum():
+            return value.value
+        case Strict():
+            return ", ".join(f"{name} {_setting(each)}".rstrip() for name, each in value.given.items())
+        case list() | tuple():
+            return " + ".join(str(_setting(each)) for each in value)
+        case dict():
+            return ", ".join(f"{name} from {each}" for name, each in value.items())
+    return value
 
 
 def _legend() -> Text:

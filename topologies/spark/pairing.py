@@ -16,8 +16,10 @@ from topologies.places import locate
 from topologies.spark.fingerprint import differences, fingerprint
 from topologies.spark.source_log import SourceLog
 from windowing.errors import CheckpointError
+from windowing.timestamps import show
 
 _NOTE = "topology"
+_START = "start"
 
 
 class Halves:
@@ -29,6 +31,8 @@ class Halves:
         self.spark = f"{self.path}/spark" if uri else f"{self._root}/spark"
         self._uri = uri
         self._held: IO[str] | None = None
+        self.first_output: int | None = None
+        """Where the run that made the checkpoint started, in microseconds, if that was at the time of an output."""
 
     def lock(self) -> None:
         """Keep other runs off this checkpoint until ``release``, or the end of this process; local folders only."""
@@ -56,8 +60,11 @@ class Halves:
         if self._held is not None:
             self._held.close()
 
-    def open(self, topology: Topology) -> FileCheckpoint:
-        """Our half; CheckpointError, with what to do, where it does not fit the other or the topology."""
+    def open(self, topology: Topology, first_output: int | None = None) -> FileCheckpoint:
+        """Our half; CheckpointError, with what to do, where it does not fit the other, the topology or the start.
+
+        ``first_output``: where the run is to start; None: at its input, or where the run before it did.
+        """
         fresh = self._missing("windbolt")
         query, committed = self.query(), self._last_commit()
         if fresh and committed is not None:
@@ -65,9 +72,13 @@ class Halves:
         ours = FileCheckpoint(f"{self._root}/windbolt", self._uri)
         manifest, note = ours.latest(), ours.read_note(_NOTE)
         if note is None:
+            self.first_output = first_output
+            ours.write_note(_START, {"first_output": first_output})  # first: where the other is, this is
             ours.write_note(_NOTE, fingerprint(topology))
         else:
             self._check_topology(topology, note)
+            self.first_output = (ours.read_note(_START) or {}).get("first_output")
+            self._check_start(first_output)
         if manifest is not None and (manifest.batch >= 0 or committed is not None):
             self._check_query(manifest, query, committed)
         elif manifest is None and committed is not None:
@@ -92,6 +103,18 @@ class Halves:
                 why="its events were shared out and kept for the topology as it was",
                 do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
             )
+
+    def _check_start(self, wanted: int | None) -> None:
+        started = self.first_output
+        if wanted is None or wanted == started:
+            return
+        was = "without one" if started is None else f"with the one at {show(started)}"
+        go_on = "leave it out to go on as before"
+        raise CheckpointError(
+            f"checkpoint {self.path!r} cannot have its first output at {show(wanted)}: it was begun {was}",
+            why="what was read and emitted so far is what that start called for",
+            do=f"{go_on}; or start with a new checkpoint folder (which reads all input again)",
+        )
 
     def _check_query(self, manifest: Manifest, query: str | None, committed: int | None) -> None:
         if query is None:

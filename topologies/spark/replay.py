@@ -22,7 +22,8 @@ from topologies.engine.plan import BatchPlan, Beat
 from topologies.engine.step import MicroBatch
 from topologies.model import Topology
 from topologies.running import RunOptions
-from topologies.scenarios.answer import Answer, judge
+from topologies.scenarios.answer import Answer
+from topologies.scenarios.comparing import judge
 from topologies.scenarios.model import Scenario
 from topologies.scenarios.replay import Crash, Recording, add_bare_bolt, watched_topology
 from topologies.scenarios.script import ScriptBatch, ScriptPiece, script

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from manager.checkpoint import FileCheckpoint, batch_key
 from topologies.engine.failures import recovered
+from topologies.engine.first_output import FirstOutput
 from topologies.engine.plan import BatchPlan, Beat
 from topologies.engine.step import MicroBatch
 from topologies.model import Topology
@@ -22,6 +23,7 @@ from topologies.sources import file_pieces
 from topologies.spark.executor import SparkExecutor
 from topologies.spark.frames import SparkFrames
 from topologies.spark.memory import as_files
+from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.pairing import Halves
 from topologies.spark.session import check_session, open_session
 from topologies.spark.source import StreamSource
@@ -42,13 +44,15 @@ def run_on_spark(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
+    metrics: TimeMetrics | None = None,
 ) -> Summary:
     """Run a topology on Spark Structured Streaming.
 
     A run on the checkpoint of an earlier one continues where that stopped. ``spark``, or the active session, is used
     if there is one; otherwise a session is made (``master``, by default ``local[*]``; ``conf``) and stopped in the
-    end. Raises CheckpointError for a checkpoint that does not fit, BoltError for an exception in a bolt (the batch is
-    not committed, and comes again), EnvironmentMissing where Java is.
+    end. ``metrics`` is told of each batch, with what Spark says of it. Raises CheckpointError for a checkpoint that
+    does not fit, BoltError for an exception in a bolt (the batch is not committed, and comes again),
+    EnvironmentMissing where Java is.
     """
     if options.checkpoint is None:
         raise ConfigError(
@@ -59,7 +63,7 @@ def run_on_spark(
     session, own = (spark, False) if spark is not None else open_session(master, conf or {})
     try:
         check_session(session)
-        return SparkRun(session, topology, options).run()
+        return SparkRun(session, topology, options, metrics).run()
     finally:
         if own:
             session.stop()
@@ -68,9 +72,11 @@ def run_on_spark(
 class SparkRun:
     """One run of a topology."""
 
-    def __init__(self, spark: SparkSession, topology: Topology, options: RunOptions) -> None:
+    def __init__(
+        self, spark: SparkSession, topology: Topology, options: RunOptions, metrics: TimeMetrics | None = None
+    ) -> None:
         assert options.checkpoint is not None
-        self.spark, self.options = spark, options
+        self.spark, self.options, self.metrics = spark, options, metrics
         self.halves = Halves(options.checkpoint)
         self.summary = Summary()
         self.halves.lock()
@@ -81,10 +87,11 @@ class SparkRun:
             raise
 
     def _open(self, spark: SparkSession, topology: Topology, folder: str) -> None:
-        self.checkpoint: FileCheckpoint = self.halves.open(topology)
+        self.checkpoint: FileCheckpoint = self.halves.open(topology, self.options.first_output_at)
         self.topology = as_files(topology, folder)
         self.executor = SparkExecutor(spark.sparkContext, self.topology)
-        self.step = MicroBatch(self.topology, self.checkpoint, self.executor, SparkFrames(spark))
+        first = FirstOutput.of(self.topology, self.halves.first_output)
+        self.step = MicroBatch(self.topology, self.checkpoint, self.executor, SparkFrames(spark), first)
         self.source = StreamSource(spark, self.topology)
         self.log = self.halves.source_log(self.source.file_spouts)
 
@@ -102,7 +109,13 @@ class SparkRun:
                 if every is None
                 else {"processingTime": f"{max(every.micros // 1000, 1)} milliseconds"}
             )
-            guarded.wait(writer.trigger(**trigger).start())
+            with listening(self.spark, self.metrics):
+                query = writer.trigger(**trigger).start()
+                try:
+                    guarded.wait(query)
+                finally:
+                    if self.metrics is not None:
+                        self.metrics.settle(str(query.runId))
             self.summary.stopped = self.options.stop.is_set()
             if self.options.flush and every is None and not self.summary.stopped:
                 self._close()
@@ -143,7 +156,11 @@ class SparkRun:
             self._close()
 
     def _run(self, plan: BatchPlan, *, again: bool) -> None:
-        report = self.step.run(plan, again=again, query=self.halves.query())
+        query = self.halves.query()
+        report = self.step.run(plan, again=again, query=query)
+        REPORTS.note(query, report)
+        if self.metrics is not None and report.closing:
+            self.metrics.tell(report, None)
         self.summary.note(report)
         self.options.on_report(report)
 

@@ -1,0 +1,285 @@
+"""Assigned windows: the windows of one task that are not a run of its queue, from live events to TupleWindows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.accounts import Accounts
+from manager.held import GONE, SEEN, Held
+from manager.panes import PaneBook, WindowStates
+from policies.assigners import Assigned, Live, SessionWindows, WindowAssigner
+from windowing.panes import PaneMode
+from windowing.timestamps import FOREVER
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.assigner import Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From where to where windows are evaluated: those with after < end <= upto; scalars, or one for each event."""
+
+    after: Limit
+    upto: Limit
+
+    def at(self, places: NDArray[np.int64]) -> Span:
+        """The same of the events at these places."""
+        return Span(_of(self.after, places), _of(self.upto, places))
+
+
+class AssignedWindows:
+    """Evaluates the windows of one task's live events, in order, and says what has become of each event.
+
+    Usable on its own: give it all events that may still be in a window, then iterate over ``windows``; ``flags`` says
+    afterwards, in the order of the events given, which have been in a window and which are done with.
+    """
+
+    def __init__(
+        self,
+        assigners: Sequence[WindowAssigner],
+        events: Held,
+        streams: Sequence[str] = ("default",),
+        *,
+        key: Sequence[str] = (),
+        task: int = 0,
+    ) -> None:
+        self.assigners, self.stream_names, self.key, self.task = tuple(assigners), tuple(streams), tuple(key), task
+        self.accounts = Accounts(streams)
+        self._order = events.order()
+        self._events = events
+        self._sorted = _columns_of(events, self._order)
+        count = len(events)
+        self._seen = np.zeros(count, np.bool_) if events.seen is None else self._take(events.seen).copy()
+        self._finished = np.zeros(count, np.bool_)
+        self._hashes = None if events.keys is None else self._take(events.keys)
+        self._born = None if events.born is None else self._take(events.born)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def live(self) -> Live:
+        """The events as assigners see them."""
+        return self._sorted
+
+    def span_of(self, after: Limit, upto: Limit) -> Span:
+        """Limits that are given for the events as they came, in the order of ``live``."""
+        order = np.arange(len(self._events)) if self._order is None else self._order
+        return Span(after, upto).at(order)
+
+    def windows(self, span: Span) -> Iterator[TupleWindow]:
+        """The windows that are due, in order of (end, start, key)."""
+        if not len(self._events):
+            return
+        for kind, piece in self._pieces(span):
+            yield from self._of(kind, piece)
+        self._finish(span)
+
+    def _finish(self, span: Span) -> None:
+        finished = np.ones(len(self._events), np.bool_)
+        for assigner in self.assigners:
+            finished &= assigner.finished(self._sorted, span.upto)
+        self._finished = finished
+        self._count("unwindowed", finished & ~self._seen)
+
+    def panes(self, span: Span, book: PaneBook) -> Iterator[TupleWindow]:
+        """All firings that are due, those beside the end of a window too, in order of (kind, end, start, key)."""
+        if not len(self._events):
+            return
+        for kind, assigner in enumerate(self.assigners):
+            merging = isinstance(assigner, SessionWindows)
+            for piece in assigner.assign(self._sorted, span.after, FOREVER):
+                firsts = piece.members[piece.offsets[:-1]]
+                keys = np.zeros(len(piece), np.int64) if self._hashes is None else self._hashes[firsts]
+                states = book.seen(kind, keys, piece.starts, piece.ends, merging)
+                fresh = self._fresh(piece, states, merging)
+                counts = np.add.reduceat(fresh.astype(np.int64), piece.offsets[:-1])
+                fires, panes = book.decide(states, counts)
+                shown = fresh if book.panes.mode is PaneMode.DISCARDING else None
+                chosen = _chosen(piece, fires, shown)
+                idents = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
+                for window, pane, ident in zip(self._of(kind, chosen), panes, idents, strict=True):
+                    window.pane, window.ident = pane, (kind, *ident)
+                    yield window
+        self._finish(span)
+
+    def _fresh(self, piece: Assigned, states: WindowStates, merging: bool) -> NDArray[np.bool_]:
+        """Which members are new to their window since it fired last."""
+        if merging:  # an event of a session is in no other one
+            return ~self._seen[piece.members]
+        assert self._born is not None
+        shown = np.repeat(states.shown, np.diff(piece.offsets))
+        return self._born[piece.members] > shown
+
+    def next_end(self, span: Span) -> int | None:
+        """When the next window is due, as things stand; None where nothing waits."""
+        if not len(self._events):
+            return None
+        found = [assigner.next_end(self._sorted, span.upto) for assigner in self.assigners]
+        return min((end for end in found if end is not None), default=None)
+
+    def flags(self) -> NDArray[np.uint8]:
+        """What has become of each event, in the order in which they were given."""
+        flags = self._seen * np.uint8(SEEN) + self._finished * np.uint8(GONE)
+        if self._order is None:
+            return flags
+        back = np.empty(len(flags), np.uint8)
+        back[self._order] = flags
+        return back
+
+    def _pieces(self, span: Span) -> Iterator[tuple[int, Assigned]]:
+        if len(self.assigners) == 1:
+            yield from ((0, piece) for piece in self.assigners[0].assign(self._sorted, span.after, span.upto))
+            return
+        # Windows of several kinds come in the order of their ends, one by one.
+        found = [
+            (kind, piece, at)
+            for kind, assigner in enumerate(self.assigners)
+            for piece in assigner.assign(self._sorted, span.after, span.upto)
+            for at in range(len(piece))
+        ]
+        for kind, piece, at in sorted(
+            found, key=lambda each: (int(each[1].ends[each[2]]), int(each[1].starts[each[2]]), each[0])
+        ):
+            yield kind, _one(piece, at)
+
+    def _of(self, kind: int, piece: Assigned) -> Iterator[TupleWindow]:
+        members = piece.members
+        fresh = ~self._seen[members]
+        if fresh.any():
+            first = np.zeros(len(members), np.bool_)
+            first[np.unique(members, return_index=True)[1]] = True
+            fresh &= first
+            now = np.zeros(len(self._seen), np.bool_)
+            now[members[fresh]] = True
+            self._count("windowed", now)
+            self._seen |= now
+        gathered = Gathered(self, members)
+        keys = gathered.keys(piece.offsets[:-1]) if self.key else None
+        several = len(self.assigners) > 1
+        news = np.concatenate([[0], np.cumsum(fresh)])
+        offsets = piece.offsets.tolist()
+        for at, (start, end) in enumerate(zip(piece.starts.tolist(), piece.ends.tolist(), strict=True)):
+            low, high = offsets[at], offsets[at + 1]
+            fresh_here = int(news[high] - news[low])
+            if fresh_here == high - low:
+                new: range | NDArray[np.int64] = range(low, high)
+            else:
+                new = low + np.flatnonzero(fresh[low:high]) if fresh_here else range(low, low)
+            window = TupleWindow(gathered, range(low, high), new, None, start, end, self.task)
+            if keys is not None:
+                window.key = keys[at]
+            if several:
+                window.kind = kind
+            yield window
+
+    def _count(self, account: str, which: NDArray[np.bool_]) -> None:
+        streams = self._events.streams
+        if streams is None:
+            counts = np.zeros(len(self.stream_names), np.int64)
+            counts[0] = np.count_nonzero(which)
+        else:
+            counts = np.bincount(self._take(streams)[which], minlength=len(self.stream_names))
+        self.accounts.add(account, counts)
+
+    def _take(self, column: NDArray[Any]) -> NDArray[Any]:
+        return column if self._order is None else column[self._order]
+
+    def positions(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where members of a window lie among the events as they were given."""
+        return members if self._order is None else self._order[members]
+
+
+class Gathered:
+    """The events of some windows, one window after the other: what their TupleWindows read."""
+
+    def __init__(self, windows: AssignedWindows, members: NDArray[np.int64]) -> None:
+        self._windows, self._members = windows, members
+        self._payload: pa.Table | None = None
+
+    @property
+    def stream_names(self) -> Sequence[str]:
+        return self._windows.stream_names
+
+    def table(self, members: range | NDArray[np.int64]) -> pa.Table:
+        payload = self._gathered()
+        if isinstance(members, range):
+            return payload.slice(members.start, len(members))
+        return payload.take(pa.array(members))
+
+    def timestamps(self, members: range | NDArray[np.int64]) -> NDArray[np.int64]:
+        starts: NDArray[np.int64] = self._windows.live.starts[_pick(self._members, members)]
+        return starts
+
+    def ends(self, members: range | NDArray[np.int64]) -> NDArray[np.int64] | None:
+        ends = self._windows.live.ends
+        return None if ends is None else ends[_pick(self._members, members)]
+
+    def streams(self, members: range | NDArray[np.int64]) -> NDArray[np.int8]:
+        streams = self._windows._events.streams
+        if streams is None:
+            return np.zeros(len(members), np.int8)
+        return streams[self._windows.positions(_pick(self._members, members))]
+
+    def keys(self, places: NDArray[np.int64]) -> list[Any]:
+        """The keys of the events at these places: the value of a key of one column, else a tuple of values."""
+        chosen = self._gathered().select(list(self._windows.key)).take(pa.array(places))
+        columns = [column.to_pylist() for column in chosen.columns]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def _gathered(self) -> pa.Table:
+        if self._payload is None:
+            places = self._windows.positions(self._members)
+            payload = self._windows._events.payload
+            run = len(places) and bool((np.diff(places) == 1).all())
+            if run:
+                self._payload = payload.slice(int(places[0]), len(places)).combine_chunks()
+            else:
+                self._payload = payload.combine_chunks().take(pa.array(places))
+        return self._payload
+
+
+def _columns_of(events: Held, order: NDArray[np.int64] | None) -> Live:
+    def take(column: NDArray[Any] | None) -> Any:
+        return column if column is None or order is None else column[order]
+
+    keys = take(events.keys)
+    codes = None
+    if keys is not None and len(keys):
+        codes = np.zeros(len(keys), np.int64)
+        codes[1:] = np.cumsum(keys[1:] != keys[:-1])
+    return Live(take(events.times), codes, take(events.ends), take(events.closed), take(events.gaps))
+
+
+def _one(piece: Assigned, at: int) -> Assigned:
+    low, high = int(piece.offsets[at]), int(piece.offsets[at + 1])
+    return Assigned(
+        piece.starts[at : at + 1], piece.ends[at : at + 1], np.array([0, high - low]), piece.members[low:high]
+    )
+
+
+def _chosen(piece: Assigned, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> Assigned:
+    """The windows that fire, with all of their events or those that are to be shown."""
+    sizes = np.diff(piece.offsets)
+    kept = np.repeat(fires, sizes)
+    if shown is not None:
+        kept &= shown
+        sizes = np.add.reduceat(shown.astype(np.int64), piece.offsets[:-1])
+    offsets = np.concatenate([[0], np.cumsum(sizes[fires])])
+    return Assigned(piece.starts[fires], piece.ends[fires], offsets, piece.members[kept])
+
+
+def _pick(members: NDArray[np.int64], which: range | NDArray[np.int64]) -> NDArray[np.int64]:
+    return members[which.start : which.stop] if isinstance(which, range) else members[which]
+
+
+def _of(limit: Limit, places: NDArray[np.int64]) -> Limit:
+    return limit if isinstance(limit, (int, np.integer)) else limit[places]

@@ -1,0 +1,267 @@
+"""Watermarks that events make: after each of them, every so many, or as the source puts them in.
+
+The plan of a batch's arrivals goes in, in order; out comes, for every event, what the watermark was before it. What
+depends on the events alone is so decided in one place, wherever batches end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from manager.watermark import WatermarkState
+from policies.idleness import estimated, idle_end
+from policies.marks import NONE, MarkState, advance
+from windowing.rules import Over
+from windowing.settings import WindowSettings
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PARTITION = "\t"
+"""Between an input and the value of its partition, in the name of a source of marks."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The events of a batch in order of arrival; arrays of equal length."""
+
+    times: NDArray[np.int64]
+    inputs: NDArray[np.int8]
+    """The place of each event's input stream."""
+    counts: NDArray[np.bool_]
+    """Which of them the watermark sees."""
+    given: NDArray[np.int64] | None = None
+    """Watermarks put in by the source; NONE where the row is an event."""
+    partitions: Sequence[str] | None = None
+    """The partition of each event."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What was known before each event, and after it."""
+
+    own: NDArray[np.int64]
+    """The mark of its own input or partition before it."""
+    bolt: NDArray[np.int64]
+    """The watermark before it."""
+    own_after: NDArray[np.int64]
+    bolt_after: NDArray[np.int64]
+
+
+class EventWatermarks:
+    """Moves the watermark of one bolt along its events and its clock; remembers everything in a WatermarkState."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        settings: WindowSettings,
+        state: WatermarkState,
+        carried: Sequence[bool] = (),
+    ) -> None:
+        self.streams, self.settings, self.state = tuple(streams), settings, state
+        self.carried = tuple(carried) or (False,) * len(self.streams)
+        """Which inputs carry the watermark of a bolt before this one."""
+
+    def sequence(self, arrivals: Arrivals) -> Marks:
+        """Take in the events of a batch."""
+        count, settings = len(arrivals.times), self.settings
+        own_after = np.full(count, NONE, np.int64)
+        own = np.full(count, NONE, np.int64)
+        silent, known = set(self.state.idle), set(self.state.sources)
+        heard = {self._input(source) for source in known}
+        first: dict[int, int] = {}
+        along: dict[str, NDArray[np.int64]] = {}
+        for source, places in self._sources(arrivals):
+            state = self.state.sources.setdefault(source, MarkState())
+            before = state.mark
+            given = None if arrivals.given is None else arrivals.given[places]
+            every = settings.watermark_every
+            counts = arrivals.counts[places]
+            if self.carried[self._input(source)] or not self._generates(source):
+                counts = np.zeros(len(places), np.bool_)
+            marks = advance(state, arrivals.times[places], counts, given, every, settings.delay)
+            own_after[places] = marks
+            own[places] = np.concatenate([[before], marks[:-1]])
+            absent = source in silent or (source not in known and arrivals.partitions is not None)
+            along[source] = self._along(count, places, marks, before, absent)
+            first[self._input(source)] = min(int(places[0]), first.get(self._input(source), count))
+            if source in silent:
+                self.state.idle.remove(source)
+        self._import(arrivals, along, own, own_after, count)
+        after = self._bolt(along, count)
+        for at, place in first.items():
+            if at not in heard and self.settings.watermark_over is Over.MIN:
+                after[:place] = NONE
+        emitted = NONE if self.state.emitted is None else self.state.emitted
+        bolt_after = np.maximum(after, emitted)
+        np.maximum.accumulate(bolt_after, out=bolt_after)
+        bolt = np.concatenate([[emitted], bolt_after[:-1]])[:count]
+        if count and bolt_after[-1] > NONE:
+            self.state.emitted = int(bolt_after[-1])
+        return Marks(own, bolt, own_after, bolt_after)
+
+    def beat(
+        self,
+        clock: int,
+        *,
+        tick: bool = True,
+        align: Callable[[int], int] = lambda moment: moment,
+        last_end: Callable[[int], int] = lambda moment: moment,
+    ) -> None:
+        """Take in what the clock says at the end of a batch.
+
+        ``align``: the last window end up to a moment. ``last_end``: the end of the last window of an event's time.
+        """
+        state, settings = self.state, self.settings
+        if state.started is None:
+            state.started = clock
+        if settings.watermark_every is None and tick:
+            for mark in state.sources.values():
+                if mark.latest > NONE:
+                    mark.mark = max(mark.mark, mark.latest - settings.delay)
+        self._find_idle(clock)
+        along = {source: np.array([mark.mark], np.int64) for source, mark in state.sources.items()}
+        self._import(None, along, None, None, 1)
+        self._emit(int(self._bolt(along, 1)[0]))
+        late = settings.arrival.late if settings.arrival else None
+        if settings.estimate_arrival and late is not None and state.arrived is not None:
+            assert state.arrived_at is not None
+            if clock > state.arrived_at:  # nothing has come since
+                self._emit(estimated(state.arrived, state.arrived_at, clock) - late.micros)
+        latest = max((mark.latest for mark in state.sources.values()), default=NONE)
+        if settings.idle_timeout is not None and state.heard_at is not None and latest > NONE:
+            end = idle_end(
+                settings.idle_rule, settings.idle_timeout.micros, clock, state.heard_at, align, last_end(latest)
+            )
+            if end is not None and (state.forced is None or end > state.forced):
+                state.forced = end
+                self._emit(end)
+
+    def arrived(self, latest: int, clock: int) -> None:
+        """Note the latest time of arrival of a batch, and the clock when the last of its events came."""
+        state = self.state
+        state.arrived = latest if state.arrived is None else max(state.arrived, latest)
+        state.arrived_at = clock
+
+    def heard(self, sources: Sequence[str], clock: int) -> None:
+        """Note which sources have delivered in a batch, the last of them at this clock."""
+        self.state.heard_at = clock
+        if self.state.started is None:
+            self.state.started = clock
+        for source in sources:
+            self.state.seen_at[source] = clock
+
+    def names(self, arrivals: Arrivals) -> list[str]:
+        """The sources of marks that these events are from."""
+        return [source for source, _ in self._sources(arrivals)]
+
+    def _emit(self, mark: int) -> None:
+        if mark > NONE and (self.state.emitted is None or mark > self.state.emitted):
+            self.state.emitted = mark
+
+    def _sources(self, arrivals: Arrivals) -> list[tuple[str, NDArray[np.int64]]]:
+        found: list[tuple[str, NDArray[np.int64]]] = []
+        for code, stream in enumerate(self.streams):
+            if len(self.streams) == 1:
+                places = np.arange(len(arrivals.times))
+            else:
+                places = np.flatnonzero(arrivals.inputs == code)
+            if not len(places):
+                continue
+            if arrivals.partitions is None:
+                found.append((stream, places))
+                continue
+            values = np.asarray(arrivals.partitions, dtype=object)[places].astype(str)
+            names, codes = np.unique(values, return_inverse=True)
+            for at, name in enumerate(names.tolist()):
+                found.append((f"{stream}{_PARTITION}{name}", places[codes == at]))
+        return found
+
+    def _generates(self, source: str) -> bool:
+        imports = self.settings.watermark_imports or {}
+        return self.settings.watermark_imports_beside or source.split(_PARTITION, 1)[0] not in imports
+
+    def _input(self, source: str) -> int:
+        return self.streams.index(source.split(_PARTITION, 1)[0])
+
+    @staticmethod
+    def _along(
+        count: int, places: NDArray[np.int64], marks: NDArray[np.int64], before: int, absent: bool
+    ) -> NDArray[np.int64]:
+        """The mark of a source after each event of all sources; an absent one takes no part until it speaks."""
+        along = np.full(count, NONE, np.int64)
+        along[places] = marks
+        if before > NONE:
+            along[0] = max(int(along[0]), before)
+        np.maximum.accumulate(along, out=along)
+        if absent:
+            along[: places[0]] = FOREVER
+        return along
+
+    def _import(
+        self,
+        arrivals: Arrivals | None,
+        along: dict[str, NDArray[np.int64]],
+        own: NDArray[np.int64] | None,
+        own_after: NDArray[np.int64] | None,
+        count: int,
+    ) -> None:
+        """Inputs that take the marks of another: the running maximum of both (SI-15, SI-16)."""
+        for taker, giver in (self.settings.watermark_imports or {}).items():
+            mark = self.state.sources.get(giver, MarkState()).mark
+            given = along.get(giver, np.full(count, mark, np.int64))
+            held = self.state.sources.setdefault(taker, MarkState())
+            along[taker] = np.maximum(along.get(taker, np.full(count, held.mark, np.int64)), given)
+            if arrivals is not None and own is not None and own_after is not None:
+                start = self.state.imported.get(taker, NONE)
+                before = np.concatenate([[start], along[taker][:-1]])[:count]
+                mine = arrivals.inputs == self.streams.index(taker)
+                own[mine], own_after[mine] = before[mine], along[taker][mine]
+            if count:
+                held.mark = max(held.mark, int(along[taker][-1]))
+                self.state.imported[taker] = held.mark
+
+    def _bolt(self, along: dict[str, NDArray[np.int64]], count: int) -> NDArray[np.int64]:
+        """The watermark after each event: the least, or the greatest, of the marks of all sources."""
+        parts = dict(along)
+        for source, mark in self.state.sources.items():
+            if source not in parts:
+                parts[source] = np.full(count, mark.mark, np.int64)
+        parts = {source: part for source, part in parts.items() if source not in self.state.idle}
+        heard = {self._input(source) for source in parts}
+        waiting = [stream for at, stream in enumerate(self.streams) if at not in heard and not self._gone_quiet(stream)]
+        over = self.settings.watermark_over
+        if not parts or (over is Over.MIN and waiting):
+            return np.full(count, NONE, np.int64)
+        total: NDArray[np.int64] | None = None
+        for part in parts.values():
+            joined = np.where(part == FOREVER, NONE, part) if over is Over.MAX else part
+            if total is not None:
+                joined = (np.minimum if over is Over.MIN else np.maximum)(total, joined)
+            total = joined
+        assert total is not None
+        return np.where(total == FOREVER, NONE, total)
+
+    def _gone_quiet(self, stream: str) -> bool:
+        """Whether every source of an input is left out for its silence, or it never spoke and its time is over."""
+        return any(source.split(_PARTITION, 1)[0] == stream for source in self.state.idle)
+
+    def _find_idle(self, clock: int) -> None:
+        """Leave out what has been silent for the timeout (AT-20), an input that has never delivered too."""
+        timeout = self.settings.partition_idle_timeout
+        if timeout is None:
+            return
+        assert self.state.started is not None
+        names = {*self.state.sources, *(stream for stream in self.streams if not self._delivers(stream))}
+        for source in sorted(names):
+            since = self.state.seen_at.get(source, self.state.started)
+            if clock - since >= timeout.micros and source not in self.state.idle:
+                self.state.idle.append(source)
+
+    def _delivers(self, stream: str) -> bool:
+        return any(source.split(_PARTITION, 1)[0] == stream for source in self.state.sources)

@@ -1,0 +1,135 @@
+"""Admission: which time an event is given, and whether it is let in. Arrays in, arrays out, in order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.marks import NONE
+from windowing.rules import Arrival, LateAction, LateBy
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LastEnd = Callable[["NDArray[np.int64]", "NDArray[np.int64] | None"], "NDArray[np.int64]"]
+"""Of events (starts, ends of lifetimes): the end of the last window that can hold each, in microseconds."""
+
+
+class Action(IntEnum):
+    """What became of an event at the door."""
+
+    ACCEPTED = 0
+    EARLY = 1
+    ADJUSTED_LATE = 2
+    """It arrived too long after its time, and was given the earliest that its arrival allows (AZ-8)."""
+    LATE = 3
+    """It arrived too long after its time, and was turned away."""
+    ADJUSTED_OUT_OF_ORDER = 4
+    """It was behind the watermark, and was given the watermark's time (AZ-11), or a later start (SI-13)."""
+    OUT_OF_ORDER = 5
+    """It was behind the watermark, or its windows had closed, and it was turned away."""
+    WATERMARK = 6
+    """It is no event, but a watermark that the source put in."""
+    UNWINDOWED = 7
+    """It lies in a gap between windows."""
+    INVALID = 8
+    """It cannot be read, or has no time."""
+
+    @property
+    def said(self) -> str:
+        """The action as an answer names it."""
+        return self.name.lower()
+
+
+def by_arrival(
+    times: NDArray[np.int64], arrivals: NDArray[np.int64] | int, rule: Arrival
+) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    """Early, then late (AZ-14): the assigned times, and an Action for each event; both strict (AZ-8, AZ-12)."""
+    actions = np.zeros(len(times), np.int8)
+    if rule.late is not None:
+        floor = arrivals - rule.late.micros
+        behind = times < floor
+        if behind.any():
+            if rule.late_action is LateAction.ADJUST:
+                times = np.where(behind, floor, times)
+                actions[behind] = Action.ADJUSTED_LATE
+            else:
+                actions[behind] = Action.LATE
+    if rule.early is not None:
+        actions[times - arrivals > rule.early.micros] = Action.EARLY
+    return times, actions
+
+
+@dataclass(frozen=True)
+class Door:
+    """How a bolt treats events that are behind its watermark."""
+
+    late_by: LateBy
+    action: LateAction
+    per_input: bool
+    allowed: int
+    """Windows close so many microseconds after the watermark has reached their end."""
+    past_the_end: bool
+    last_end: LastEnd | None = None
+    """None where windows have no end that follows from an event alone."""
+
+    def over(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """At each watermark: windows that end up to here are over."""
+        back = self.allowed + self.past_the_end
+        known = (watermarks > NONE) & (watermarks < FOREVER)
+        return np.where(known, watermarks - back, watermarks) if back else watermarks
+
+    def decide(
+        self,
+        times: NDArray[np.int64],
+        ends: NDArray[np.int64] | None,
+        actions: NDArray[np.int8],
+        own: NDArray[np.int64],
+        bolt: NDArray[np.int64],
+        end_edges: NDArray[np.bool_] | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
+        """The assigned times, the actions, and up to where windows were over, for each event.
+
+        ``own`` and ``bolt``: the mark of the event's own input, partition or key, and the watermark, before it came.
+        ``ends``: of lifetimes. ``end_edges``: which events are ends of edges, late by their end (SI-4).
+        """
+        over = self.over(bolt)
+        reference = own if self.per_input else bolt
+        if self.late_by is LateBy.WATERMARK:
+            judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
+            late = judged < reference
+            if self.last_end is not None:
+                tied = times == reference if end_edges is None else (times == reference) & ~end_edges
+                late |= tied & (self.last_end(times, ends) <= over)
+        else:
+            assert self.last_end is not None
+            late = self.last_end(times, ends) <= over
+        late &= (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
+        if not late.any():
+            return times, actions, over
+        actions = actions.copy()
+        match self.action:
+            case LateAction.ADJUST:
+                actions[late] = Action.ADJUSTED_OUT_OF_ORDER
+                # Where the window that ends at the watermark is over, the earliest time is just after it.
+                tied = np.zeros(len(times), np.bool_)
+                if self.last_end is not None:
+                    tied = late & (self.last_end(reference, None) <= over)
+                times = np.where(late, reference + tied, times)
+            case LateAction.CUT:
+                cut = late & (ends > reference) if ends is not None else np.zeros(len(times), np.bool_)
+                if end_edges is not None:
+                    cut &= ~end_edges
+                if ends is not None:
+                    cut &= ends > times + 1  # a point is dropped, never cut
+                actions[late] = Action.OUT_OF_ORDER
+                actions[cut] = Action.ADJUSTED_OUT_OF_ORDER
+                times = np.where(cut, reference, times)
+            case _:
+                actions[late] = Action.OUT_OF_ORDER
+        return times, actions, over

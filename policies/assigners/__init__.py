@@ -1,0 +1,23 @@
+"""Which windows events belong to: by the clock, by the calendar, or by the events around them; of each key alone."""
+
+from policies.assigners.aligned import AlignedWindows
+from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from policies.assigners.calendar import CalendarWindows
+from policies.assigners.count_by_start import CountByStartWindows
+from policies.assigners.onsets import OnsetWindows
+from policies.assigners.sessions import SessionWindows
+from policies.assigners.sliding_log import SlidingLogWindows
+from policies.assigners.snapshots import SnapshotWindows
+
+__all__ = [
+    "AlignedWindows",
+    "Assigned",
+    "CalendarWindows",
+    "CountByStartWindows",
+    "Live",
+    "OnsetWindows",
+    "SessionWindows",
+    "SlidingLogWindows",
+    "SnapshotWindows",
+    "WindowAssigner",
+]

@@ -1,0 +1,215 @@
+"""Aligned windows: tumbling, hopping, and hopping with gaps; and how windows on a grid collect their events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from windowing.bounds import Bounds
+from windowing.durations import Duration
+from windowing.errors import ConfigError
+from windowing.order import stable_order
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.assigner import LastEnd, Limit
+
+    Edges = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+    """Where the windows at these places of the grid start and end."""
+
+MOST = 1 << 22
+"""A piece holds about this many members at most, so that windows which overlap a lot stay within memory."""
+
+_FAR = 1 << 62
+"""Later than any time, and yet a length can be added to it: where endless lifetimes end in sums."""
+
+
+@dataclass(frozen=True)
+class AlignedWindows(WindowAssigner):
+    """Windows of one length whose ends are multiples of the slide, moved on by the offset (ST-3, AT-1, AT-8, AZ-19).
+
+    A slide shorter than the length gives windows that overlap (AT-2, AZ-20, SI-27), a longer one leaves gaps whose
+    events are in no window (AT-4). With an ``origin``, microseconds since the epoch, windows start at it and every
+    slide after it, and none before it (AT-3).
+
+    An event with a lifetime is in every window that shares an instant with it (SI-27), and in none if its
+    lifetime has no length. At the end of the streams an endless lifetime is taken to last as long as anything else
+    that is known of its key.
+
+    Raises ConfigError for a length or slide of zero, and for an origin together with an offset.
+    """
+
+    length: Duration
+    slide: Duration
+    bounds: Bounds = Bounds.END
+    offset: Duration = Duration(0)
+    origin: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.length.micros or not self.slide.micros:
+            raise ConfigError(
+                "a window length or slide of zero", why="time would not move (ST-24)", do="make it longer"
+            )
+        if self.origin is not None and self.offset.micros:
+            raise ConfigError(
+                f"an offset of {self.offset} together with an origin",
+                why="the offset moves windows that are counted from the epoch (AT-8), not from an origin (AT-3)",
+                do="move the origin instead",
+            )
+
+    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        if not len(live):
+            return iter(())
+        first, last = self._span(live, last_instants(live, upto))
+        last = np.minimum(last, self._aligned(np.clip(upto, first - self.slide.micros, last)))
+        first = self._later(live, after, first, last)
+        length = self.length.micros
+        return spread(live, first, last, self.slide.micros, lambda ends: (ends - length, ends))
+
+    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+        first, last = self._span(live, last_instants(live))
+        over = upto if live.closed is None else np.maximum(upto, live.closed)
+        return (last <= over) | (last < first)
+
+    def next_end(self, live: Live, after: Limit) -> int | None:
+        first, last = self._span(live, last_instants(live))
+        first = self._later(live, after, first, last)
+        first = first[first <= last]
+        return int(first.min()) if len(first) else None
+
+    def earliest_start(self, upto: int, held: int | None) -> int:
+        length, slide = self.length.micros, self.slide.micros
+        first = (upto - self._phase) // slide * slide + self._phase + slide - length
+        return first if self.origin is None else max(first, self.origin)
+
+    @property
+    def last_end(self) -> LastEnd:
+        return lambda starts, ends: self._span(Live(starts, ends=ends), last_instants(Live(starts, ends=ends)))[1]
+
+    @property
+    def _phase(self) -> int:
+        return self.offset.micros if self.origin is None else self.origin + self.length.micros
+
+    def _span(self, live: Live, lasts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first and the last end of the windows that each event is in; the last before the first if in none."""
+        first = self.bounds.first_end(live.starts, self.slide.micros, self._phase)
+        last = self.bounds.last_end(lasts, self.length.micros, self.slide.micros, self._phase)
+        return first if self.origin is None else np.maximum(first, self._phase), last
+
+    def _later(self, live: Live, after: Limit, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first end of each event that is after the limit, and open when the event came."""
+        low = after if live.closed is None else np.maximum(after, live.closed)
+        slide = self.slide.micros
+        return np.maximum(first, self._aligned(np.clip(low, first - slide, last)) + slide)
+
+    def _aligned(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The last end of the grid up to each moment."""
+        slide = self.slide.micros
+        return (moments - self._phase) // slide * slide + self._phase
+
+
+def key_heads(live: Live) -> NDArray[np.bool_]:
+    """Which events are the first of their key."""
+    heads = np.zeros(len(live), dtype=bool)
+    heads[:1] = True
+    if live.keys is not None:
+        heads[1:] = live.keys[1:] != live.keys[:-1]
+    return heads
+
+
+def last_instants(live: Live, upto: Limit = 0) -> NDArray[np.int64]:
+    """The last instant of each event, in microseconds; endless ones end far away, but finitely.
+
+    One whose lifetime has no length has none: it comes long before the event.
+    Where the limit is FOREVER they last as long as anything else that is known of their key: windows without end
+    could not all be told.
+    """
+    if live.ends is None:
+        return live.starts
+    lasts = np.where(live.ends > live.starts, np.minimum(live.ends, _FAR) - 1, -_FAR)
+    endless = live.ends == FOREVER
+    cut = endless & (np.asarray(upto) == FOREVER)
+    if cut.any():
+        known = np.where(endless, live.starts, np.maximum(lasts, live.starts))
+        heads = key_heads(live)
+        lasts[cut] = np.maximum.reduceat(known, np.flatnonzero(heads))[np.cumsum(heads, dtype=np.int64) - 1][cut]
+    return lasts
+
+
+def unfold(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For runs of these lengths, one after the other: which run each item is of, and its place in the run."""
+    stops = np.cumsum(counts)
+    return np.repeat(np.arange(len(counts)), counts), np.arange(stops[-1]) - np.repeat(stops - counts, counts)
+
+
+def spread(
+    live: Live, first: NDArray[np.int64], last: NDArray[np.int64], step: int, edges: Edges
+) -> Iterator[Assigned]:
+    """The windows at the places first, first + step .. last of each event, in order, in pieces of bounded size.
+
+    An event whose last place comes before its first is in none. A place further on starts and ends later.
+    """
+    positions = np.flatnonzero(last >= first)
+    if not len(positions):
+        return
+    first, last = first[positions], last[positions]
+    for low, high in _stretches(first, last, step):
+        inside = np.flatnonzero((first <= high) & (last >= low))
+        if len(inside):
+            begins, finishes = np.maximum(first[inside], low), np.minimum(last[inside], high)
+            yield _piece(live.keys, positions[inside], begins, finishes, step, edges)
+
+
+def _stretches(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[tuple[int, int]]:
+    """Places from .. to, such that the windows at them have at most so many members together as a piece may hold."""
+    low, high = int(first.min()), int(last.max())
+    if float((last - first).sum(dtype=np.float64)) / step + len(first) <= MOST:
+        yield low, high
+        return
+    places = np.concatenate([first, last + step])
+    order = stable_order(places)
+    places = places[order]
+    crowd = np.cumsum(np.where(order < len(first), 1, -1))[:-1]
+    before = np.concatenate([[0.0], np.cumsum(crowd * (np.diff(places) / step))])
+    while low <= high:
+        at = int(np.searchsorted(places, low, side="right")) - 1
+        target = float(before[at]) + int(crowd[at]) * ((low - int(places[at])) // step) + MOST
+        until = int(np.searchsorted(before, target, side="right")) - 1
+        stop = high + step
+        if until < len(crowd):
+            stop = int(places[until]) + int((target - before[until]) // crowd[until]) * step
+        stop = max(stop, low + step)
+        yield low, stop - step
+        low = stop
+
+
+def _piece(
+    keys: NDArray[np.int64] | None,
+    positions: NDArray[np.int64],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    step: int,
+    edges: Edges,
+) -> Assigned:
+    """One piece. The events lie in order of their keys, so to sort them by place is to sort them by window."""
+    low = first.min()
+    places, counts = (first - low) // step, (last - first) // step + 1
+    members = positions
+    if counts.max() > 1:
+        owner, further = unfold(counts)
+        members, places = positions[owner], places[owner] + further
+    order = stable_order(places)
+    members, places = members[order], places[order]
+    fresh = places[1:] != places[:-1]
+    if keys is not None:
+        owners = keys[members]
+        fresh |= owners[1:] != owners[:-1]
+    offsets = np.concatenate([[0], np.flatnonzero(fresh) + 1, [len(members)]])
+    starts, ends = edges(places[offsets[:-1]] * step + low)
+    return Assigned(starts, ends, offsets, members)

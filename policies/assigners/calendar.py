@@ -1,0 +1,175 @@
+"""Windows of the calendar of a place: its hours, days, weeks and months, whatever its clocks do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, get_args
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from policies.assigners.aligned import last_instants, spread
+from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from windowing.bounds import Bounds
+from windowing.errors import ConfigError
+from windowing.timestamps import EARLIEST, EPOCH, LATEST, to_datetime
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.assigner import LastEnd, Limit
+
+Unit = Literal["hour", "day", "week", "month"]
+
+_HOUR, _DAY = 3_600_000_000, 86_400_000_000
+
+
+@dataclass(frozen=True)
+class CalendarWindows(WindowAssigner):
+    """The hours, days, weeks (from Monday) or months of an IANA time zone, one after the other without gaps.
+
+    A window starts when the clocks of the zone first show its first moment, or, where they leap over it, at the leap.
+    So days last 23 or 25 hours when the clocks change, and a day that a zone has left out is no window. An hour that
+    the clocks show twice is two windows. An event with a lifetime is in every window that shares an instant with it
+    (SI-27); at the end of the streams an endless one lasts as long as anything else that is known of its key.
+
+    Raises ConfigError for a unit or a zone that there is none of.
+    """
+
+    unit: Unit
+    zone: str
+    bounds: Bounds = Bounds.START
+
+    def __post_init__(self) -> None:
+        if self.unit not in get_args(Unit):
+            raise ConfigError(f"{self.unit!r} is not a unit of the calendar", do=f"use one of {get_args(Unit)}")
+        try:
+            ZoneInfo(self.zone)
+        except (KeyError, ValueError, OSError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{self.zone!r} is not a time zone that is known here",
+                why="zones go by their IANA names",
+                do="use a name like 'Europe/Berlin' or 'UTC' (zoneinfo.available_timezones() lists them), "
+                "or install tzdata if all are unknown",
+            ) from error
+
+    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        if not len(live):
+            return iter(())
+        low = after if live.closed is None else np.maximum(after, live.closed)
+        first, last = self._inside(live.starts), self._inside(last_instants(live, upto))
+        # Of a long lifetime only what is due.
+        begin, finish = np.clip(low, first, last), np.clip(upto, first, last)
+        edges = self._edges(begin, finish)
+        begin, finish = _places(edges, begin), _places(edges, finish)
+        begin += edges[begin + 1] <= low
+        finish -= edges[finish + 1] > upto
+        finish[last < first] = -1
+        return spread(live, begin, finish, 1, lambda places: (edges[places], edges[places + 1]))
+
+    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+        if not len(live):
+            return np.empty(0, dtype=bool)
+        first, last = self._inside(live.starts), self._inside(last_instants(live))
+        edges = self._edges(last, last)
+        over = upto if live.closed is None else np.maximum(upto, live.closed)
+        return (edges[_places(edges, last) + 1] <= over) | (last < first)
+
+    def next_end(self, live: Live, after: Limit) -> int | None:
+        if not len(live):
+            return None
+        low = after if live.closed is None else np.maximum(after, live.closed)
+        first, last = self._inside(live.starts), self._inside(last_instants(live))
+        begin = np.clip(low, first, last)
+        edges = self._edges(begin, begin)
+        ends = edges[_places(edges, begin) + 1]
+        ends = ends[(ends > low) & (first <= last)]
+        return int(ends.min()) if len(ends) else None
+
+    def earliest_start(self, upto: int, held: int | None) -> int:
+        moment = np.array([upto])
+        edges = self._edges(moment, moment)
+        return int(edges[_places(edges, moment)[0]])
+
+    @property
+    def last_end(self) -> LastEnd:
+        def found(starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
+            last = self._inside(last_instants(Live(starts, ends=ends)))
+            if not len(last):
+                return last
+            edges = self._edges(last, last)
+            return edges[_places(edges, last) + 1]
+
+        return found
+
+    def _inside(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The microsecond that begins within the same window as each time does, whichever end belongs to it."""
+        return self.bounds.first_end(times, 1, 0) - 1
+
+    def _edges(self, begins: NDArray[np.int64], finishes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All boundaries around and within the spans begin..finish, in order; others may be left out."""
+        # The clocks of a zone are less than a day from UTC, and the end of a window is the next start.
+        lows, highs = self._periods(begins) - 1, self._periods(finishes) + 2
+        order = np.argsort(lows, kind="stable")
+        lows, highs = lows[order], np.maximum.accumulate(highs[order])
+        breaks = np.flatnonzero(lows[1:] > highs[:-1] + 1)
+        froms = lows[np.concatenate([[0], breaks + 1])].tolist()
+        tos = highs[np.concatenate([breaks, [len(highs) - 1]])].tolist()
+        periods = (period for low, high in zip(froms, tos, strict=True) for period in range(low, high + 1))
+        return np.unique(np.array([edge for period in periods for edge in _begins(self.zone, self.unit, period)]))
+
+    def _periods(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of the period that each time would be in, were the zone UTC; hours are taken a day at a time."""
+        if self.unit == "month":
+            return times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+        # 1970 began on a Thursday.
+        return times // _DAY if self.unit != "week" else (times // _DAY + 3) // 7
+
+
+def _places(edges: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.searchsorted(edges, times, side="right") - 1
+
+
+@lru_cache(maxsize=1 << 14)
+def _begins(zone: str, unit: Unit, period: int) -> tuple[int, ...]:
+    """When a period starts, in microseconds since the epoch; of a day taken for its hours, when each of them does."""
+    match unit:
+        case "hour":
+            hours = range(period * _DAY, (period + 1) * _DAY, _HOUR)
+            return tuple(moment for hour in hours for moment in _showings(zone, hour))
+        case "day":
+            wall = period * _DAY
+        case "week":
+            wall = (period * 7 - 3) * _DAY
+        case "month":
+            wall = int(np.datetime64(period, "M").astype("datetime64[us]").astype(np.int64))
+    return tuple(_showings(zone, wall)[:1])
+
+
+def _showings(zone: str, wall: int) -> list[int]:
+    """When the clocks of a zone show a time, or leap over it: once, or twice when they are set back.
+
+    The time is told as microseconds since they would have shown the epoch.
+    """
+    # A datetime cannot show what is beyond these years; the clocks no longer change there.
+    near = min(max(wall, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
+    shown = EPOCH.replace(tzinfo=ZoneInfo(zone)) + timedelta(microseconds=near)
+    early, late = wall - _offset(shown), wall - _offset(shown.replace(fold=1))
+    if early <= late:
+        return sorted({early, late})
+    # Leapt over, after ``late`` and up to ``early``: the leap is where the offset changes.
+    before = _offset(to_datetime(late).astimezone(shown.tzinfo))
+    while early - late > 1:
+        middle = (early + late) // 2
+        if _offset(to_datetime(middle).astimezone(shown.tzinfo)) == before:
+            late = middle
+        else:
+            early = middle
+    return [early]
+
+
+def _offset(moment: datetime) -> int:
+    return (moment.utcoffset() or timedelta()) // timedelta(microseconds=1)

@@ -1,0 +1,73 @@
+"""Onset windows: the moment at which each lifetime begins, with all that live then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.assigners.aligned import key_heads
+from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from policies.assigners.snapshots import Slices, SnapshotWindows
+from windowing.bounds import Bounds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.assigner import LastEnd, Limit
+
+_POINTS = SnapshotWindows(Bounds.START)
+_NEVER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class OnsetWindows(WindowAssigner):
+    """The window [t, t + 1 us) at every t at which a lifetime of the key begins, with what lives then (SI-22).
+
+    It is over as soon as nothing can begin at t any more, however long its events last. For points it is their
+    snapshot. A lifetime without length is in none. ``Live.closed`` is not looked at.
+    """
+
+    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        if live.ends is None:
+            return _POINTS.assign(live, after, upto)
+        return _onsets(live, live.ends).pieces(after, upto)
+
+    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+        ends = live.starts + 1 if live.ends is None else live.ends
+        return (ends <= upto) | (ends <= live.starts)
+
+    def next_end(self, live: Live, after: Limit) -> int | None:
+        if live.ends is None:
+            return _POINTS.next_end(live, after)
+        return _onsets(live, live.ends).next_end(after)
+
+    @property
+    def last_end(self) -> LastEnd:
+        return lambda starts, ends: starts + 1 if ends is None else ends
+
+    def earliest_start(self, upto: int, held: int | None) -> int:
+        return upto
+
+
+def _onsets(live: Live, ends: NDArray[np.int64]) -> Slices:
+    events = np.flatnonzero(ends > live.starts)
+    starts = live.starts[events]
+    owners = np.cumsum(key_heads(live), dtype=np.int64)[events]
+    fresh = np.ones(len(events), dtype=bool)
+    fresh[1:] = (starts[1:] != starts[:-1]) | (owners[1:] != owners[:-1])
+    heads = np.flatnonzero(fresh)
+    first = np.cumsum(fresh, dtype=np.int64) - 1
+    # An event lives at the moments of its key before its end: the ends and the moments in one order, ends first.
+    times = np.concatenate([ends[events], starts[heads]])
+    order = np.lexsort((times, np.concatenate([owners, owners[heads]])))
+    moments = np.cumsum(order >= len(events), dtype=np.int64)
+    stop = np.empty(len(events), dtype=np.int64)
+    mine = order < len(events)
+    stop[order[mine]] = moments[mine]
+    crowds = np.cumsum(
+        np.bincount(first, minlength=len(heads) + 1) - np.bincount(stop, minlength=len(heads) + 1), dtype=np.int64
+    )
+    return Slices(starts[heads], starts[heads] + 1, crowds[:-1], events[heads], events, first, stop)

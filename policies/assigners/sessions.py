@@ -1,0 +1,236 @@
+"""Session windows: they last as long as events follow each other closely; and windows that hold runs of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.assigners.aligned import MOST, key_heads
+from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from windowing.durations import Duration
+from windowing.errors import ConfigError
+from windowing.order import stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.assigner import Limit
+
+    Cut = tuple[int, int, int, int, bool]
+    """A session that was looked at by the clock: start, end, first position and stop, and whether it closed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Windows of which each holds a run of the live events, in order of those events."""
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    lows: NDArray[np.int64]
+    """The position of the first event of each window."""
+    highs: NDArray[np.int64]
+    """One more than the position of its last."""
+
+    def due(self, after: Limit, upto: Limit) -> Runs:
+        """Those with after < end <= upto, by the limits of their own key."""
+        within = self.ends > limit_at(after, self.lows)
+        within &= self.ends <= limit_at(upto, self.lows)
+        if within.all():
+            return self
+        return Runs(self.starts[within], self.ends[within], self.lows[within], self.highs[within])
+
+    def next_end(self, after: Limit) -> int | None:
+        """The earliest end after the limit."""
+        ends = self.ends[self.ends > limit_at(after, self.lows)]
+        return int(ends.min()) if len(ends) else None
+
+    def pieces(self) -> Iterator[Assigned]:
+        """They and their members in order of (end, start, key), in pieces of bounded size."""
+        order = stable_order(self.starts)
+        order = order[stable_order(self.ends[order])]
+        totals = np.cumsum((self.highs - self.lows)[order])
+        begin = 0
+        while begin < len(order):
+            done = int(totals[begin - 1]) if begin else 0
+            stop = max(int(np.searchsorted(totals, done + MOST, side="right")), begin + 1)
+            chosen = order[begin:stop]
+            offsets = np.concatenate([[0], totals[begin:stop] - done])
+            members = np.arange(offsets[-1]) + np.repeat(self.lows[chosen] - offsets[:-1], np.diff(offsets))
+            yield Assigned(self.starts[chosen], self.ends[chosen], offsets, members)
+            begin = stop
+
+
+@dataclass(frozen=True)
+class SessionWindows(WindowAssigner):
+    """Windows from the first event of a session to the gap after its last (AT-5, UH-12).
+
+    Events belong to one session where less than the gap lies between them; ``touching`` joins those that are the gap
+    apart as well (Flink's and Kafka's rule, UH-12). An event between two sessions makes them one (AT-6). Events may
+    bring gaps of their own (``Live.gaps``): each covers its time and its gap after it, at least a microsecond, and a
+    session is a union of what overlaps.
+
+    With a ``max_duration`` sessions are also closed by the clock (AZ-22): at every multiple of it since the epoch
+    a session that has lasted longer ends there, so one may last up to twice that long. The event at the very check
+    point belongs to the session that ends, as Azure's windows are (start, end]. A new session opens at the check
+    point, and has it for its start; it is there only if an event comes within the gap after the check point, and is
+    not checked before its first event. All events then have the one gap.
+
+    An event that comes at the very end of a session which was given out already starts a new one, touching or not.
+    ``Live.closed`` is not looked at: a session that is over has no events left to join.
+
+    Raises ConfigError for a gap or maximum of zero; ``assign`` raises it for events with lifetimes, and for gaps of
+    their own together with a maximum.
+    """
+
+    gap: Duration
+    touching: bool = False
+    max_duration: Duration | None = None
+
+    def __post_init__(self) -> None:
+        if not self.gap.micros or (self.max_duration is not None and not self.max_duration.micros):
+            raise ConfigError(
+                "a session gap or maximum duration of zero", why="no event could join (AT-5)", do="make it longer"
+            )
+
+    @property
+    def takes_ties(self) -> bool:
+        return not self.touching and self.max_duration is None
+
+    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        return self._sessions(live)[0].due(after, upto).pieces()
+
+    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+        sessions, forced = self._sessions(live)
+        over = sessions.ends <= limit_at(upto, sessions.lows)
+        if forced.any() and self.max_duration is not None:
+            limit = limit_at(upto, sessions.lows)
+            over = self._needless(live.starts, sessions, forced, self.max_duration.micros, limit)
+        return np.repeat(over, sessions.highs - sessions.lows)
+
+    def next_end(self, live: Live, after: Limit) -> int | None:
+        return self._sessions(live)[0].next_end(after)
+
+    def _sessions(self, live: Live) -> tuple[Runs, NDArray[np.bool_]]:
+        """The sessions as things stand, in order of their events, and which were closed by the clock."""
+        if live.ends is not None:
+            raise ConfigError(
+                "sessions of events with lifetimes",
+                why="a session is of points in time (AT-5)",
+                do="leave the lifetimes out, or use the gap of each event",
+            )
+        if live.gaps is not None and self.max_duration is not None:
+            raise ConfigError(
+                "gaps of the events' own together with a maximum duration",
+                why="the session after one that the clock has closed waits for one gap (AZ-22)",
+                do="leave either out",
+            )
+        if not len(live):
+            nothing = np.empty(0, dtype=np.int64)
+            return Runs(nothing, nothing, nothing, nothing), np.empty(0, dtype=bool)
+        heads = key_heads(live)
+        if live.gaps is None:
+            covered = live.starts + self.gap.micros
+        else:
+            covered = _furthest(live, live.starts + np.maximum(live.gaps, 1))
+        joins = live.starts[1:] <= covered[:-1] if self.touching else live.starts[1:] < covered[:-1]
+        lows = np.flatnonzero(heads | np.concatenate([[True], ~joins]))
+        highs = np.append(lows[1:], len(live))
+        natural = Runs(live.starts[lows], covered[highs - 1], lows, highs)
+        if self.max_duration is None:
+            return natural, np.zeros(len(lows), dtype=bool)
+        return self._checked(live.starts, heads, natural, self.max_duration.micros)
+
+    def _checked(
+        self, times: NDArray[np.int64], heads: NDArray[np.bool_], natural: Runs, longest: int
+    ) -> tuple[Runs, NDArray[np.bool_]]:
+        """The sessions once the clock has closed those that last too long, and which it has closed."""
+        kept = np.ones(len(natural.lows), dtype=bool)
+        cut: list[Cut] = []
+        reached = 0
+        for session in np.flatnonzero(_check(natural.starts, natural.starts, longest) < natural.ends).tolist():
+            if session >= reached:
+                reached = self._cut(times, heads, natural, longest, session, cut)
+                kept[session:reached] = False
+        forced = np.zeros(len(natural.lows), dtype=bool)
+        if not cut:
+            return natural, forced
+        table = np.array(cut, dtype=np.int64)
+        columns = np.column_stack([natural.starts, natural.ends, natural.lows, natural.highs, forced])
+        columns = np.concatenate([columns[kept], table])
+        columns = columns[np.argsort(columns[:, 2])]
+        starts, ends, lows, highs, closed = (np.ascontiguousarray(column) for column in columns.T)
+        return Runs(starts, ends, lows, highs), closed.astype(bool)
+
+    def _cut(
+        self,
+        times: NDArray[np.int64],
+        heads: NDArray[np.bool_],
+        natural: Runs,
+        longest: int,
+        session: int,
+        cut: list[Cut],
+    ) -> int:
+        """Cuts a session, and those that its cuts draw in, at their check points; the first session beyond them."""
+        low, start = int(natural.lows[session]), int(natural.starts[session])
+        while True:
+            high, end = int(natural.highs[session]), int(natural.ends[session])
+            check = int(_check(np.array([start]), times[low : low + 1], longest)[0])
+            if check >= end:
+                cut.append((start, end, low, high, False))
+                return session + 1
+            stop = low + int(np.searchsorted(times[low:high], check, side="right"))
+            cut.append((start, check, low, stop, True))
+            low, start = stop, check
+            if low == high:
+                session += 1
+                if low == len(times) or heads[low] or not self._joins(int(times[low]) - start):
+                    return session
+
+    def _joins(self, distance: int) -> bool:
+        return distance <= self.gap.micros if self.touching else distance < self.gap.micros
+
+    def _needless(
+        self, times: NDArray[np.int64], sessions: Runs, forced: NDArray[np.bool_], longest: int, upto: Limit
+    ) -> NDArray[np.bool_]:
+        """Of which sessions no event is needed any more, where the clock has closed some.
+
+        The check points of a session follow from where it starts, and that from the session before which the clock
+        has closed. So the last one closed in that way stays; if its own first event does not lead to the same check
+        point, the one before it, and so on.
+        """
+        count = len(sessions.lows)
+        firsts = times[sessions.lows]
+        over = sessions.ends <= upto
+        opens = np.flatnonzero(sessions.starts == firsts)
+        closes = np.append(opens[1:], count) - 1
+        quiet = np.where(forced, sessions.ends + self.gap.micros + self.touching, sessions.ends) <= upto
+        stands = forced & over & (_check(firsts, firsts, longest) == sessions.ends)
+        needed = np.maximum.accumulate(np.where(stands, np.arange(count), -1))[closes]
+        needed = np.where((over & quiet)[closes], count, needed)
+        return np.arange(count) < np.repeat(needed, closes - opens + 1)
+
+
+def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:
+    """The limit of the events at these positions."""
+    return limit[positions] if isinstance(limit, np.ndarray) else limit
+
+
+def _check(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
+    """When the clock closes sessions: at the first of its multiples by which they have lasted longer than that.
+
+    Not before their first event, though.
+    """
+    return np.maximum(starts // longest + 2, -(-firsts // longest)) * longest
+
+
+def _furthest(live: Live, reach: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The furthest reach of the events of the same key up to each."""
+    order = np.argsort(reach, kind="stable")
+    if live.keys is not None:
+        order = order[stable_order(live.keys[order])]
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    return reach[order[np.maximum.accumulate(ranks)]]

@@ -1,0 +1,158 @@
+"""Snapshot windows: they change whenever the set of events changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.assigners.aligned import MOST, key_heads, unfold
+from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from policies.assigners.sessions import Runs, limit_at
+from windowing.bounds import Bounds
+from windowing.errors import ConfigError
+from windowing.order import stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.assigner import LastEnd, Limit
+
+_NEVER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class SnapshotWindows(WindowAssigner):
+    """Windows between the times at which a lifetime of the key starts or ends, with the events that live (SI-29).
+
+    A point lives for one microsecond: [t, t + 1 us), or (t - 1 us, t] with bounds of END, so that the points of equal
+    time are one window, stamped with that time (AZ-25). A lifetime without length is in no window and bounds none.
+    The last slice of an endless lifetime is given out when the limit is FOREVER.
+
+    An event that starts at ``upto`` exactly may still end a slice there, which a call with that limit cannot know:
+    where lifetimes may start at the frontier, call with one microsecond less. ``Live.closed`` is not looked at.
+
+    ``assign`` raises ConfigError for events with lifetimes under bounds of END.
+    """
+
+    bounds: Bounds = Bounds.START
+
+    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        if live.ends is None:
+            return self._moments(live).due(after, upto).pieces()
+        return self._slices(live, live.ends).pieces(after, upto)
+
+    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+        if live.ends is None:
+            return self._ends(live) <= upto
+        if not len(live):
+            return np.empty(0, dtype=bool)
+        void = live.ends <= live.starts
+        lives_on = (live.ends > upto) & ~void
+        bounds = np.where(live.ends <= upto, live.ends, np.where(live.starts <= upto, live.starts, _NEVER))
+        bounds[void] = _NEVER
+        heads = key_heads(live)
+        firsts, owner = np.flatnonzero(heads), np.cumsum(heads, dtype=np.int64) - 1
+        last_bound = np.maximum.reduceat(bounds, firsts)[owner]
+        return ~np.logical_or.reduceat(lives_on, firsts)[owner] | (live.ends < last_bound) | void
+
+    def next_end(self, live: Live, after: Limit) -> int | None:
+        if live.ends is None:
+            return self._moments(live).next_end(after)
+        return self._slices(live, live.ends).next_end(after)
+
+    @property
+    def last_end(self) -> LastEnd:
+        return lambda starts, ends: self._ends(Live(starts)) if ends is None else ends
+
+    def _ends(self, live: Live) -> NDArray[np.int64]:
+        return self.bounds.first_end(live.starts, 1, 0)
+
+    def _moments(self, live: Live) -> Runs:
+        """The windows of points: one for each time."""
+        fresh = key_heads(live)
+        fresh[1:] |= live.starts[1:] != live.starts[:-1]
+        lows = np.flatnonzero(fresh)
+        ends = self._ends(live)[lows]
+        return Runs(ends - 1, ends, lows, np.append(lows, len(live))[1:])
+
+    def _slices(self, live: Live, ends: NDArray[np.int64]) -> Slices:
+        if self.bounds is Bounds.END:
+            raise ConfigError(
+                "snapshots of lifetimes with bounds of END",
+                why="a lifetime holds its start and not its end (SI-3)",
+                do="use Bounds.START",
+            )
+        events = np.flatnonzero(ends > live.starts)
+        count = len(events)
+        times = np.concatenate([live.starts[events], ends[events]])
+        owners = np.tile(np.cumsum(key_heads(live), dtype=np.int64)[events], 2)
+        order = stable_order(times)
+        order = order[stable_order(owners[order])]
+        times, owners = times[order], owners[order]
+        fresh = np.ones(len(times), dtype=bool)
+        fresh[1:] = (times[1:] != times[:-1]) | (owners[1:] != owners[:-1])
+        places = np.empty_like(order)
+        places[order] = np.cumsum(fresh, dtype=np.int64) - 1
+        times = times[fresh]
+        change = np.bincount(places[:count], minlength=len(times)) - np.bincount(places[count:], minlength=len(times))
+        holders = events[order[fresh] % max(count, 1)]
+        return Slices(times, times[1:], np.cumsum(change), holders, events, places[:count], places[count:])
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """What lies between two neighbouring boundaries of a key, in order of (key, time); some of it is empty."""
+
+    times: NDArray[np.int64]
+    """Where each slice starts."""
+    stops: NDArray[np.int64]
+    """Where each one ends; nothing is said of those in which no event lives."""
+    crowds: NDArray[np.int64]
+    """How many events live in each; none after the last boundary of a key."""
+    holders: NDArray[np.int64]
+    """The position of an event of the same key."""
+    events: NDArray[np.int64]
+    """The positions of the events that live at all."""
+    first: NDArray[np.int64]
+    """The slice that each of these starts with."""
+    stop: NDArray[np.int64]
+    """One more than its last."""
+
+    def pieces(self, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        held = np.flatnonzero(self.crowds)
+        ends = self.stops[held]
+        due = (ends > limit_at(after, self.holders[held])) & (ends <= limit_at(upto, self.holders[held]))
+        held, ends = held[due], ends[due]
+        order = stable_order(self.times[held])
+        order = order[stable_order(ends[order])]
+        held, ends = held[order], ends[order]
+        totals = np.cumsum(self.crowds[held])
+        begin = 0
+        while begin < len(held):
+            done = int(totals[begin - 1]) if begin else 0
+            stop = max(int(np.searchsorted(totals, done + MOST, side="right")), begin + 1)
+            chosen = held[begin:stop]
+            offsets = np.concatenate([[0], totals[begin:stop] - done])
+            yield Assigned(self.times[chosen], ends[begin:stop], offsets, self._members(chosen))
+            begin = stop
+
+    def next_end(self, after: Limit) -> int | None:
+        held = np.flatnonzero(self.crowds)
+        ends = self.stops[held]
+        ends = ends[ends > limit_at(after, self.holders[held])]
+        return int(ends.min()) if len(ends) else None
+
+    def _members(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The events of the chosen slices, slice by slice."""
+        # Among the chosen slices alone, those of one event follow each other when the slices are in their own order.
+        marked = np.zeros(len(self.times) + 1, dtype=np.int64)
+        marked[chosen + 1] = 1
+        chosen_before = np.cumsum(marked)
+        first = chosen_before[self.first]
+        counts = chosen_before[self.stop] - first
+        owner, further = unfold(counts)
+        ranks = np.argsort(chosen)
+        return self.events[owner[stable_order(ranks[first[owner] + further])]]

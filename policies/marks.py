@@ -1,0 +1,109 @@
+"""Marks: how far the time of one input, partition or key has come, after each of its events.
+
+Computed on whole arrays, in order of arrival. ``NONE`` stands for "no mark yet" and is less than every time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windowing.durations import Count, Duration
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NONE = int(np.iinfo(np.int64).min)
+"""No mark, or no watermark, yet."""
+
+
+@dataclass
+class MarkState:
+    """What is remembered of one source of events; times in microseconds."""
+
+    mark: int = NONE
+    """How far its time has come."""
+    counted: int = 0
+    """Events so far, those that do not count left out (SI-10)."""
+    since: int | None = None
+    """The time of the event that the last mark was made on, or of the first event (SI-5)."""
+    latest: int = NONE
+    """The latest time seen."""
+
+
+def advance(
+    state: MarkState,
+    times: NDArray[np.int64],
+    counts: NDArray[np.bool_],
+    given: NDArray[np.int64] | None,
+    every: Count | Duration | None,
+    delay: int,
+) -> NDArray[np.int64]:
+    """The mark after each event of one source; ``state`` moves on.
+
+    ``counts``: which events are seen by the watermark (early ones and end edges are not). ``given``: the watermarks
+    that the source put in, NONE where the row is an event (SI-4). ``every``: None makes no mark here (a tick will).
+    ``delay`` in microseconds; -1 puts a mark just past its event (SI-9).
+    """
+    marks = np.full(len(times), NONE, np.int64)
+    seen = times[counts]
+    match every:
+        case Count(1):
+            marks[counts] = seen - delay
+        case Count(n):
+            numbers = state.counted + np.cumsum(counts)
+            made = counts & (numbers % n == 0)
+            marks[made] = times[made] - delay
+        case Duration(span):
+            places = np.flatnonzero(counts)
+            made_at = places[_leaps(state, seen, span)]
+            marks[made_at] = times[made_at] - delay
+    if given is not None:
+        marks = np.maximum(marks, given)
+    state.counted += len(seen)
+    if len(seen):
+        state.latest = max(state.latest, int(seen.max()))
+    if len(marks):
+        marks[0] = max(int(marks[0]), state.mark)
+        np.maximum.accumulate(marks, out=marks)
+        state.mark = int(marks[-1])
+    return marks
+
+
+def _leaps(state: MarkState, times: NDArray[np.int64], span: int) -> NDArray[np.int64]:
+    """The events that come at least ``span`` after the one before them here (SI-5): one step for each, not for each event."""
+    if not len(times):
+        return np.zeros(0, np.int64)
+    highest = np.maximum.accumulate(times)
+    since = int(times[0]) if state.since is None else state.since
+    found: list[int] = []
+    while True:
+        at = int(np.searchsorted(highest, since + span))
+        if at == len(times):
+            break
+        found.append(at)
+        since = int(times[at])
+    state.since = since
+    return np.array(found, np.int64)
+
+
+def advance_keys(
+    codes: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_], before: NDArray[np.int64], delay: int
+) -> NDArray[np.int64]:
+    """The mark of its own key after each event, a mark at every event (AZ-15).
+
+    ``codes`` ascend, events of a key are in order of arrival; ``before`` is the mark of each event's key at the start.
+    """
+    marks = np.maximum(np.where(counts, times - delay, NONE), before)
+    if not len(marks):
+        return marks
+    ranks, levels = np.unique(marks, return_inverse=True)[::1]
+    width = len(ranks)
+    first = np.concatenate([[True], codes[1:] != codes[:-1]])
+    segment = np.cumsum(first) - 1
+    packed = segment * width + levels
+    np.maximum.accumulate(packed, out=packed)
+    running: NDArray[np.int64] = ranks[packed - segment * width]
+    return running

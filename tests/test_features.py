@@ -1,0 +1,130 @@
+"""Every feature is shown by a scenario or a test, and docs/features.md says by which."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windowing
+from tests import features_page
+from topologies import TopologyBuilder
+from windowing import StatefulWindowedBolt, WindowedBolt, kinds, presets
+
+LISTED = features_page.features()
+SHOWN = features_page.shown()
+PAGES = [path.relative_to(features_page.ROOT).as_posix() for path in sorted(features_page.ROOT.glob("docs/**/*.md"))]
+NUMBERS = {"AT": 23, "SI": 32, "ST": 27, "AZ": 30}
+
+CODE = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+NAMES: dict[str, Any] = {
+    **{name: getattr(windowing, name) for name in ("minutes", "hours")},
+    "presets": presets,
+    "kinds": kinds,
+    "TopologyBuilder": TopologyBuilder,
+    "StatefulWindowedBolt": StatefulWindowedBolt,
+    "datetime": datetime,
+    "UTC": UTC,
+    "bolt": WindowedBolt(),
+    "policy": None,
+}
+
+
+def test_every_feature_is_listed() -> None:
+    numbered = [f"{system}-{number}" for system, last in NUMBERS.items() for number in range(1, last + 1)]
+    assert [name for name in LISTED if not LISTED[name].planned] == numbered
+
+
+def test_every_feature_is_shown() -> None:
+    assert [f"{name}: {LISTED[name].title}" for name in features_page.missing(LISTED, SHOWN)] == []
+
+
+def test_no_scenario_and_no_test_names_an_unknown_feature() -> None:
+    assert features_page.unknown(LISTED, SHOWN) == {}
+
+
+def test_the_page_is_up_to_date() -> None:
+    written = features_page.PAGE.read_text(encoding="utf-8")
+    assert written == features_page.page(LISTED, SHOWN), f"run: {features_page.COMMAND}"
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_setting_can_be_written_as_it_stands(name: str) -> None:
+    for code in CODE.findall(LISTED[name].setting):
+        if code.startswith("with_"):
+            eval(f"bolt.{code}", dict(NAMES))
+        elif code.startswith(("presets.", "kinds.", "TopologyBuilder", "StatefulWindowedBolt")):
+            eval(code, dict(NAMES))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    path = features_page.ROOT / page
+    links = [link for link in LINK.findall(path.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_each_rule_is_shown_by_a_scenario_or_a_test() -> None:
+    text = (features_page.ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+    tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+    rules = [row for head, _, *rows in tables if head.endswith("| shown by |") for row in rows]
+    assert len(rules) > 40
+    assert [row for row in rules if "](../tests/" not in row.split("|")[-2]] == []
+    assert {len(row.split("|")) for row in rules} == {9}
+
+
+# ---- what counts
+
+
+def a_project(tmp_path: Path, **files: str) -> dict[str, list[features_page.Shown]]:
+    for name, text in files.items():
+        path = tmp_path / "tests" / ("scenarios" if name.startswith("s_") else ".") / name.replace("__", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return features_page.shown(tmp_path)
+
+
+def test_scenarios_and_tests_show_what_they_name(tmp_path: Path) -> None:
+    found = a_project(
+        tmp_path,
+        s_wide__yaml="name: a\nmeta: {features: [X-1, X-2]}\n---\n- {name: b, meta: {features: [X-3]}}\n",
+        s_narrow__jsonl="\n".join(json.dumps({"meta": {"features": ["X-2"]}}) for _ in range(2)),
+        test_it__py='class TestIt:\n    @pytest.mark.feature("X-3", "X-4")\n    def test_so(self): ...\n',
+    )
+    assert {name: [what.link for what in every] for name, every in found.items()} == {
+        "X-1": ["[scenarios/s_wide](../tests/scenarios/s_wide.yaml)"],
+        "X-2": [
+            "[scenarios/s_narrow](../tests/scenarios/s_narrow.jsonl)",
+            "[scenarios/s_wide](../tests/scenarios/s_wide.yaml)",
+        ],
+        "X-3": ["[scenarios/s_wide](../tests/scenarios/s_wide.yaml)", "[test_so](../tests/test_it.py)"],
+        "X-4": ["[test_so](../tests/test_it.py)"],
+    }
+
+
+def test_what_does_not_hold_shows_nothing(tmp_path: Path) -> None:
+    found = a_project(
+        tmp_path,
+        s_disputed__json='[{"meta": {"features": ["X-1"], "disputed": "why"}}]',
+        test_later__py='@pytest.mark.xfail(reason="later")\n@pytest.mark.feature("X-2")\ndef test_so(): ...\n',
+    )
+    assert found == {}
+
+
+def test_a_planned_feature_is_not_missed_and_an_unlisted_one_is_noticed() -> None:
+    listed = {
+        "ST-1": features_page.Feature("ST-1", "one", "`with_one()`"),
+        "ST-2": features_page.Feature("ST-2", "two", "`with_two()`", planned=True),
+        "ST-3": features_page.Feature("ST-3", "three", "always"),
+    }
+    found = {name: [features_page.Shown(1, f"tests/{at}.yaml") for at in range(5)] for name in ("ST-3", "ST-4")}
+    assert features_page.missing(listed, found) == ["ST-1"]
+    assert features_page.unknown(listed, found) == {"ST-4": [f"tests/{at}.yaml" for at in range(5)]}
+    page = features_page.page(listed, found)
+    assert "| ST-2 | two | `with_two()` | (planned) |" in page
+    assert "[tests/2](../tests/2.yaml) and 2 more |" in page

@@ -1,0 +1,94 @@
+"""The scenarios of Atlas, StreamInsight and Azure hold wherever batches end, and after a crash at every step."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manager.checkpoint import MemoryCheckpoint
+from topologies.engine.plan import BatchPlan, Beat, InProcess
+from topologies.engine.step import MicroBatch
+from topologies.scenarios.answer import Answer
+from topologies.scenarios.comparing import judge
+from topologies.scenarios.loading import Loaded, load
+from topologies.scenarios.model import Scenario
+from topologies.scenarios.replay import Recording, replay_locally, watched_topology
+from topologies.scenarios.script import Arrival, ScriptPiece, script
+from topologies.scenarios.steps import CloseStep, CrashStep
+
+FOLDER = Path(__file__).parent / "scenarios"
+SYSTEMS = ("atlas", "streaminsight", "azure")
+FILES = sorted(path for system in SYSTEMS for path in (FOLDER / system).glob("*.yaml"))
+LOADED = [each for path in FILES for each in load(path) if isinstance(each, Loaded)]
+BARE = [each.scenario for each in LOADED if each.scenario.bolt is not None]
+
+
+def depends_on_batches(scenario: Scenario) -> bool:
+    """Whether what comes out may depend on when ticks come: Storm's rule, early firings."""
+    built = watched_topology(scenario)
+    return any(
+        part.bolt.settings.panes is not None or (part.event_time and part.bolt.settings.watermark_every is None)
+        for part in built.windowed.values()
+    )
+
+
+PER_EVENT = [scenario for scenario in BARE if not depends_on_batches(scenario)]
+EVERY = pytest.mark.parametrize("scenario", BARE, ids=[scenario.name for scenario in BARE])
+
+
+@EVERY
+def test_a_crash_after_every_step_changes_nothing(scenario: Scenario) -> None:
+    steps: list[Any] = []
+    for step in scenario.steps:
+        steps += [CrashStep(crash=True), step] if isinstance(step, CloseStep) else [step, CrashStep(crash=True)]
+    crashing = scenario.model_copy(update={"steps": steps})
+    assert not differences(scenario, replay_locally(crashing))
+
+
+def run_cut(scenario: Scenario, chance: random.Random) -> Answer:
+    """The answer with batches that end after any event, pieces that hold any number of them, and other processes."""
+    topology, checkpoint, recording = watched_topology(scenario), MemoryCheckpoint(), Recording()
+    step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
+    number = 0
+    for batch in script(scenario):
+        pieces: list[ScriptPiece] = []
+        for arrival in batch.arrivals:
+            for offset, row in enumerate(arrival.rows):
+                one = Arrival(arrival.component, arrival.stream, arrival.clock, [row], arrival.first + offset)
+                if pieces and chance.random() < 0.3:
+                    step.run(BatchPlan(number, Beat(arrival.clock, tick=False), pieces))
+                    number, pieces = number + 1, []
+                if pieces and chance.random() < 0.4:
+                    pieces[-1] = ScriptPiece((*pieces[-1].lines, one.to_json()))
+                else:
+                    pieces.append(ScriptPiece((one.to_json(),)))
+        recording.note(batch, step.run(BatchPlan(number, batch.beat, pieces)))
+        number += 1
+        if chance.random() < 0.3:
+            step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
+    return recording.answer(scenario, topology, step.manifest, checkpoint.segments)
+
+
+def of_each_key(scenario: Scenario) -> Scenario:
+    """The scenario with its windows in order of key: windows of several substreams come as each is ready (AZ-17)."""
+    expect = scenario.expect
+    if scenario.bolt is None or not scenario.bolt.substreams or expect is None or expect.windows is None:
+        return scenario
+    windows = sorted(expect.windows, key=lambda window: str(window.key))
+    return scenario.model_copy(update={"expect": expect.model_copy(update={"windows": windows})})
+
+
+def differences(scenario: Scenario, answer: Answer) -> list[str]:
+    if scenario.bolt is not None and scenario.bolt.substreams:
+        answer = replace(answer, windows=sorted(answer.windows, key=lambda window: str(window.get("key"))))
+    return judge(of_each_key(scenario), answer).differences
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scenario", PER_EVENT, ids=[scenario.name for scenario in PER_EVENT])
+def test_batches_may_end_anywhere(scenario: Scenario, seed: int) -> None:
+    assert not differences(scenario, run_cut(scenario, random.Random(seed)))

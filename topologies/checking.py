@@ -1,0 +1,309 @@
+"""What the rules of time ask of a windowed bolt's streams and of each other; every fault is found when it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from topologies.groupings import FieldsGrouping, GlobalGrouping
+from topologies.model import RETRACT, Input, stream_label
+from windowing.bounds import Bounds
+from windowing.durations import Count, Duration
+from windowing.errors import ConfigError
+from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.panes import PaneMode
+from windowing.rules import LateAction, LateBy
+from windowing.timestamps import is_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from windowing.settings import WindowSettings
+
+
+def faults(
+    name: str,
+    settings: WindowSettings,
+    inputs: Sequence[tuple[Input, pa.Schema]],
+    outputs: Sequence[pa.Schema],
+    *,
+    parallelism: int,
+    event_time: bool,
+) -> Iterator[ConfigError]:
+    """What is wrong with the time settings of bolt ``name``; ``inputs`` with their columns."""
+    checks = _Checks(name, settings, inputs, outputs, parallelism, event_time)
+    for check in (
+        checks.event_time_asked, checks.columns, checks.imports, checks.key, checks.keys_watermark, checks.lateness,
+        checks.late_stream, checks.windows, checks.panes, checks.policies,
+    ):  # fmt: skip
+        yield from check()
+
+
+class _Checks:
+    def __init__(
+        self,
+        name: str,
+        settings: WindowSettings,
+        inputs: Sequence[tuple[Input, pa.Schema]],
+        outputs: Sequence[pa.Schema],
+        parallelism: int,
+        event_time: bool,
+    ) -> None:
+        self.name, self.settings, self.inputs, self.outputs = name, settings, inputs, outputs
+        self.parallelism, self.event_time = parallelism, event_time
+
+    def event_time_asked(self) -> Iterator[ConfigError]:
+        """What says nothing to a bolt whose time is the clock (ST-18, AT-22); a preset's own rules are passed over."""
+        if self.event_time:
+            return
+        for call in dict.fromkeys(self.settings.needs_event_time):
+            yield self._fault(
+                f"{call} on a bolt without event times (ST-18, AT-22)",
+                "by the clock at arrival nothing is late",
+                "call with_timestamp_field or with_timestamp_extractor, or take it away",
+            )
+
+    def columns(self) -> Iterator[ConfigError]:
+        """The columns that settings name are there, and of a type that fits."""
+        settings = self.settings
+        keyed = "with_substreams" if settings.watermark_per_key else "with_key"
+        for field in settings.key:
+            yield from self._column(keyed, field, everywhere=True)
+        if settings.lifetime is not None:
+            yield from self._column("with_lifetime", settings.lifetime.end_field, is_time, "a time")
+            if settings.lifetime.shape_field is not None:
+                yield from self._column("with_lifetime", settings.lifetime.shape_field, _is_text, "a text")
+            for field in settings.lifetime.edge_key:
+                yield from self._column("with_lifetime", field)
+        if settings.arrival is not None and settings.arrival.field is not None:
+            yield from self._column("with_arrival", settings.arrival.field, is_time, "a time", everywhere=True)
+        if settings.watermark_field is not None:
+            yield from self._column("with_watermark_field", settings.watermark_field, is_time, "a time")
+        if settings.watermark_partition is not None:
+            yield from self._column("with_watermark_partition", settings.watermark_partition)
+        for kind in settings.kinds:
+            if isinstance(kind, Session) and kind.gap_field is not None:
+                yield from self._column("with_session_window", kind.gap_field, _is_span, "a number or a duration")
+
+    def imports(self) -> Iterator[ConfigError]:
+        """Watermarks are imported from another input of the bolt (SI-15)."""
+        imports = self.settings.watermark_imports or {}
+        labels = [stream_label(each.stream) for each, _ in self.inputs]
+        for taker, giver in imports.items():
+            for label in (taker, giver):
+                if label not in labels:
+                    yield self._fault(
+                        f"imports the watermarks of {giver!r} for {taker!r}; it has no input {label!r} (SI-15)",
+                        f"it reads {', '.join(labels)}",
+                        "name one of these",
+                    )
+            if giver in imports:
+                yield self._fault(
+                    f"imports the watermarks of {giver!r}, which imports its own",
+                    "one of the two must make them (SI-15)",
+                    "import from an input that makes watermarks",
+                )
+
+    def key(self) -> Iterator[ConfigError]:
+        """All events of a key come to one task."""
+        key = self.settings.key
+        if not key or self.parallelism == 1:
+            return
+        for each, _ in self.inputs:
+            grouping = each.grouping
+            together = isinstance(grouping, GlobalGrouping) or (
+                isinstance(grouping, FieldsGrouping) and set(grouping.fields) <= set(key)
+            )
+            if not together:
+                yield self._fault(
+                    f"has the key {', '.join(key)}, {self.parallelism} tasks, and reads {stream_label(each.stream)!r} "
+                    f"by {grouping}",
+                    "events of one key would go to several tasks",
+                    f"use fields_grouping({stream_label(each.stream)!r}, {', '.join(map(repr, key))})",
+                )
+
+    def keys_watermark(self) -> Iterator[ConfigError]:
+        """A watermark for each key leaves no room for other rules that make one (AZ-15)."""
+        settings = self.settings
+        if not settings.watermark_per_key or not self.event_time:
+            return
+        others = {
+            "with_watermark_partition": settings.watermark_partition,
+            "with_watermark_field": settings.watermark_field,
+            "imports of watermarks": settings.watermark_imports,
+            "with_idle_timeout": settings.idle_timeout,
+            "with_partition_idle_timeout": settings.partition_idle_timeout,
+            "with_panes": settings.panes,
+        }
+        for call in [call for call, given in others.items() if given is not None]:
+            yield self._fault(
+                f"has a watermark for each key, and {call}",
+                "there is no watermark of the whole bolt that it could be about (AZ-15)",
+                "leave one of the two out",
+            )
+        if settings.watermark_every != Count(1):
+            yield self._fault(
+                "has a watermark for each key, and not at every event",
+                "a key's watermark follows each of its events (AZ-15)",
+                "use with_watermark_every(1)",
+            )
+
+    def lateness(self) -> Iterator[ConfigError]:
+        """Lateness by window needs windows whose end follows from an event (C-23)."""
+        settings = self.settings
+        if not self.event_time:
+            return
+        if settings.late_by is LateBy.WATERMARK:
+            if settings.allowed_lateness.micros:
+                yield self._fault(
+                    "allows lateness, and takes events for late by the watermark",
+                    "an event behind the watermark is late then, whether its window is open or not (C-23)",
+                    "use with_late_by('window', ...), or with_lag for a watermark that stays behind",
+                )
+            return
+        if settings.late_action in (LateAction.ADJUST, LateAction.CUT):
+            yield self._fault(
+                f"is to {settings.late_action.value} events whose windows have closed",
+                "they have no earliest time that is not late, as behind a watermark they have",
+                "use with_late_by('watermark'), or divert or drop them",
+            )
+        sessions = [kind for kind in settings.kinds if isinstance(kind, Session)]
+        if sessions and len(settings.kinds) > 1:
+            yield self._fault(
+                "has sessions beside other windows, and takes events for late by window",
+                "an event can be late for the one and not for the other",
+                "use with_late_by('watermark'), or a bolt for each kind",
+            )
+        by_count = not settings.kinds and not (
+            isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
+        )
+        if by_count or any(isinstance(kind, CountByStart) for kind in settings.kinds):
+            yield self._fault(
+                "takes events for late by window, and its windows are counted",
+                "which window such an event would be in depends on the others",
+                "use with_late_by('watermark')",
+            )
+
+    def late_stream(self) -> Iterator[ConfigError]:
+        """A late stream that nothing can come to."""
+        settings, arrival = self.settings, self.settings.arrival
+        if settings.late_stream is None or not self.event_time or settings.late_action is LateAction.DIVERT:
+            return
+        early = arrival is not None and arrival.early is not None
+        by_arrival = arrival is not None and arrival.late is not None and arrival.late_action is LateAction.DIVERT
+        if not early and not by_arrival:
+            yield self._fault(
+                f"has a late stream {settings.late_stream!r}, and late events are to be handled by "
+                f"{settings.late_action.value!r}",
+                "nothing would ever come to the stream",
+                "take it away, or use with_late('divert')",
+            )
+
+    def windows(self) -> Iterator[ConfigError]:
+        """Kinds of windows that do not go with what else is set."""
+        settings = self.settings
+        for kind in settings.kinds:
+            if settings.lifetime is not None and isinstance(kind, (SlidingLog, Session, CountByStart)):
+                yield self._fault(
+                    f"has events that last, and {type(kind).__name__} windows",
+                    "these go by points in time",
+                    "leave with_lifetime out, or use snapshot, hopping or calendar windows",
+                )
+            if settings.lifetime is not None and isinstance(kind, Snapshot) and settings.bounds is Bounds.END:
+                yield self._fault(
+                    "has snapshots of events that last, with bounds (start, end]",
+                    "a lifetime holds its start and not its end (SI-3)",
+                    "use with_bounds('[start, end)')",
+                )
+            if isinstance(kind, Session) and kind.gap_field is not None and kind.max_duration is not None:
+                yield self._fault(
+                    "has sessions with a gap for each event and a maximum duration",
+                    "where such a session would be cut is not settled",
+                    "leave one of the two out",
+                )
+        if settings.anchor is not None and settings.kinds and not any(isinstance(k, Hopping) for k in settings.kinds):
+            yield self._fault(
+                "has an anchor, and no aligned windows", "only these are counted from somewhere", "take it away"
+            )
+
+    def panes(self) -> Iterator[ConfigError]:
+        """Windows that fire more than once."""
+        settings, panes = self.settings, self.settings.panes
+        if panes is None:
+            return
+        if any(not isinstance(kind, (Hopping, Calendar, Session)) for kind in settings.kinds):
+            yield self._fault(
+                "fires windows more than once that change with every event",
+                "snapshots, sliding logs and counts are given out when they are complete",
+                "use hopping, calendar or session windows with with_panes",
+            )
+        if panes.late is not None and self.event_time and not settings.allowed_lateness.micros:
+            yield self._fault(
+                "fires windows again for late events, and allows no lateness",
+                "a window that is over takes no events",
+                "give with_late_by('window', allowed_lateness=...)",
+            )
+        if panes.mode is PaneMode.RETRACTING and any(RETRACT in schema.names for schema in self.outputs):
+            yield self._fault(
+                f"emits a column {RETRACT!r}", "it is windbolt's own when rows are taken back", "rename it"
+            )
+
+    def policies(self) -> Iterator[ConfigError]:
+        """Policies of the user's own decide about the queue of a task; assigned windows have none."""
+        settings = self.settings
+        if settings.eviction is None and settings.trigger is None:
+            return
+        asked = {
+            "with_key": bool(settings.key),
+            "with_panes": settings.panes is not None,
+            "with_lifetime": settings.lifetime is not None,
+            "with_anchor": settings.anchor is not None,
+            "another kind of window": bool(settings.kinds),
+            "with_late_by('window')": settings.late_by is LateBy.WINDOW and self.event_time,
+        }
+        for call in [call for call, given in asked.items() if given]:
+            yield self._fault(
+                f"has a policy of its own, and {call}",
+                "its policy decides about the queue of a task, which such windows do not have",
+                "leave one of the two out",
+            )
+
+    def _column(
+        self,
+        call: str,
+        field: str,
+        fits: Callable[[pa.DataType], bool] = lambda kind: True,
+        wanted: str = "",
+        *,
+        everywhere: bool = False,
+    ) -> Iterator[ConfigError]:
+        found = False
+        for each, schema in self.inputs:
+            label = stream_label(each.stream)
+            if field in schema.names:
+                found = True
+                kind = schema.field(field).type
+                if not fits(kind):
+                    yield self._fault(
+                        f"{call} names {field!r}, which is {kind} in {label!r}", f"it must be {wanted}", "name another"
+                    )
+            elif everywhere:
+                yield self._fault(
+                    f"{call} names {field!r}", f"{label!r} has {', '.join(schema.names)}", "name columns of every input"
+                )
+        if not found and not everywhere:
+            columns = "; ".join(f"{stream_label(each.stream)!r} has {', '.join(s.names)}" for each, s in self.inputs)
+            yield self._fault(f"{call} names {field!r}", columns, "name a column of an input")
+
+    def _fault(self, what: str, why: str, do: str) -> ConfigError:
+        return ConfigError(f"bolt {self.name!r}: {what}", why=why, do=do)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind))
+
+
+def _is_span(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_duration(kind))

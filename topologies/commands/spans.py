@@ -1,0 +1,24 @@
+"""Numbers and spans of time as people read them."""
+
+from __future__ import annotations
+
+_UNITS = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"))
+
+
+def spoken(micros: int) -> str:
+    """A span of time in its two largest units: ``1h 5m``, ``12.5s``, ``20ms``."""
+    if micros < 1000:
+        return f"{micros}us" if micros else "0s"
+    if micros < 1_000_000:
+        return f"{micros / 1000:.4g}ms"
+    if micros < 60_000_000:
+        return f"{micros / 1e6:.4g}s"
+    at = next(at for at, (size, _) in enumerate(_UNITS) if micros >= size)
+    (size, unit), (smaller, small) = _UNITS[at : at + 2]
+    rest = micros % size // smaller
+    return f"{micros // size}{unit}" + (f" {rest}{small}" if rest else "")
+
+
+def number(value: float) -> str:
+    """A whole number with commas between the thousands."""
+    return f"{value:,.0f}"

@@ -1,0 +1,22 @@
+"""Windows that are counted from the first clock of the run: their assigners, once that is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policies.assigners import AlignedWindows, WindowAssigner
+from topologies.model import WindowedPart
+from windowing.durations import Duration
+from windowing.rules import START
+
+
+def anchored(part: WindowedPart, anchor: int | None) -> tuple[WindowAssigner, ...]:
+    """The assigners of a bolt; aligned windows begin with the anchor, in microseconds, where the bolt asks for it."""
+    if part.bolt.settings.anchor != START or anchor is None:
+        return part.assigners
+    return tuple(
+        replace(each, origin=anchor + part.bolt.settings.offset.micros, offset=Duration(0))
+        if isinstance(each, AlignedWindows)
+        else each
+        for each in part.assigners
+    )

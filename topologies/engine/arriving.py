@@ -1,0 +1,264 @@
+"""Events on their way to a bolt whose tasks decide who is let in: their times, and their place in the order of arrival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
+from manager.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter
+from policies.admission import Action, by_arrival
+from policies.marks import NONE
+from topologies.engine.admission import conform_input, event_times
+from topologies.hashing import hash_rows
+from topologies.model import WindowedPart
+from windowing.timestamps import FOREVER, from_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN = "_seq", "_action", "_end_edge"
+SHAPES = ("point", "interval", "start_edge", "end_edge")
+
+
+@dataclass
+class Arriving:
+    """What one task has read for one bolt, part by part, in order of arrival."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    tasks: list[NDArray[np.int64]] = field(default_factory=list)
+    doors: list[dict[str, Any]] = field(default_factory=list)
+    count: int = 0
+    """Events so far; the place of each is its number among them."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Rows with what is known of them before it is known who is late; one entry for each row."""
+
+    times: NDArray[np.int64]
+    actions: NDArray[np.int8]
+    reasons: NDArray[Any]
+    """Why a row is invalid; "" where it is not."""
+    ends: NDArray[np.int64] | None
+    end_edges: NDArray[np.bool_] | None
+    started: NDArray[np.int64]
+    """When each event began, as it said itself."""
+    given: NDArray[np.int64] | None
+    """The watermark that a row is; NONE where it is an event."""
+    gaps: NDArray[np.int64] | None
+    arrived: int | None
+    """The latest time of arrival."""
+
+    def take(self, at: NDArray[np.int64]) -> Timed:
+        """The rows at these places."""
+
+        def pick(column: Any) -> Any:
+            return None if column is None else column[at]
+
+        return Timed(
+            self.times[at], self.actions[at], self.reasons[at], pick(self.ends), pick(self.end_edges),
+            self.started[at], pick(self.given), pick(self.gaps), self.arrived,
+        )  # fmt: skip
+
+
+def timed(part: WindowedPart, at: int, table: pa.Table, times: NDArray[np.int64] | None, clock: int) -> Timed:
+    """Give each row of input ``at`` its time, its lifetime and what its arrival says of it."""
+    settings, rows = part.bolt.settings, table.num_rows
+    reasons: NDArray[Any] = np.full(rows, "", dtype=object)
+    if not part.event_time:
+        times = np.full(rows, clock, np.int64)
+    elif not part.carried[at] or times is None:
+        times, found = event_times(part, table)
+        reasons = reasons if found is None else found.astype(object)
+    given = _given(settings.watermark_field, table, reasons)
+    if given is not None:
+        times = np.where(given > NONE, given, times)
+    ends, end_edges = _lifetimes(part, table, times, reasons)
+    gaps, started = _gaps(part, table, reasons), times
+    actions = np.zeros(rows, np.int8)
+    arrived = None
+    if settings.arrival is not None and part.event_time:
+        arrivals: NDArray[np.int64] | int = clock
+        if settings.arrival.field is not None and settings.arrival.field in table.column_names:
+            arrivals, wrong = from_column(table.column(settings.arrival.field))
+            if wrong is not None:
+                said = (wrong != "") & (reasons == "")
+                reasons[said] = [f"arrival: {text}" for text in wrong[said]]
+        if rows:
+            arrived = int(np.max(arrivals))
+        times, actions = by_arrival(times, arrivals, settings.arrival)
+    if given is not None:
+        actions[given > NONE] = Action.WATERMARK
+        reasons[given > NONE] = ""
+    return Timed(times, actions, reasons, ends, end_edges, started, given, gaps, arrived)
+
+
+def note(arriving: Arriving, part: WindowedPart, at: int, table: pa.Table, found: Timed, tasks: Any) -> None:
+    """Take in rows, all of them valid, for the tasks that they go to; None: every row goes to every task."""
+    rows, settings = table.num_rows, part.bolt.settings
+    columns = conform_input(table, part.schema)
+    numbers = np.arange(arriving.count, arriving.count + rows)
+    arriving.count += rows
+    inner: dict[str, Any] = {
+        TIME_COLUMN: found.times,
+        STREAM_COLUMN: np.full(rows, at, np.int8),
+        SEQ_COLUMN: numbers,
+        ACTION_COLUMN: found.actions,
+    }
+    if found.ends is not None:
+        inner[END_COLUMN] = found.ends
+    if found.end_edges is not None:
+        inner[END_EDGE_COLUMN] = found.end_edges
+        assert settings.lifetime is not None
+        inner[EDGE_COLUMN] = _edges(columns, settings.lifetime.edge_key, found.started)
+    if found.gaps is not None:
+        inner[GAP_COLUMN] = found.gaps
+    if settings.key:
+        inner[KEY_COLUMN] = hash_rows(columns, settings.key).view(np.int64)
+    for name, array in inner.items():
+        columns = columns.append_column(name, pa.array(array))
+    if tasks is None:
+        for task in range(part.parallelism):
+            arriving.tables.append(columns)
+            arriving.tasks.append(np.full(rows, task, np.int64))
+    else:
+        arriving.tables.append(columns)
+        arriving.tasks.append(tasks)
+    if part.sequenced:
+        seen = found.actions == Action.ACCEPTED
+        seen |= found.actions == Action.ADJUSTED_LATE
+        if found.end_edges is not None:
+            seen &= ~found.end_edges
+        door = {"time": found.times, "input": inner[STREAM_COLUMN], "counts": seen}
+        if settings.watermark_field is not None:
+            door["given"] = np.full(rows, NONE, np.int64) if found.given is None else found.given
+        if settings.watermark_partition is not None:
+            name = settings.watermark_partition
+            values = table.column(name) if name in table.column_names else pa.nulls(rows, pa.string())
+            door["partition"] = [str(value) for value in values.to_pylist()]
+        arriving.doors.append(door)
+
+
+def write(arriving: Arriving, part: WindowedPart, writer: SegmentWriter) -> tuple[list[tuple[int, Ref]], Ref | None]:
+    """Write what has come: a section for each task, and one with the order of arrival of all."""
+    table = pa.concat_tables(arriving.tables).combine_chunks()
+    tasks = np.concatenate(arriving.tasks)
+    found: list[tuple[int, Ref]] = []
+    if part.parallelism == 1:
+        found.append((0, _section(writer, table, len(part.inputs))))
+    else:
+        order = np.argsort(tasks, kind="stable")
+        tasks = tasks[order]
+        table = table.take(pa.array(order))
+        edges = np.searchsorted(tasks, np.arange(part.parallelism + 1)).tolist()
+        for task in range(part.parallelism):
+            if edges[task + 1] > edges[task]:
+                piece = table.slice(edges[task], edges[task + 1] - edges[task])
+                found.append((task, _section(writer, piece, len(part.inputs))))
+    door = None
+    if arriving.doors:
+        names = arriving.doors[0]
+        door = writer.add(pa.table({name: _whole([each[name] for each in arriving.doors]) for name in names}))
+    return found, door
+
+
+def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
+    ref = writer.add(table)
+    codes = table.column(STREAM_COLUMN).to_numpy()
+    times = table.column(TIME_COLUMN).to_numpy()
+    by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
+    return replace(ref, earliest=int(times.min()), latest=int(times.max()), by_stream=by_stream)
+
+
+def _whole(parts: list[Any]) -> pa.Array:
+    if isinstance(parts[0], list):
+        return pa.array([value for part in parts for value in part], pa.string())
+    return pa.array(np.concatenate(parts))
+
+
+def _given(name: str | None, table: pa.Table, reasons: NDArray[Any]) -> NDArray[np.int64] | None:
+    """The watermarks that the source put in; None where this input has no column for them."""
+    if name is None or name not in table.column_names:
+        return None
+    column = table.column(name)
+    there = column.is_valid().to_numpy(zero_copy_only=False) if hasattr(column, "is_valid") else None
+    assert there is not None
+    if not there.any():
+        return None
+    values, wrong = from_column(column)
+    given = np.where(there, values, NONE)
+    if wrong is not None:
+        bad = there & (wrong != "")
+        given[bad] = NONE
+        reasons[bad] = [f"watermark: {text}" for text in wrong[bad]]
+    return given
+
+
+def _lifetimes(
+    part: WindowedPart, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
+) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None]:
+    """Where each event ends, and which of them are the ends of edges (SI-3)."""
+    lifetime = part.bolt.settings.lifetime
+    if lifetime is None:
+        return None, None
+    rows = table.num_rows
+    ends = times + 1
+    there = np.zeros(rows, np.bool_)
+    if lifetime.end_field in table.column_names:
+        column = table.column(lifetime.end_field)
+        there = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        values, wrong = from_column(column)
+        ends = np.where(there, values, ends)
+        if wrong is not None:
+            bad = there & (wrong != "") & (reasons == "")
+            reasons[bad] = [f"end of its lifetime: {text}" for text in wrong[bad]]
+    edges = None
+    shapes = np.where(there, "interval", "point").astype(object)
+    if lifetime.shape_field is not None:
+        edges = np.zeros(rows, np.bool_)
+        if lifetime.shape_field in table.column_names:
+            shapes = np.array(table.column(lifetime.shape_field).to_pylist(), dtype=object)
+        strange = ~np.isin(shapes.astype(str), SHAPES) & (reasons == "")
+        reasons[strange] = [
+            f"shape {shape!r} is none of point, interval, start_edge, end_edge" for shape in shapes[strange]
+        ]
+        ends = np.where(shapes == "point", times + 1, ends)
+        ends = np.where(shapes == "start_edge", FOREVER, ends)
+        edges = np.asarray(shapes == "end_edge")
+        unknown = np.isin(shapes.astype(str), ("interval", "end_edge")) & ~there & (reasons == "")
+        reasons[unknown] = "it has no end"
+    backwards = (ends <= times) & (reasons == "")
+    reasons[backwards] = "its lifetime ends before it begins, or as it begins"
+    return ends, edges
+
+
+def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What the start and the end of an edge have in common: when it began, and its key."""
+    begun = pa.table({"start": started})
+    found = hash_rows(begun, ("start",))
+    if key:
+        found = found * np.uint64(0x9E3779B97F4A7C15) ^ hash_rows(table, key)
+    return found.view(np.int64)
+
+
+def _gaps(part: WindowedPart, table: pa.Table, reasons: NDArray[Any]) -> NDArray[np.int64] | None:
+    """The session gap of each event in microseconds, where each has its own."""
+    kinds = [kind for kind in part.bolt.settings.kinds if getattr(kind, "gap_field", None)]
+    if not kinds:
+        return None
+    name, usual = kinds[0].gap_field, kinds[0].gap.micros  # type: ignore[union-attr]
+    if name not in table.column_names:
+        return np.full(table.num_rows, usual, np.int64)
+    column = table.column(name).combine_chunks()
+    if pa.types.is_duration(column.type):
+        values = column.cast(pa.duration("us")).cast(pa.int64())
+    else:
+        values = pa.compute.multiply(column.cast(pa.int64()), 1_000)
+    gaps = values.fill_null(usual).to_numpy(zero_copy_only=False)
+    wrong = (gaps <= 0) & (reasons == "")
+    reasons[wrong] = "its session gap is not above zero"
+    return np.asarray(gaps, np.int64)

@@ -1,0 +1,341 @@
+"""The task of a bolt whose windows are assigned: let events in, evaluate what is due, keep what may still be needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.assigned import AssignedWindows, Span
+from manager.held import GONE, SEEN, Held, flag, live, read_held, write_held
+from manager.manifest import TaskState
+from manager.panes import Moment, PaneBook, WindowStates
+from manager.segments import Ref, SegmentStore, SegmentWriter
+from manager.substreams import Substreams
+from policies.marks import NONE
+from topologies.engine.anchoring import anchored
+from topologies.engine.deciding import LetIn, let_in
+from topologies.engine.plan import CompactItem, Context, FireItem
+from topologies.model import WindowedPart
+from windowing.events import count_by_stream
+from windowing.timestamps import FOREVER
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topologies.engine.fanout import Fanout
+
+KEYS, PANES = "keys", "panes"
+"""The tables of a task's state: the marks of its keys, and what is remembered of open windows."""
+
+
+@dataclass
+class _Old:
+    """The events of earlier batches, read when they are asked for."""
+
+    store: SegmentStore
+    refs: Sequence[Ref]
+
+    @cached_property
+    def parts(self) -> list[tuple[Held, NDArray[np.uint8]]]:
+        """Per reference: all of its rows, and the flags of each."""
+        return [read_held(self.store, ref) for ref in self.refs]
+
+    @cached_property
+    def places(self) -> list[NDArray[np.int64]]:
+        """Per reference: the rows that a window may still need."""
+        return [np.flatnonzero((flags & GONE) == 0) for _, flags in self.parts]
+
+    def live(self) -> Held | None:
+        """The events that a window may still need, in order of arrival; None where there are none."""
+        found = [live(held, flags) for held, flags in self.parts]
+        found = [held for held in found if len(held)]
+        return Held.concat(found) if found else None
+
+
+class AssignedTask:
+    """One run of such a task."""
+
+    def __init__(self, item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> None:
+        self.item, self.part, self.fanout, self.context = item, part, fanout, context
+        self.state = item.state
+        self.assigners = anchored(part, item.anchor)
+        self.windowed = np.zeros(len(part.inputs), np.int64)
+        self.unwindowed = np.zeros(len(part.inputs), np.int64)
+        self.last_end: int | None = None
+        self._old = _Old(context.store, item.state.refs)
+        self._substreams = self._open_substreams()
+        self._new: LetIn | None = let_in(item, part, fanout, self._old.live, self._substreams)
+        self._evaluated = False
+        self._next_end = item.state.next_end
+        kept = item.state.tables.get(PANES)
+        self._states = WindowStates.of(None if kept is None else context.store.read(kept))
+        self._number = item.state.evaluations
+
+    def windows(self) -> Iterator[TupleWindow]:
+        """The windows that are due, in order; to be used up before ``finish``."""
+        if self._new is not None and self._new.end_edges is not None and self._new.end_edges.any():
+            self._match_edges()
+        if not self._due():
+            return
+        old = self._old.live()
+        new = None if self._new is None else self._new.events
+        parts = [part for part in (old, new) if part is not None]
+        if not parts:
+            self._next_end, self._states = None, WindowStates.of(None)
+            if self._substreams is not None:
+                self._substreams.raise_floor(self.item.floor)
+            self._finish_keys()
+            return
+        self._evaluated = True
+        events = Held.concat(parts)
+        count, before = len(events), 0 if old is None else len(old)
+        self._seen = np.zeros(count, np.bool_) if events.seen is None else events.seen.copy()
+        self._gone = np.zeros(count, np.bool_)
+        after: int = NONE if self.item.passed is None else self.item.passed
+        for place, limit in () if self._new is None else self._new.splits:
+            yield from self._evaluate(events, before + place, after, max(after, limit))
+            after = max(after, limit)
+        if self._substreams is not None:
+            self._substreams.raise_floor(self.item.floor)
+        yield from self._evaluate(events, count, after, self.item.frontier)
+        if self._substreams is not None and self.item.frontier == FOREVER and self.last_end is not None:
+            self._substreams.raise_floor(self.last_end)
+        self._finish_keys()
+
+    def finish(self) -> TaskState:
+        """The state of the task after the batch; what it needs of the events is written."""
+        streams = len(self.part.inputs)
+        writer = self.context.store.writer(self.context.folder)
+        try:
+            refs = self._kept(writer, streams)
+            tables = dict(self.state.tables)
+            if self._substreams is not None:
+                table = self._substreams.table()
+                tables.pop(KEYS, None)
+                if table is not None:
+                    tables[KEYS] = writer.add(table)
+            tables.pop(PANES, None)
+            if len(self._states):
+                tables[PANES] = writer.add(self._states.table())
+        finally:
+            writer.close()
+        decided = self._decided(streams) if self._evaluated else self.state.decided_by_stream
+        manager = self.state.manager
+        if self.last_end is not None:
+            manager = replace(manager, last_reference=self.last_end)
+        floor = self.state.floor if self._substreams is None else self._substreams.floor
+        return replace(
+            self.state, manager=manager, refs=refs, tables=tables, decided_by_stream=decided, next_end=self._next_end,
+            floor=floor, evaluations=self._number + 1,
+        )  # fmt: skip
+
+    @property
+    def over(self) -> int:
+        """Windows that end up to here are done with."""
+        return NONE if self.item.frontier is None else self.item.frontier
+
+    def _due(self) -> bool:
+        """Whether a window may be due; if not, the events of earlier batches need not be read."""
+        frontier, new = self.item.frontier, self._new
+        if self.part.bolt.settings.panes is not None:
+            return True
+        if frontier is None and self._substreams is None:
+            self._bound(new)
+            return False
+        if self._substreams is not None or frontier == FOREVER or (new is not None and new.splits):
+            return True
+        assert frontier is not None
+        if self._next_end is not None and self._next_end <= frontier:
+            return True
+        if new is not None and int(new.events.times.min()) <= frontier:
+            return True
+        self._bound(new)
+        return False
+
+    def _bound(self, new: LetIn | None) -> None:
+        """No window of new events ends before the first of them."""
+        if new is not None:
+            first = int(new.events.times.min())
+            self._next_end = first if self._next_end is None else min(first, self._next_end)
+
+    def _evaluate(self, events: Held, upper: int, after: int, upto: int | None) -> Iterator[TupleWindow]:
+        chosen = np.flatnonzero(~self._gone[:upper])
+        whole = len(chosen) == len(events)
+        held = events if whole else events.take(chosen)
+        held = replace(held, seen=self._seen[chosen])
+        windows = AssignedWindows(
+            self.assigners, held, self.part.streams, key=self.part.bolt.settings.key, task=self.item.task
+        )
+        span = self._span(windows, held, after, upto)
+        book = self._book(upto)
+        firings = windows.windows(span) if book is None else windows.panes(span, book)
+        for window in firings:
+            self.last_end = max(window.end_timestamp, NONE if self.last_end is None else self.last_end)
+            yield window
+        flags = windows.flags()
+        self._seen[chosen] = (flags & SEEN) != 0
+        self._gone[chosen] = (flags & GONE) != 0
+        self.windowed += windows.accounts.by_stream("windowed")
+        self.unwindowed += windows.accounts.by_stream("unwindowed")
+        self._next_end = windows.next_end(span)
+        if book is not None:
+            self._states = book.states()
+
+    def _book(self, upto: int | None) -> PaneBook | None:
+        """What decides about the panes of windows, where they fire more than once."""
+        panes = self.part.bolt.settings.panes
+        if panes is None:
+            return None
+        mark = NONE if self.item.now is None else self.item.now
+        limit = NONE if upto is None else upto
+        reached = FOREVER if limit == FOREVER else max(limit, self._reached(mark))
+        return PaneBook(panes, self._states, Moment(self._number, self.item.clock, mark, reached, limit))
+
+    def _reached(self, mark: int) -> int:
+        """Windows that end up to here have ended, though late events may still come."""
+        if not self.part.event_time or mark == NONE:
+            return NONE
+        return mark - self.part.past_the_end
+
+    def _span(self, windows: AssignedWindows, held: Held, after: int, upto: int | None) -> Span:
+        if upto is None and self._substreams is None:
+            return Span(after, NONE)
+        if self._substreams is None or upto == FOREVER:
+            assert upto is not None
+            if self._substreams is not None:
+                assert held.keys is not None
+                return windows.span_of(self._over(self._substreams.limits(held.keys)[0]), FOREVER)
+            return Span(after, upto)
+        assert held.keys is not None
+        passed, marks = self._substreams.limits(held.keys)
+        return windows.span_of(self._over(passed), self._over(marks))
+
+    def _over(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.part.over(marks)
+
+    def _open_substreams(self) -> Substreams | None:
+        settings = self.part.bolt.settings
+        if not (settings.watermark_per_key and self.part.event_time):
+            return None
+        kept = self.state.tables.get(KEYS)
+        table = None if kept is None else self.context.store.read(kept)
+        return Substreams(table, settings.delay, NONE if self.state.floor is None else self.state.floor)
+
+    def _finish_keys(self) -> None:
+        if self._substreams is not None:
+            self._substreams.evaluated()
+
+    def _match_edges(self) -> None:
+        """Give start edges the ends that have arrived; everything is then written anew."""
+        assert self._new is not None and self._new.end_edges is not None
+        events, end_edges = self._new.events, self._new.end_edges
+        assert events.edges is not None and events.ends is not None
+        old = self._old.live()
+        whole = events if old is None else Held.concat([old, events])
+        offset = len(whole) - len(events)
+        assert whole.edges is not None and whole.ends is not None
+        ends = whole.ends.copy()
+        opened: dict[int, list[int]] = {}
+        matched: list[int] = []
+        strangers: list[int] = []
+        ending = set((offset + np.flatnonzero(end_edges)).tolist())
+        wanted = np.isin(whole.edges, events.edges[end_edges])
+        for place in np.flatnonzero(wanted).tolist():
+            edge = int(whole.edges[place])
+            if place not in ending:
+                if ends[place] == FOREVER:
+                    opened.setdefault(edge, []).append(place)
+                continue
+            starts = opened.get(edge)
+            if starts:
+                ends[starts.pop(0)] = whole.ends[place]
+                matched.append(place)
+            else:
+                strangers.append(place)
+        kept = np.array([place for place in range(len(whole)) if place not in ending], np.int64)
+        streams = np.zeros(len(whole), np.int8) if whole.streams is None else whole.streams
+        self.fanout.count_all(self.part, "unwindowed", streams, _mask(matched, len(whole)))
+        if strangers:
+            self.fanout.refuse_edges(self.part, whole.payload.take(pa.array(strangers)), streams[strangers])
+        remaining = replace(whole, ends=ends).take(kept)
+        self._old = _Old(self.context.store, ())
+        self.state = replace(self.state, refs=[])
+        self._new = LetIn(remaining) if len(remaining) else None
+
+    def _kept(self, writer: SegmentWriter, streams: int) -> list[Ref]:
+        """The references to all events that a window may still need."""
+        new = None if self._new is None else self._new.events
+        if not self._evaluated:
+            refs = list(self.state.refs)
+            if new is not None and len(new):
+                refs.append(write_held(writer, new.sorted(), streams))
+            return refs
+        refs, at = [], 0
+        for ref, (held, flags), places in zip(self._old.refs, self._old.parts, self._old.places, strict=True):
+            count = len(places)
+            seen, gone = self._seen[at : at + count], self._gone[at : at + count]
+            at += count
+            left = count - int(np.count_nonzero(gone))
+            if not left:
+                continue
+            if left < len(held) // 2:
+                kept = places[~gone]
+                refs.append(replace(self._write(writer, held.take(kept), seen[~gone], streams), level=ref.level))
+                continue
+            now = flags.copy()
+            now[places] = seen * np.uint8(SEEN) + gone * np.uint8(GONE)
+            refs.append(ref if (now == flags).all() else flag(writer, ref, now, held, streams))
+        if new is not None:
+            alive = ~self._gone[at:]
+            if alive.any():
+                refs.append(self._write(writer, new.take(np.flatnonzero(alive)), self._seen[at:][alive], streams))
+        return refs
+
+    @staticmethod
+    def _write(writer: SegmentWriter, held: Held, seen: NDArray[np.bool_], streams: int) -> Ref:
+        return write_held(writer, replace(held, seen=seen).sorted(), streams)
+
+    def _decided(self, streams: int) -> list[int]:
+        """Events still kept that have been in a window."""
+        old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
+        which = self._seen & ~self._gone
+        if streams == 1:
+            return [int(np.count_nonzero(which))]
+        if self._new is not None:
+            assert self._new.events.streams is not None
+            old.append(self._new.events.streams)
+        codes = np.concatenate(old)
+        return [int(n) for n in count_by_stream(codes[which], 0, streams)]
+
+    def _parts(self) -> list[tuple[tuple[Held, NDArray[np.uint8]], NDArray[np.int64]]]:
+        return list(zip(self._old.parts, self._old.places, strict=True))
+
+
+def compact_held(item: CompactItem, part: WindowedPart, context: Context) -> Ref:
+    """Write the live events of several segments as one."""
+    held = Held.concat([live(*read_held(context.store, ref)) for ref in item.refs]).sorted()
+    writer = context.store.writer(context.folder)
+    try:
+        ref = write_held(writer, held, len(part.inputs))
+    finally:
+        writer.close()
+    return replace(ref, level=1 + max(each.level for each in item.refs))
+
+
+def pending_tables(store: SegmentStore, state: TaskState) -> Iterator[pa.Table]:
+    """The events of a task that have been in no window and may still be in one."""
+    for ref in state.refs:
+        held, flags = read_held(store, ref)
+        yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))
+
+
+def _mask(places: Sequence[int], count: int) -> NDArray[np.bool_]:
+    mask = np.zeros(count, np.bool_)
+    mask[list(places)] = True
+    return mask

@@ -1,0 +1,306 @@
+"""A task decides who is let in: events that have arrived, with the watermarks before them, become live events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, INNER, KEY_COLUMN, Held
+from manager.open_sessions import turned_away
+from manager.segments import STREAM_COLUMN, TIME_COLUMN
+from policies.admission import Action
+from policies.lateness import BEHIND, WINDOW_OVER
+from policies.marks import NONE
+from topologies.engine.admission import late_rows
+from topologies.engine.arriving import ACTION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
+from topologies.engine.trace import event_ids
+from topologies.model import WindowedPart
+from windowing.durations import Duration
+from windowing.errors import DataError
+from windowing.rules import LateAction, LateBy
+from windowing.timestamps import FOREVER, show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from manager.substreams import Substreams
+    from topologies.engine.fanout import Fanout
+    from topologies.engine.plan import FireItem
+
+_EARLY = "its time is too far after its arrival"
+_LATE_ARRIVAL = "it arrived too long after its time"
+_NO_SESSION = "the watermark has passed it, and no open session takes it"
+
+
+@dataclass
+class _Batch:
+    """All events of a task in a batch, in order of arrival."""
+
+    table: pa.Table
+    numbers: NDArray[np.int64]
+
+    def column(self, name: str) -> Any:
+        return self.table.column(name).to_numpy() if name in self.table.column_names else None
+
+
+@dataclass(frozen=True)
+class LetIn:
+    """The live events among those that have arrived, in order of arrival."""
+
+    events: Held
+    end_edges: NDArray[np.bool_] | None = None
+    """Which of them are the ends of edges, to be matched with their starts."""
+    splits: tuple[tuple[int, int], ...] = ()
+    """(place, limit): before the event at the place, windows that end up to the limit must be evaluated."""
+
+
+def let_in(
+    item: FireItem,
+    part: WindowedPart,
+    fanout: Fanout,
+    held: Callable[[], Held | None] = lambda: None,
+    substreams: Substreams | None = None,
+) -> LetIn | None:
+    """The live events among those that have arrived for a task; the others go where the rules send them.
+
+    ``held`` gives the live events of earlier batches.
+    """
+    batch = _read(item, fanout)
+    if batch is None:
+        return None
+    times, inputs = batch.column(TIME_COLUMN), batch.column(STREAM_COLUMN)
+    actions, keys = batch.column(ACTION_COLUMN), batch.column(KEY_COLUMN)
+    ends, edges = batch.column(END_COLUMN), batch.column(END_EDGE_COLUMN)
+    count = len(times)
+    own = bolt = np.full(count, item.watermark, np.int64)
+    own_after = bolt_after = None
+    if item.marks is not None:
+        marks = fanout.context.store.read(item.marks)
+        own, bolt = (marks.column(name).to_numpy()[batch.numbers] for name in ("own", "bolt"))
+        if fanout.context.traced:
+            own_after, bolt_after = (
+                marks.column(name).to_numpy()[batch.numbers] for name in ("own_after", "bolt_after")
+            )
+    if substreams is not None:
+        counts = (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
+        own, own_after = substreams.advance(keys, times, counts)
+        bolt = own = np.maximum(own, substreams.floor)
+    given, arrival_actions = times, actions
+    splits: list[int] = []
+    if part.event_time:
+        session = part.session
+        if session is not None and part.door.late_by is LateBy.WINDOW:
+            over = part.door.over(bolt)
+            gaps = batch.column(GAP_COLUMN)
+            gaps = np.full(count, session.gap.micros, np.int64) if gaps is None else gaps
+            late, found = turned_away(times, keys, _accepted(actions), over, gaps, held, touching=session.touching)
+            actions = np.where(late, Action.OUT_OF_ORDER, actions)
+            splits = found
+        else:
+            times, actions, over = part.door.decide(times, ends, actions, own, bolt, edges)
+        if item.forced is not None:
+            actions, over = _forced(part, times, ends, actions, over, item.forced)
+    else:
+        over = np.full(count, NONE, np.int64)
+    gap = _in_gap(part, times)
+    if gap is not None:
+        actions = np.where(gap & _accepted(actions), Action.UNWINDOWED, actions)
+    _account(fanout, part, inputs, actions, arrival_actions)
+    if fanout.context.traced:
+        _trace(fanout, part, batch, times, actions, own_after, bolt_after)
+    turned = np.isin(actions, (Action.EARLY, Action.LATE, Action.OUT_OF_ORDER))
+    if turned.any():
+        _turn_away(fanout, part, batch, turned, given, inputs, actions, own if part.door.per_input else bolt)
+    kept = np.flatnonzero(_accepted(actions))
+    if not len(kept):
+        return None
+    payload = batch.table.drop_columns(
+        [name for name in (*INNER, SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN) if name in batch.table.column_names]
+    )
+    whole = len(kept) == count
+    events = Held(
+        times,
+        payload,
+        inputs if len(part.inputs) > 1 else None,
+        keys,
+        ends,
+        over if part.assigners else None,
+        batch.column(GAP_COLUMN),
+        edges=batch.column(EDGE_COLUMN),
+        born=None if part.bolt.settings.panes is None else np.full(count, item.state.evaluations, np.int64),
+    )
+    events = events if whole else events.take(kept)
+    end_edges = batch.column(END_EDGE_COLUMN)
+    if end_edges is not None:
+        end_edges = end_edges if whole else end_edges[kept]
+    at = np.searchsorted(kept, splits)
+    return LetIn(
+        events, end_edges, tuple((int(place), int(over[split])) for place, split in zip(at, splits, strict=True))
+    )
+
+
+def _read(item: FireItem, fanout: Fanout) -> _Batch | None:
+    if not item.arrived:
+        return None
+    tables, numbers = [], []
+    for each in item.arrived:
+        table = fanout.context.store.read(each.ref)
+        tables.append(table)
+        numbers.append(table.column(SEQ_COLUMN).to_numpy() + each.base)
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    return _Batch(table.combine_chunks(), np.concatenate(numbers))
+
+
+def _accepted(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
+    accepted: NDArray[np.bool_] = np.isin(
+        actions, (Action.ACCEPTED, Action.ADJUSTED_LATE, Action.ADJUSTED_OUT_OF_ORDER)
+    )
+    return accepted
+
+
+def _forced(
+    part: WindowedPart,
+    times: NDArray[np.int64],
+    ends: NDArray[np.int64] | None,
+    actions: NDArray[np.int8],
+    over: NDArray[np.int64],
+    forced: int,
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Windows that the idle timeout has closed are over too (AT-17)."""
+    over = np.maximum(over, forced)
+    last_end = part.last_end
+    if last_end is not None:
+        missed = _accepted(actions) & (last_end(times, ends) <= over)
+        actions = np.where(missed, Action.OUT_OF_ORDER, actions)
+    return actions, over
+
+
+def _in_gap(part: WindowedPart, times: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    if part.assigners:
+        return None  # the assigner says so when the event is finished
+    return part.lateness.in_gap(times)
+
+
+def _account(
+    fanout: Fanout, part: WindowedPart, inputs: NDArray[np.int8], actions: NDArray[np.int8], arrival: NDArray[np.int8]
+) -> None:
+    settings = part.bolt.settings
+    turned_late = "dropped" if settings.arrival and settings.arrival.late_action is LateAction.DROP else "late"
+    dropping = settings.late_action in (LateAction.DROP, LateAction.CUT)
+    rows = {
+        "received": (actions != Action.WATERMARK) & (actions != Action.INVALID),
+        "early": actions == Action.EARLY,
+        turned_late: actions == Action.LATE,
+        "unwindowed": actions == Action.UNWINDOWED,
+        "adjusted": (actions == Action.ADJUSTED_LATE) | (actions == Action.ADJUSTED_OUT_OF_ORDER),
+        "early_input": arrival == Action.EARLY,
+        "late_input": (arrival == Action.ADJUSTED_LATE) | (arrival == Action.LATE),
+        "out_of_order": (actions == Action.OUT_OF_ORDER) | (actions == Action.ADJUSTED_OUT_OF_ORDER),
+    }
+    for account, which in rows.items():
+        fanout.count_all(part, account, inputs, which)
+    fanout.count_all(part, "dropped" if dropping else "late", inputs, actions == Action.OUT_OF_ORDER)
+
+
+def _trace(
+    fanout: Fanout,
+    part: WindowedPart,
+    batch: _Batch,
+    times: NDArray[np.int64],
+    actions: NDArray[np.int8],
+    own: NDArray[np.int64] | None,
+    bolt: NDArray[np.int64] | None,
+) -> None:
+    names = event_ids(batch.table)
+    for place, name in enumerate(names):
+        action = Action(int(actions[place]))
+        accepted = bool(_accepted(actions[place : place + 1])[0])
+        fanout.trace(
+            "events",
+            {
+                "bolt": part.name,
+                "seq": int(batch.numbers[place]),
+                "event": name,
+                "time": int(times[place]) if accepted or action is Action.UNWINDOWED else None,
+                "action": _said(part, action),
+                "watermark": _mark(bolt, place),
+                "mark": _mark(own, place),
+            },
+        )
+
+
+def _said(part: WindowedPart, action: Action) -> str:
+    settings = part.bolt.settings
+    match action:
+        case Action.OUT_OF_ORDER:
+            if settings.late_action in (LateAction.DROP, LateAction.CUT):
+                return "dropped_out_of_order"
+            return "late"
+        case Action.LATE:
+            dropped = settings.arrival is not None and settings.arrival.late_action is LateAction.DROP
+            return "dropped_late" if dropped else "late"
+    return action.said
+
+
+def _mark(marks: NDArray[np.int64] | None, place: int) -> int | None:
+    return None if marks is None or marks[place] == NONE or marks[place] == FOREVER else int(marks[place])
+
+
+def _turn_away(
+    fanout: Fanout,
+    part: WindowedPart,
+    batch: _Batch,
+    turned: NDArray[np.bool_],
+    times: NDArray[np.int64],
+    inputs: NDArray[np.int8],
+    actions: NDArray[np.int8],
+    marks: NDArray[np.int64],
+) -> None:
+    """Late and early events go to the late stream, unless the user said that they are to be dropped."""
+    settings = part.bolt.settings
+    if settings.late_action is LateAction.ERROR and (actions == Action.OUT_OF_ORDER).any():
+        place = int(np.flatnonzero(actions == Action.OUT_OF_ORDER)[0])
+        raise DataError(
+            f"bolt {part.name!r}: an event of {show(int(times[place]))} came after the watermark "
+            f"{show(int(marks[place]))} of {part.streams[inputs[place]]!r}",
+            why="events that violate a watermark stop the run (SI-14)",
+            do="mend the source, or say what is to become of them: with_late('drop'), 'adjust' or 'divert'",
+        )
+    drops = np.zeros(len(actions), np.bool_)
+    if settings.late_action in (LateAction.DROP, LateAction.CUT):
+        drops |= actions == Action.OUT_OF_ORDER
+    if settings.arrival is not None and settings.arrival.late_action is LateAction.DROP:
+        drops |= actions == Action.LATE
+    places = np.flatnonzero(turned & ~drops)
+    if not len(places):
+        return
+    rows = batch.table.take(pa.array(places))
+    late = np.isin(actions[places], (Action.LATE, Action.OUT_OF_ORDER))
+    for name in np.array(event_ids(rows), dtype=object)[late] if fanout.context.traced and event_ids(rows) else ():
+        fanout.trace("late", {"bolt": part.name, "event": name})
+    if settings.late_stream is None:
+        return
+    known = marks[places] > NONE
+    late_by = np.where(known & late, marks[places] - times[places], 0)
+    reasons = [_reason(part, int(actions[place]), int(times[place]), int(marks[place])) for place in places.tolist()]
+    table = late_rows(
+        part, rows.select(part.schema.names), inputs[places], times[places], reasons, late_by, marks[places]
+    )
+    fanout.emit_late(part, table, batch.numbers[places])
+
+
+def _reason(part: WindowedPart, action: int, time: int, mark: int) -> str:
+    settings = part.bolt.settings
+    rule = settings.arrival
+    if action == Action.EARLY:
+        return f"{_EARLY}: more than {rule.early if rule else Duration(0)}"
+    if action == Action.LATE:
+        return f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}"
+    if settings.late_by is LateBy.WINDOW or time >= mark:
+        return WINDOW_OVER if part.last_end is not None else _NO_SESSION
+    return BEHIND

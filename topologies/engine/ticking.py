@@ -1,0 +1,267 @@
+"""The driver's part in a bolt's time: what its watermark is after a batch, and which of its tasks have work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.event_watermarks import Arrivals, EventWatermarks, Marks
+from manager.manifest import BoltState, Manifest, TaskState
+from manager.segments import Ref, SegmentStore
+from manager.watermark import WaterMarkEventGenerator
+from policies.assigners import AlignedWindows
+from policies.eviction import CountEvictionPolicy, EvictionPolicy
+from policies.idleness import estimated
+from policies.marks import NONE, MarkState
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
+from topologies.engine.anchoring import anchored
+from topologies.engine.plan import Beat, FireItem
+from topologies.model import Origin, Topology, WindowedPart, shifted
+from windowing.rules import START, LateBy, OutputTime
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from topologies.engine.step import _Progress
+
+
+def carry(topology: Topology, state: Manifest, part: WindowedPart, bolt: BoltState) -> None:
+    """A stream from another bolt promises that nothing it will bring is from before that bolt's open windows.
+
+    Where the events are given another time here, that may be further behind than what they came with (the start
+    of a window and its end): the promise is less by as much as has been seen, and there is none before the first.
+    """
+    mark = bolt.watermark
+    for label, origins, brought in zip(part.streams, part.origins, part.carried, strict=True):
+        if not origins:
+            continue
+        promised = [_promised(topology, state, origin) for origin in origins]
+        behind = 0 if brought else mark.skew.get(label)
+        if behind is None or None in promised:
+            mark.latest.pop(label, None)
+        else:
+            at = min(each for each in promised if each is not None) - max(behind, 0)
+            mark.latest[label] = at if part.takes_ties else at - 1
+
+
+def deferred_tick(progress: _Progress, part: WindowedPart, beat: Beat, store: SegmentStore) -> Iterator[FireItem]:
+    """Move the time of a bolt whose tasks let events in themselves; its tasks that have events, or windows due."""
+    bolt, settings = progress.state.bolts[part.name], part.bolt.settings
+    if settings.anchor == START and bolt.anchor is None:
+        bolt.anchor = beat.clock
+    arrived = progress.arrived.get(part.name, {})
+    before = NONE if bolt.watermark.emitted is None else bolt.watermark.emitted
+    forced, marks = bolt.watermark.forced, None
+    if part.event_time:
+        marks = _move(progress, part, beat, store)
+        if bolt.watermark.emitted is not None and bolt.watermark.emitted > before:
+            progress.emitted[part.name] = bolt.watermark.emitted
+    frontier = _frontier(part, bolt, beat)
+    if beat.close and settings.close_fires:
+        frontier = FOREVER
+    floor = _floor(part, bolt, beat.clock)
+    moved = frontier is not None and (bolt.frontier is None or frontier >= bolt.frontier)
+    for number, task in enumerate(bolt.tasks):
+        mine = tuple(arrived.get(number, ()))
+        due = moved and frontier is not None and _has_work(part, task, mine, bolt.frontier, frontier)
+        per_key = settings.watermark_per_key and (floor > (NONE if task.floor is None else task.floor)) and task.refs
+        panes = settings.panes is not None and task.refs and (settings.panes.uses_clock or frontier is not None)
+        if mine or due or per_key or panes:
+            yield FireItem(
+                part.name, number, task, frontier if due else None, bolt.frontier, mine, marks, before, forced,
+                floor, bolt.anchor, beat.clock, bolt.watermark.emitted,
+            )  # fmt: skip
+    if moved and frontier != FOREVER:
+        bolt.frontier = frontier
+
+
+def idle(part: WindowedPart, task: TaskState, refs: Sequence[Ref], passed: int | None, frontier: int) -> bool:
+    """Whether a task has certainly nothing to do: no window due, and no account to change."""
+    seen = task.manager.settled
+    ready = sum(ref.alive for ref in refs if ref.earliest <= frontier)
+    if not ready:
+        return True
+    eviction, trigger = part.eviction, part.trigger
+    crowded = isinstance(eviction, CountEvictionPolicy) and ready > eviction.length.value
+    if crowded and isinstance(trigger, TimeTriggerPolicy):
+        return False
+    if part.eviction.reach is not None and isinstance(part.trigger, CountTriggerPolicy):
+        return False
+    if ready > seen and isinstance(part.trigger, CountTriggerPolicy) and _leaves_gaps(part.eviction, part.trigger):
+        return False
+    base = task.manager.base
+    return is_idle(part.trigger, passed, frontier, base + seen, base + ready)
+
+
+def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
+    """Whether some events are known to be in no window as soon as they have their place in the order."""
+    return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
+
+
+def _has_work(
+    part: WindowedPart, task: TaskState, arrived: Sequence[object], passed: int | None, frontier: int
+) -> bool:
+    if part.assigners:
+        waits = task.next_end is not None and task.next_end <= frontier
+        return bool(arrived) or waits or (frontier == FOREVER and bool(task.refs))
+    refs = [*task.refs, *(each.ref for each in arrived)]  # type: ignore[attr-defined]
+    return not idle(part, task, refs, passed, frontier)
+
+
+def _move(progress: _Progress, part: WindowedPart, beat: Beat, store: SegmentStore) -> Ref | None:
+    """The watermark after the batch; and, where it follows the events, what it was before each of them."""
+    bolt, settings = progress.state.bolts[part.name], part.bolt.settings
+    carry(progress.context.topology, progress.state, part, bolt)
+    heard = progress.heard.get(part.name)
+    watermarks = EventWatermarks(part.streams, settings, bolt.watermark, [bool(each) for each in part.origins])
+    if part.name in progress.arrivals and heard is not None:
+        watermarks.arrived(progress.arrivals[part.name], heard)
+    if settings.watermark_per_key:
+        return None
+    if not part.sequenced:
+        generator = WaterMarkEventGenerator(part.streams, part.lag, settings.watermark_interval, state=bolt.watermark)
+        if beat.tick:
+            generator.tick(beat.clock)
+        return None
+    marks = None
+    doors = progress.doors.get(part.name, [])
+    if doors:
+        arrivals = _arrivals(pa.concat_tables([store.read(ref) for ref in doors]))
+        assert heard is not None
+        watermarks.heard(watermarks.names(arrivals), heard)
+        marks = _write(store, progress.context.folder, watermarks.sequence(arrivals))
+    for label, origins in zip(part.streams, part.origins, strict=True):
+        promised = bolt.watermark.latest.get(label)
+        if origins and promised is not None:
+            mark = bolt.watermark.sources.setdefault(label, MarkState())
+            mark.mark = max(mark.mark, promised)
+    watermarks.beat(beat.clock, tick=beat.tick, align=_align(part, bolt), last_end=_last_end(part))
+    return marks
+
+
+def _arrivals(door: pa.Table) -> Arrivals:
+    names = door.column_names
+
+    def column(name: str) -> Any:
+        return door.column(name).to_numpy()
+
+    return Arrivals(
+        column("time"),
+        column("input"),
+        column("counts"),
+        column("given") if "given" in names else None,
+        door.column("partition").to_pylist() if "partition" in names else None,
+    )
+
+
+def _write(store: SegmentStore, folder: str, marks: Marks) -> Ref:
+    writer = store.writer(folder)
+    try:
+        return writer.add(
+            pa.table(
+                {
+                    "own": marks.own,
+                    "bolt": marks.bolt,
+                    "own_after": marks.own_after,
+                    "bolt_after": marks.bolt_after,
+                }
+            )
+        )
+    finally:
+        writer.close()
+
+
+def _frontier(part: WindowedPart, bolt: BoltState, beat: Beat) -> int | None:
+    """Up to where the windows of a bolt are over; in the terms of its policies."""
+    settings = part.bolt.settings
+    if not part.event_time:
+        return int(part.over(np.array([beat.clock]))[0])
+    if settings.watermark_per_key:
+        return None
+    emitted, forced = bolt.watermark.emitted, bolt.watermark.forced
+    if emitted is None:
+        return None
+    if part.assigners:
+        over = int(part.over(np.array([emitted]))[0])
+        return over if forced is None else max(over, forced)
+    frontier = emitted - settings.allowed_lateness.micros
+    if forced is not None:
+        frontier = max(frontier, part.trigger.over_at(forced))
+    if settings.late_by is LateBy.WINDOW and isinstance(part.trigger, TimeTriggerPolicy):
+        # Events that may still come are in windows that end later: up to the last end that is over, all is settled.
+        return part.trigger.over_at(part.trigger.last_due(frontier))
+    return frontier
+
+
+def _floor(part: WindowedPart, bolt: BoltState, clock: int) -> int:
+    """What the arrivals so far guarantee for every key: nothing is let in that is older (AZ-16)."""
+    arrival, mark = part.bolt.settings.arrival, bolt.watermark
+    if not part.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or mark.arrived is None:
+        return NONE
+    assert mark.arrived_at is not None
+    return estimated(mark.arrived, mark.arrived_at, max(clock, mark.arrived_at)) - arrival.late.micros
+
+
+def _align(part: WindowedPart, bolt: BoltState) -> Callable[[int], int]:
+    """The last window end up to a moment; the moment itself where windows are not aligned."""
+    assigners = anchored(part, bolt.anchor)
+    if assigners:
+        first = assigners[0]
+        if not isinstance(first, AlignedWindows):
+            return lambda moment: moment
+        phase = first.offset.micros if first.origin is None else first.origin + first.length.micros
+        slide = first.slide.micros
+        return lambda moment: (moment - phase) // slide * slide + phase
+    if isinstance(part.trigger, TimeTriggerPolicy):
+        return part.trigger.last_passed
+    return lambda moment: moment
+
+
+def _last_end(part: WindowedPart) -> Callable[[int], int]:
+    """The end of the last window that may hold an event of this time."""
+    found, session = part.last_end, part.session
+    if found is not None:
+        return lambda moment: int(found(np.array([moment]), None)[0])
+    if session is not None:
+        return lambda moment: moment + session.gap.micros
+    return lambda moment: moment
+
+
+def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None:
+    """What a stream promises of what it carries from one bolt: as much as that bolt, shifted on the way (SI-25)."""
+    promised = _promise(topology.windowed[origin.bolt], state.bolts[origin.bolt])
+    return None if promised is None else shifted(promised, origin.shift)
+
+
+def _promise(part: WindowedPart, bolt: BoltState) -> int | None:
+    """Nothing that the bolt will emit is from before this, in microseconds."""
+    if part.bolt.settings.watermark_per_key:
+        floor = max((NONE if task.floor is None else task.floor for task in bolt.tasks), default=NONE)
+        reached = max(floor, NONE if bolt.watermark.forced is None else bolt.watermark.forced)
+    else:
+        known = bolt.frontier if part.deferred else bolt.watermark.emitted
+        reached = NONE if known is None else known
+    if reached == NONE:
+        return None
+    if part.bolt.settings.output_time is OutputTime.END:
+        return reached
+    return _earliest_start(part, bolt, reached)
+
+
+def _earliest_start(part: WindowedPart, bolt: BoltState, reached: int) -> int:
+    """Where the earliest window that is still open, or may yet open, starts (SI-24).
+
+    Not known of sessions and snapshots that take events from behind the watermark (``LateBy.WINDOW``): what starts
+    before this because of them may be late for the next bolt.
+    """
+    held = min((ref.earliest for task in bolt.tasks for ref in task.refs if ref.alive), default=None)
+    if part.assigners:
+        return min(each.earliest_start(reached, held) for each in anchored(part, bolt.anchor))
+    reach, trigger = part.eviction.reach, part.trigger
+    if reach is None:
+        return reached if held is None else min(reached, held)
+    if isinstance(trigger, TimeTriggerPolicy):
+        return trigger.last_due(reached) + trigger.slide.micros - reach.micros
+    return reached - reach.micros

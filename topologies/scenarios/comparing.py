@@ -1,0 +1,199 @@
+"""An answer held against what its scenario expects."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from topologies.scenarios.answer import Answer, Event, Window, event_json, plain, times_json, window_json
+from topologies.scenarios.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow
+from topologies.scenarios.model import Scenario
+from topologies.scenarios.times import parse_end, written
+from windowing.errors import ScenarioError
+from windowing.timestamps import from_datetime
+
+Rows = Sequence[dict[str, Any]]
+
+
+def judge(scenario: Scenario, answer: Answer) -> Answer:
+    """The answer with its verdict: ``ok`` is None where the scenario expects nothing."""
+    if scenario.expect is None or scenario.expect.is_empty:
+        return replace(answer, ok=None, differences=[])
+    differences = compare(scenario, answer)
+    return replace(answer, ok=not differences, differences=differences)
+
+
+def compare(scenario: Scenario, answer: Answer) -> list[str]:
+    """Where the answer is not what was expected, a text for each; times in milliseconds, as in the file.
+
+    Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it
+    gives, late events, watermarks and clocks in order, pending events in any. A count or a sink that is missing on
+    one side is zero, or empty; of the metrics those are compared that are named. Fractions may differ in the last
+    digits.
+    """
+    expect = scenario.expect
+    return [] if expect is None else list(_differences(expect, answer))
+
+
+def _differences(expect: Expect, answer: Answer) -> Iterator[str]:
+    if expect.windows is not None:
+        yield from _window_differences(expect.windows, answer.windows)
+    if expect.late is not None:
+        yield from _list_difference("late", expect.late, answer.late)
+    if expect.watermarks is not None:
+        yield from _list_difference("watermarks", times_json(expect.watermarks), times_json(answer.watermarks))
+    if expect.pending is not None:
+        yield from _list_difference("pending", sorted(expect.pending), sorted(answer.pending))
+    if expect.events is not None:
+        yield from _event_differences(expect.events, answer.events)
+    if expect.clocks is not None:
+        yield from _list_difference("clocks", times_json(expect.clocks), times_json(answer.clocks))
+    for name, wanted_value in (expect.metrics or {}).items():
+        found_value = answer.metrics.get(name)
+        if found_value is None or not _same_number(wanted_value, found_value):
+            yield f"metrics.{name}: expected {_flow(wanted_value)}, found {_flow(found_value)}"
+    for account in _names(expect.counts, answer.counts):
+        wanted_count, found_count = (expect.counts or {}).get(account, 0), answer.counts.get(account, 0)
+        if wanted_count != found_count:
+            yield f"counts.{account}: expected {wanted_count}, found {found_count}"
+    for sink in _names(expect.outputs, answer.outputs):
+        yield from _row_differences(sink, (expect.outputs or {}).get(sink, []), answer.outputs.get(sink, []))
+
+
+def _names(expected: dict[str, Any] | None, found: dict[str, Any]) -> list[str]:
+    return [] if expected is None else list(dict.fromkeys([*expected, *found]))
+
+
+def _window_differences(expected: Sequence[ExpectedWindow], found: Sequence[Window]) -> Iterator[str]:
+    """The first window that differs, shown whole, and how many windows there are where the numbers differ."""
+    at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _fits(*pair)), None)
+    if at is None and len(expected) == len(found):
+        return
+    if at is None:
+        at = min(len(expected), len(found))
+    if _fit_at(expected, at + 1, found, at) or at >= len(found):
+        yield f"windows[{at}]: expected {_show_expected(expected[at])}, not fired{_instead(found, at)}"
+    elif _fit_at(expected, at, found, at + 1) or at >= len(expected):
+        yield f"windows[{at}]: fired, but not expected: {_flow(window_json(found[at]))}{_due(expected, at)}"
+    else:
+        fields = ", ".join(name for name in expected[at].given if not _fits_in(name, expected[at], found[at]))
+        here = {name: value for name, value in window_json(found[at]).items() if name in expected[at].given}
+        yield f"windows[{at}]: {fields}: expected {_show_expected(expected[at])}, found {_flow(here)}"
+    if len(expected) != len(found):
+        yield f"windows: expected {len(expected)}, found {len(found)}"
+
+
+def _instead(found: Sequence[Window], at: int) -> str:
+    return f"; the next that did is {_flow(window_json(found[at]))}" if at < len(found) else ""
+
+
+def _due(expected: Sequence[ExpectedWindow], at: int) -> str:
+    return f"; the next expected is {_show_expected(expected[at])}" if at < len(expected) else ""
+
+
+def _fit_at(expected: Sequence[ExpectedWindow], i: int, found: Sequence[Window], j: int) -> bool:
+    return i < len(expected) and j < len(found) and _fits(expected[i], found[j])
+
+
+def _fits(expected: ExpectedWindow, found: Window) -> bool:
+    return all(_fits_in(name, expected, found) for name in expected.given)
+
+
+def _fits_in(name: str, expected: ExpectedWindow, found: Window) -> bool:
+    wanted, value = expected.given[name], found.get(name)
+    if isinstance(wanted, ExpectedPane):
+        return isinstance(value, dict) and all(value[field] == wish for field, wish in wanted.given.items())
+    return _same(wanted, value)
+
+
+def _event_differences(expected: Sequence[ExpectedEvent], found: Sequence[Event]) -> Iterator[str]:
+    """The first event that differs, on the fields that are given, and how many there are where the numbers differ."""
+    for at, (wanted, event) in enumerate(zip(expected, found, strict=False)):
+        if any(getattr(wanted, name) != event.get(name) for name in wanted.given):
+            here = {name: value for name, value in event_json(event).items() if name in wanted.given}
+            yield f"events[{at}]: expected {_show_expected(wanted)}, found {_flow(here)}"
+            break
+    if len(expected) != len(found):
+        yield f"events: expected {len(expected)}, found {len(found)}"
+
+
+def _list_difference(name: str, expected: Sequence[object], found: Sequence[object]) -> Iterator[str]:
+    if list(expected) != list(found):
+        yield f"{name}: expected {_flow(list(expected))}, found {_flow(list(found))}"
+
+
+def _row_differences(sink: str, expected: Rows, found: Rows) -> Iterator[str]:
+    at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _same(*pair)), None)
+    if at is not None:
+        yield f"outputs.{sink}[{at}]: expected {_row(expected[at])}, found {_row(found[at])}"
+    elif len(expected) > len(found):
+        yield f"outputs.{sink}[{len(found)}]: expected {_row(expected[len(found)])}, found nothing"
+    elif len(found) > len(expected):
+        yield f"outputs.{sink}[{len(expected)}]: expected nothing, found {_row(found[len(expected)])}"
+    if len(expected) != len(found):
+        yield f"outputs.{sink}: expected {_rows(len(expected))}, found {len(found)}"
+
+
+def _row(row: dict[str, Any]) -> str:
+    return _flow(plain(row))
+
+
+def _rows(number: int) -> str:
+    return f"{number} row{'' if number == 1 else 's'}"
+
+
+def _same(expected: Any, found: Any) -> bool:
+    """Whether a value read from a file is the value that came out, whose types may be richer."""
+    match expected, found:
+        case (bool(), _) | (_, bool()):
+            return expected is found
+        case (int() | float() | str(), datetime()):
+            return _is_time(expected, found)
+        case (int() | float() | Decimal(), int() | float() | Decimal()):
+            return _same_number(expected, found)
+        case (dict(), dict()):
+            return expected.keys() == found.keys() and all(_same(expected[key], found[key]) for key in found)
+        case (list() | tuple(), list() | tuple()):
+            return len(expected) == len(found) and all(map(_same, expected, found))
+    return bool(expected == found or expected == plain(found))
+
+
+def _same_number(expected: float | Decimal, found: float | Decimal) -> bool:
+    if isinstance(expected, int) and isinstance(found, int):
+        return expected == found
+    both_nan = math.isnan(expected) and math.isnan(found)
+    return both_nan or math.isclose(expected, found, rel_tol=1e-12)
+
+
+def _is_time(expected: object, found: datetime) -> bool:
+    try:
+        return parse_end(expected) == from_datetime(found)
+    except ScenarioError:
+        return False
+
+
+def _show_expected(wanted: ExpectedWindow | ExpectedEvent) -> str:
+    shown: dict[str, Any] = {
+        name: value.given if isinstance(value, ExpectedPane) else value for name, value in wanted.given.items()
+    }
+    for name in ("start", "end", "time", "watermark", "mark"):
+        if shown.get(name) is not None:
+            shown[name] = written(shown[name])
+    return _flow(shown)
+
+
+def _flow(value: Any) -> str:
+    """A value on one line, as YAML would take it."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_flow, value)) + "]"
+        case str() if value.isidentifier():
+            return value
+    return json.dumps(value, ensure_ascii=False, default=str)

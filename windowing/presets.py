@@ -1,0 +1,199 @@
+"""The rules of time of whole systems, to be taken as they are or changed in one place.
+
+``bolt.with_time(presets.azure(late="5m"))``, and after it ``.with_bounds(...)`` or any other rule by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from windowing.bounds import Bounds
+from windowing.durations import Count, Duration, as_duration
+from windowing.errors import ConfigError
+from windowing.rules import Aligned, Arrival, IdleRule, LateAction, LateBy, one_of
+from windowing.settings import WindowSettings
+
+Time = Duration | timedelta | str
+
+RULES = (
+    "arrival", "aligned", "bounds", "past_the_end", "output_time", "lag", "ahead", "watermark_interval",
+    "watermark_every", "watermark_field", "watermark_over", "watermark_imports", "watermark_imports_beside",
+    "estimate_arrival",
+    "idle_timeout", "idle_rule", "partition_idle_timeout", "close_fires", "late_by", "late_per_input", "late_action",
+    "allowed_lateness",
+)  # fmt: skip
+"""The settings that a preset decides."""
+
+SOURCE_ONLY = Count(1 << 62)
+"""As often as never: the watermarks are those that the source puts in, or that are imported."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A value for every rule of time; those that are not named are Storm's."""
+
+    name: str
+    rules: Mapping[str, Any]
+    needs_event_time: tuple[str, ...] = ()
+    """What of it the user has asked for by name and says nothing to a bolt without event times (AT-22)."""
+
+    def changes(self) -> dict[str, Any]:
+        """The value of each of RULES."""
+        defaults = {each.name: each.default for each in fields(WindowSettings)}
+        return {name: self.rules.get(name, defaults[name]) for name in RULES}
+
+    def but(self, **rules: Any) -> Preset:
+        """This preset with some rules of one's own, by the names of WindowSettings."""
+        unknown = sorted(set(rules) - set(RULES))
+        if unknown:
+            raise ConfigError(
+                f"there are no rules {unknown}", why=f"there are {', '.join(RULES)}", do="use one of these"
+            )
+        return Preset(self.name, {**self.rules, **rules}, self.needs_event_time)
+
+
+def storm(lag: Time = "0s") -> Preset:
+    """Apache Storm (ST-10 to ST-18): ``(start, end]``, a watermark at each tick, late when the watermark has passed."""
+    return Preset("storm", {"lag": as_duration(lag)})
+
+
+def atlas(
+    allowed_lateness: Time | None = None,
+    *,
+    idle_timeout: Time | None = None,
+    idle_rule: IdleRule | str = IdleRule.AFTER_WINDOW_END,
+    partition_idle_timeout: Time | None = None,
+) -> Preset:
+    """MongoDB Atlas Stream Processing (AT-1 to AT-21).
+
+    ``[start, end)``; the watermark is the latest event time, at every event; an event is late when its window has
+    closed, which is the allowed lateness (3 seconds unless said otherwise, AT-14) behind the watermark.
+    """
+    return Preset(
+        "atlas",
+        {
+            "bounds": Bounds.START,
+            "aligned": Aligned.STARTS,
+            "watermark_every": Count(1),
+            "late_by": LateBy.WINDOW,
+            "allowed_lateness": as_duration("3s" if allowed_lateness is None else allowed_lateness),
+            "idle_timeout": None if idle_timeout is None else as_duration(idle_timeout),
+            "idle_rule": one_of(IdleRule, idle_rule),
+            "partition_idle_timeout": None if partition_idle_timeout is None else as_duration(partition_idle_timeout),
+        },
+        tuple(
+            f"presets.atlas({name}=...)"
+            for name, given in (
+                ("allowed_lateness", allowed_lateness),
+                ("idle_timeout", idle_timeout),
+                ("partition_idle_timeout", partition_idle_timeout),
+            )
+            if given is not None
+        ),
+    )
+
+
+def streaminsight(
+    every: Count | int | Time | None = 1,
+    delay: Time = "0s",
+    *,
+    policy: LateAction | str = LateAction.DROP,
+    to_infinity: bool = False,
+    imports: Mapping[str, str] | None = None,
+    field: str | None = None,
+) -> Preset:
+    """StreamInsight's AdvanceTimeSettings (SI-4 to SI-16).
+
+    A mark (CTI) for each input every so many events, or every so much application time, ``delay`` behind the event
+    that completes it; ``delay="-1us"`` puts it just after (SI-9, SI-21). ``every=None`` generates none: the source
+    puts them in, in the column ``field``, or ``imports`` names the input to take them from (SI-11). ``policy``:
+    ``drop`` or ``adjust``; ``error`` stops the run (SI-14). ``to_infinity``: the end of the streams releases everything
+    (SI-7).
+    """
+    if every is None and imports is None and field is None:
+        raise ConfigError(
+            "neither a generated nor an imported watermark",
+            why="one of the two may be missing, not both (SI-16)",
+            do="give every=1, imports={'lookup': 'data'}, or field= the column in which the source puts watermarks",
+        )
+    action = one_of(LateAction, policy)
+    ahead = isinstance(delay, str) and delay.strip() == "-1us"
+    return Preset(
+        "streaminsight",
+        {
+            "bounds": Bounds.START,
+            "aligned": Aligned.STARTS,
+            "watermark_every": SOURCE_ONLY if every is None else as_every(every),
+            "watermark_field": field,
+            "lag": Duration(0) if ahead else as_duration(delay),
+            "ahead": ahead,
+            "late_per_input": True,
+            "late_action": LateAction.CUT if action is LateAction.ADJUST else action,
+            "watermark_imports": None if imports is None else dict(imports),
+            "close_fires": to_infinity,
+        },
+    )
+
+
+def increasing_start_time() -> Preset:
+    """StreamInsight's AdvanceTimeSettings.IncreasingStartTime (SI-9): each event may be as early as the one before."""
+    return streaminsight(1, "0s", to_infinity=True)
+
+
+def strictly_increasing_start_time() -> Preset:
+    """StreamInsight's AdvanceTimeSettings.StrictlyIncreasingStartTime (SI-9): each event is later than the last."""
+    return streaminsight(1, "-1us", to_infinity=True)
+
+
+def azure(
+    *,
+    late: Time | None = "5s",
+    out_of_order: Time = "0s",
+    early: Time | None = "5m",
+    action: LateAction | str = LateAction.ADJUST,
+    arrival_field: str | None = None,
+) -> Preset:
+    """Azure Stream Analytics (AZ-1 to AZ-30): early, then late, then out of order (AZ-14).
+
+    ``(start, end]``. Early by more than ``early``: turned away (AZ-12; fixed at 5 minutes there, None switches it off).
+    Late against its arrival by more than ``late`` (None: unlimited, AZ-10), or behind the watermark, which stays
+    ``out_of_order`` behind the latest event: adjusted or dropped. The watermark is computed at every event; when
+    nothing comes it follows the estimated arrival, less ``late`` (AZ-5). ``arrival_field``: where not the clock of the
+    micro-batch.
+    """
+    tolerance = None if late is None else as_duration(late)
+    if tolerance is not None and tolerance.micros > 1_814_399_000_000:
+        raise ConfigError(
+            f"a late tolerance of {tolerance}",
+            why="Azure's is at most 20 days, 1,814,399 seconds (AZ-10)",
+            do="make it shorter, or late=None for no limit",
+        )
+    return Preset(
+        "azure",
+        {
+            "arrival": Arrival(
+                arrival_field, None if early is None else as_duration(early), tolerance, one_of(LateAction, action)
+            ),
+            "aligned": Aligned.STARTS,
+            "past_the_end": True,
+            "watermark_every": Count(1),
+            "lag": as_duration(out_of_order),
+            "estimate_arrival": tolerance is not None,
+            "late_action": one_of(LateAction, action),
+        },
+    )
+
+
+def as_every(value: Count | int | Time) -> Count | Duration:
+    """How often a watermark is made: a whole number or Count of events, or a duration of event time above zero."""
+    if isinstance(value, Count):
+        return value
+    if isinstance(value, int):
+        return Count(value)
+    duration = as_duration(value)
+    if duration.micros == 0:
+        raise ConfigError("a watermark every 0s of event time", do="use 1, for every event, or a duration above zero")
+    return duration

@@ -1,0 +1,110 @@
+"""The rules on which systems differ: closed choices, each a setting with one home (``WindowSettings``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from windowing.durations import Duration
+from windowing.errors import ConfigError
+
+Rule = TypeVar("Rule", bound=Enum)
+
+
+def one_of(rules: type[Rule], value: Rule | str) -> Rule:
+    """The rule that a user means, itself or by its value; ConfigError, with those there are, for anything else."""
+    try:
+        return rules(value)
+    except ValueError:
+        raise ConfigError(
+            f"{value!r} is not a {rules.__name__}", do=f"use one of {', '.join(repr(each.value) for each in rules)}"
+        ) from None
+
+
+class LateBy(Enum):
+    """When an event is late."""
+
+    WATERMARK = "watermark"
+    """Earlier than the watermark, although its window may be open (ST-17, SI-4, AZ-11)."""
+    WINDOW = "window"
+    """When every window that could hold it has closed (AT-16)."""
+
+
+class LateAction(Enum):
+    """What becomes of a late event."""
+
+    DIVERT = "divert"
+    """It goes to the late stream, if there is one, and into the account ``late`` (ST-18, AT-16)."""
+    DROP = "drop"
+    """It goes into the account ``dropped``, and nowhere else (SI-12, AZ-9)."""
+    ADJUST = "adjust"
+    """Its assigned time is moved to the earliest that is not late (SI-13, AZ-9); what it carries stays as it is."""
+    CUT = "cut"
+    """A lifetime that reaches beyond is cut to begin there; points and the ends of edges are dropped (SI-13)."""
+    ERROR = "error"
+    """The run stops (SI-14)."""
+
+
+class IdleRule(Enum):
+    """When the idle timeout closes a window."""
+
+    AFTER_WINDOW_END = "after_window_end"
+    """The timeout after the later of the window's end and the last arrival, by the clock (AT-17)."""
+    MAX_REMAINING = "max_remaining"
+    """The timeout after the last arrival, and not before the window's end (AT-19)."""
+
+
+class Over(Enum):
+    """How the marks of several inputs become one watermark."""
+
+    MIN = "min"
+    MAX = "max"
+
+
+class Aligned(Enum):
+    """Which edge of aligned windows is a multiple of the slide; the two differ where the length is none."""
+
+    ENDS = "ends"
+    """Storm's (ST-3)."""
+    STARTS = "starts"
+    """Atlas's (AT-3), StreamInsight's and Azure's."""
+
+
+class OutputTime(Enum):
+    """Which time emitted rows have."""
+
+    END = "window end"
+    """A point at the end of the window (SI-31: PointAlignToWindowEnd; AZ-19)."""
+    START = "window start"
+    """The lifetime of the window (SI-31: ClipToWindowEnd): from its start, and so is what is promised (SI-24)."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """How far an event's time may be from its arrival (AZ-8, AZ-12, AZ-14)."""
+
+    field: str | None = None
+    """The column with the time of arrival; None: the clock of the micro-batch."""
+    early: Duration | None = None
+    """An event from further in the future is early: turned away, and the watermark does not see it. None: never."""
+    late: Duration | None = None
+    """An event whose arrival is later than this after its time is late. None: however late it arrives."""
+    late_action: LateAction = LateAction.ADJUST
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Events that last (SI-3): from their timestamp to the time in ``end_field``, which does not belong to them."""
+
+    end_field: str
+    shape_field: str | None = None
+    """A column with ``point``, ``interval``, ``start_edge`` or ``end_edge``; None: all are intervals.
+
+    A start edge lasts until the end edge with the same start and the same ``edge_key`` arrives.
+    """
+    edge_key: tuple[str, ...] = ()
+
+
+START = "start"
+"""Windows are counted from when the topology first ran, by its clock."""
