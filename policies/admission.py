@@ -100,15 +100,15 @@ class Door:
         """
         over = self.over(bolt)
         reference = own if self.per_input else bolt
+        judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
-            judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
             late = judged < reference
             if self.last_end is not None:
                 tied = times == reference if end_edges is None else (times == reference) & ~end_edges
                 late |= tied & (self.last_end(times, ends) <= over)
         else:
             assert self.last_end is not None
-            late = self.last_end(times, ends) <= over
+            late = self.last_end(judged, ends) <= over
         late &= (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
         if not late.any():
             return times, actions, over

@@ -82,6 +82,13 @@ def test_a_long_one_is_elided():
     assert table[81][0] == "380 more"
 
 
+def test_times_bear_dates_where_events_are_of_several_days():
+    times = [NOON, NOON + 1440 * MINUTE]
+    show = Moments(times, times)
+    assert [show(at) for at in times] == ["01-01 12:00", "01-02 12:00"]
+    assert show.windows([(NOON, NOON + MINUTE)]) == "01-01 12:00..01-01 12:01"
+
+
 @pytest.mark.parametrize(
     ("times", "shown"),
     [
@@ -89,10 +96,10 @@ def test_a_long_one_is_elided():
         ([NOON, NOON + 1_000_000], ["12:00:00", "12:00:01"]),
         ([NOON, NOON + 1500], ["12:00:00", "12:00:00.001500"]),
         ([NOON, NOON + 2000], ["12:00:00", "12:00:00.002"]),
-        ([NOON, NOON + 1440 * MINUTE], ["01-01 12:00", "01-02 12:00"]),
+        ([NOON, NOON + 1440 * MINUTE], ["12:00", "01-02 12:00"]),
         ([1_000, 2_500], ["1", "2.5"]),
     ],
 )
 def test_times_are_written_with_as_much_as_they_need(times: list[int], shown: list[str]):
-    show = Moments(times)
+    show = Moments(times, times[:1])
     assert [show(at) for at in times] == shown

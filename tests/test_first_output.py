@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
+from topologies.cli import app
 from topologies.engine.first_output import read_from
 from topologies.engine.report import BoltReport
 from topologies.model import Topology
@@ -96,7 +99,7 @@ def test_from_the_first_output_less_the_window_less_the_early_tolerance() -> Non
 
 @pytest.mark.feature("AZ-13")
 def test_by_arrival_where_the_bolt_knows_it() -> None:
-    """An event of 12:01 that came at 11:54 is too early to be read; one of 11:50 that came at 11:56 is adjusted as ever."""
+    """An event of 12:01 that came at 11:54 is not read; one of 11:50 that came at 11:56 is adjusted as ever."""
     events = [event(1, -6), event(2, -3), event(-10, -4), event(3, 3), event(11, 11)]
     rows, summary = started(azure(late="5s", arrival_field="at"), events)
     assert [row["ids"] for row in rows] == ["2 -10 3", "11"]
@@ -208,3 +211,32 @@ def test_a_time_that_cannot_be_read_says_how_to_write_it(given: Any) -> None:
     built, _ = topology(azure())
     with pytest.raises(ConfigError, match="2024-01-01T12:10:00Z"):
         run_local(built, RunOptions(first_output=given))
+
+
+# ---- on the command line
+
+FILE = """
+from tests.test_first_output import azure, event, topology
+topology, _ = topology(azure(late=None), [event(minute) for minute in (-11, -6, -5, -1, 1, 11)])
+"""
+
+
+def invoke(folder: Path, *options: str) -> Result:
+    (folder / "mine.py").write_text(FILE)
+    return CliRunner().invoke(app, ["run", f"{folder}/mine.py:topology", "--engine", "local", *options])
+
+
+@pytest.mark.feature("AZ-13")
+def test_the_command_says_what_was_skipped_and_suppressed(tmp_path: Path) -> None:
+    result = invoke(tmp_path, "--first-output", FIRST)
+    assert result.exit_code == 0, result.stderr
+    assert "First output at 2024-01-01T12:10:00Z; input was read from 2024-01-01T11:55:00Z on." in result.stdout
+    assert "bolt: 2 older events skipped, 1 windows that end before it not emitted" in result.stdout
+    assert "First output" not in invoke(tmp_path).stdout
+
+
+def test_the_command_says_how_to_write_a_time(tmp_path: Path) -> None:
+    result = invoke(tmp_path, "--first-output", "noon")
+    assert result.exit_code == 2
+    assert "error: the first output 'noon' is no time" in result.stderr
+    assert "do:  write it in ISO 8601, such as 2024-01-01T12:10:00Z" in result.stderr

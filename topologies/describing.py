@@ -9,11 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from topologies.model import ERRORS, Input, PlainPart, SinkPart, SpoutPart, Topology, WindowedPart, stream_label
+from topologies.rules_in_words import changed, kind_in_words, rules_in_words
 from topologies.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
 from topologies.spouts import FileSpout, FrameSpout, MemorySpout, Spout
 from windowing.bolt import StatefulWindowedBolt
 from windowing.bounds import Bounds
 from windowing.durations import Count, Duration
+from windowing.kinds import Calendar, Hopping
 from windowing.rows import DEFAULT_STREAM
 from windowing.schema import format_schema
 
@@ -86,6 +88,13 @@ def window_in_words(part: WindowedPart) -> str:
     settings = part.bolt.settings
     if settings.eviction is not None or settings.trigger is not None:
         return f"windows by {part.eviction!r}, fired by {part.trigger!r}"
+    if settings.kinds:
+        bounds = (
+            f", {settings.bounds.value}"
+            if any(isinstance(kind, (Hopping, Calendar)) for kind in settings.kinds)
+            else ""
+        )
+        return "; ".join(kind_in_words(kind) for kind in settings.kinds) + bounds
     length, slide = settings.length, settings.slide
     words = _window(length, slide)
     if isinstance(length, Duration) or (isinstance(slide, Duration) and settings.bounds is not Bounds.END):
@@ -101,7 +110,7 @@ def time_in_words(part: WindowedPart) -> str:
     """Where a windowed bolt's time comes from, and how far its watermark stays behind."""
     settings = part.bolt.settings
     if not part.event_time:
-        return "processing time: the clock at an event's arrival"
+        return "; ".join(["processing time: the clock at an event's arrival", *rules_in_words(part)])
     if settings.timestamp_field is not None:
         source = f"event time from {settings.timestamp_field}"
     elif settings.timestamp_extractor is not None:
@@ -110,7 +119,7 @@ def time_in_words(part: WindowedPart) -> str:
         source = f"event time of {', '.join(sorted({each.bolt for origins in part.origins for each in origins}))}"
     interval = settings.watermark_interval
     often = f", at most every {interval}" if interval.micros else ""
-    return f"{source}, lag {part.lag}{often}"
+    return "; ".join([f"{source}, lag {part.lag}{often}", *rules_in_words(part)])
 
 
 def spout_in_words(spout: Spout) -> str:
@@ -230,6 +239,7 @@ def _bolt_json(part: BoltPart) -> dict[str, Any]:
             "lag": str(part.lag),
             "watermark_interval": str(settings.watermark_interval),
             "late_stream": settings.late_stream,
+            "rules": changed(settings),
         }
     return described
 

@@ -14,7 +14,7 @@ from windowing.errors import ConfigError
 from windowing.operators import Operator
 from windowing.rows import DEFAULT_STREAM, Rows
 from windowing.schema import TIMESTAMP, parse_schema
-from windowing.timestamps import FOREVER, to_column
+from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TemporalJoin(Operator):
     nothing. With several tasks, group both streams by fields among these.
 
     A row has the key, the other columns of the left stream, those of the right, and the overlap: ``overlap_start``,
-    and ``overlap_end``, which does not belong to it; null where no end was known when the row was emitted (start edges).
+    and ``overlap_end``, which does not belong to it; null where no end was known at the time (start edges).
     ``start`` and ``end`` give these two other names. A column that both streams have is named by ``rename``:
     ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``outputs`` keeps some of the columns only, by their names:
     ``"item string, price double"``.
@@ -121,16 +121,18 @@ class TemporalJoin(Operator):
         return {DEFAULT_STREAM: pa.schema(fields)} if fields else {}
 
     def execute(self, window: TupleWindow) -> Rows:
+        if len(window) < 2 or _has_null(window.key):
+            return None
         left, right = window.places(self.left), window.places(self.right)
-        if not len(left) or not len(right) or _has_null(window.key):
+        if not len(left) or not len(right):
             return None
         starts, begins = window.timestamps, window.start_timestamp
         lefts, rights = _pairs(left, starts[left] == begins, right, starts[right] == begins)
         table, ends = window.table, np.minimum(window.ends[lefts], window.ends[rights])
         taken = {_LEFT: pa.array(lefts), _RIGHT: pa.array(rights)}
         overlap = {
-            _START: to_column(np.full(len(lefts), begins, np.int64)),
-            _END: pa.array(ends, mask=ends == FOREVER).cast(pa.timestamp("us")).cast(TIMESTAMP),
+            _START: pa.array(np.full(len(lefts), begins, np.int64), TIMESTAMP),
+            _END: pa.array(ends, TIMESTAMP, mask=ends == FOREVER),
         }
         arrays = [
             overlap[column.side] if column.side in overlap else table.column(column.source).take(taken[column.side])

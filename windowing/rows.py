@@ -36,6 +36,11 @@ def emissions(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[st
 
     Loose rows that follow each other on a stream come together; ``from_rows`` makes them a table.
     """
+    if rows is None:
+        return
+    if isinstance(rows, (tuple, dict)) and DEFAULT_STREAM in outputs:  # the common case of one row
+        yield DEFAULT_STREAM, [_row(rows, outputs[DEFAULT_STREAM])]
+        return
     gathered: Loose = []
     last = ""
     for stream, part in _flatten(rows, DEFAULT_STREAM):

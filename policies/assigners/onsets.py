@@ -46,7 +46,8 @@ class OnsetWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        return lambda starts, ends: starts + 1 if ends is None else ends
+        """Of the windows that an event must not miss: the one that it begins with."""
+        return lambda starts, ends: starts + 1
 
     def earliest_start(self, upto: int, held: int | None) -> int:
         return upto

@@ -104,7 +104,8 @@ def let_in(
         else:
             times, actions, over = part.door.decide(times, ends, actions, own, bolt, edges)
         if item.forced is not None:
-            actions, over = _forced(part, times, ends, actions, over, item.forced)
+            judged = times if edges is None or ends is None else np.where(edges, ends, times)
+            actions, over = _forced(part, judged, ends, actions, over, item.forced)
     else:
         over = np.full(count, NONE, np.int64)
     gap = _in_gap(part, times)

@@ -24,11 +24,16 @@ def bolt_failure(bolt: str, batch: int, where: str | Callable[[], str]) -> Itera
     except BoltError:
         raise
     except Exception as error:
-        raise BoltError(
-            f"bolt {bolt!r} failed {where() if callable(where) else where}, in batch {batch}",
-            why=_cause(error),
-            do=f"mend it and run again: batch {batch} was not committed, and comes again",
-        ) from error
+        raise failed(bolt, batch, where() if callable(where) else where, error) from error
+
+
+def failed(bolt: str, batch: int, where: str, error: Exception) -> BoltError:
+    """The BoltError that says what happened, and where."""
+    return BoltError(
+        f"bolt {bolt!r} failed {where}, in batch {batch}",
+        why=_cause(error),
+        do=f"mend it and run again: batch {batch} was not committed, and comes again",
+    )
 
 
 def carried(function: Callable[[Any, Context], Any], item: Any, context: Context) -> Any:

@@ -17,6 +17,7 @@ from topologies.scenarios.steps import ClockStep, EventStep
 from topologies.scenarios.times import written
 from windowing.durations import Duration
 from windowing.errors import ScenarioError
+from windowing.rules import Aligned
 from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
 
 HEAD, TAIL = 80, 40
@@ -40,7 +41,8 @@ def arrival_table(scenario: Scenario, answer: Answer) -> Table | None:
     if scenario.bolt is None or all(event["mark"] is None for event in answer.events):
         return None
     lines = list(_lines(scenario, answer))
-    show = Moments(chain.from_iterable(line.times() for line in lines))
+    shown = chain.from_iterable(line.times() for line in lines)
+    show = Moments(shown, (at for line in lines for at in (line.time, line.clock, line.arrival) if at is not None))
     columns = [column for column in _columns(scenario, lines) if any(column.cell(line, show) for line in lines)]
     table = Table(title="event by event", title_justify="left", title_style="bold")
     for column in columns:
@@ -91,12 +93,16 @@ class Line:
 
 
 class Moments:
-    """How the times of a table are written: by the clock, with dates and seconds where some of them need those."""
+    """How the times of a table are written: by the clock, with dates and seconds where some of them need those.
 
-    def __init__(self, times: Iterable[int]) -> None:
+    Where all that happens is on one ``day``, its times bear no date.
+    """
+
+    def __init__(self, times: Iterable[int], happening: Iterable[int]) -> None:
         known = {at for at in times if EARLIEST <= at <= LATEST}
         self.as_clock = bool(known) and min(known) > 3 * 365 * DAY
-        self.dated = len({at // DAY for at in known}) > 1
+        days = {at // DAY for at in happening}
+        self.day = days.pop() if len(days) == 1 else None
         self.seconds = any(at % (60 * SECOND) for at in known)
 
     def __call__(self, at: int | None) -> str:
@@ -107,16 +113,19 @@ class Moments:
         if not self.as_clock or not EARLIEST <= at <= LATEST:
             return str(written(at))
         moment = to_datetime(at)
-        text = f"{moment:%m-%d %H:%M}" if self.dated else f"{moment:%H:%M}"
+        text = f"{moment:%H:%M}" if at // DAY == self.day else f"{moment:%m-%d %H:%M}"
         if self.seconds:
             text = f"{text}:{moment:%S}"
         return text if at % SECOND == 0 else f"{text}.{moment:%f}"[: -3 if at % 1000 == 0 else None]
 
     def windows(self, windows: Sequence[tuple[int, int]]) -> str:
         """Windows of a cell, by their start and end."""
-        between = ".." if self.dated or not self.as_clock else "-"
-        shown = [f"{self(start)}{between}{self(end)}" for start, end in windows]
+        shown = [self._window(start, end) for start, end in windows]
         return ", ".join(shown if len(shown) <= FEW else [shown[0], "...", shown[-1]])
+
+    def _window(self, start: int, end: int) -> str:
+        plain = self.as_clock and start // DAY == end // DAY == self.day
+        return f"{self(start)}{'-' if plain else '..'}{self(end)}"
 
 
 @dataclass(frozen=True)
@@ -226,7 +235,7 @@ def _grid(scenario: Scenario) -> Grid | None:
         return None
     length, slide, offset = rules.length.micros, rules.slide.micros, rules.offset.micros
     if rules.anchor is None:
-        return length, slide, offset, None
+        return length, slide, offset + (length if rules.aligned is Aligned.STARTS else 0), None
     clocks = (step.clock for step in scenario.steps if isinstance(step, EventStep | ClockStep))
     first = next((clock for clock in clocks if clock is not None), 0)
     origin = rules.anchor if isinstance(rules.anchor, int) else first

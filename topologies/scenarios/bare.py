@@ -15,6 +15,7 @@ from windowing.timestamps import to_datetime
 from windowing.window import TupleWindow
 
 RULES = {
+    "aligned": "aligned",
     "past_the_end": "past_the_end",
     "watermark_over": "watermark_over",
     "imports_beside": "watermark_imports_beside",

@@ -22,8 +22,14 @@ Action = Literal[
     "early",
     "invalid",
     "watermark",
+    "unwindowed",
+    "unmatched",
 ]
-"""What was decided about an event when it arrived; ``watermark``: it was none, but a watermark of the source."""
+"""What was decided about an event when it arrived.
+
+``watermark``: it was none, but a watermark of the source; ``unwindowed``: it lies between windows; ``unmatched``: the
+end of an edge whose start is not known.
+"""
 
 
 class ExpectedPane(Strict):

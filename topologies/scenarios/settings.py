@@ -15,6 +15,7 @@ from topologies.scenarios.values import (
     Edges,
     Every,
     Extent,
+    Grid,
     Idle,
     Listed,
     Mode,
@@ -218,6 +219,7 @@ class BoltSettings(Strict):
 
     bounds: Edges | None = None
     past_the_end: bool | None = None
+    aligned: Grid | None = None
     offset: Span | None = None
     anchor: Anchor | None = None
     output_time: Output | None = None

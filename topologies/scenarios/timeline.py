@@ -328,7 +328,9 @@ def _few(names: Sequence[str], most: int) -> list[str]:
 
 
 def _whose(window: Window) -> Text:
-    names = [f"{name} {window[name]}" for name in ("task", "key") if name in window]
+    names = [f"{name} {window[name]}" for name in ("task", "key", "kind") if name in window]
+    if "pane" in window:
+        names.append(f"{window['pane']['timing'].replace('_', ' ')}{', the last' if window['pane']['last'] else ''}")
     return Text(f"{', '.join(names)}: " if names else "", "italic")
 
 

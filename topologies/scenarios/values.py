@@ -15,7 +15,7 @@ from windowing.durations import Count, Duration, as_duration, as_extent
 from windowing.errors import ScenarioError
 from windowing.panes import PaneMode
 from windowing.presets import as_every
-from windowing.rules import START, IdleRule, LateAction, LateBy, OutputTime, Over
+from windowing.rules import START, Aligned, IdleRule, LateAction, LateBy, OutputTime, Over
 
 E = TypeVar("E", bound=Enum)
 
@@ -123,6 +123,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 Edges = Annotated[Bounds, PlainValidator(lambda value: _one_of(value, Bounds)), PlainSerializer(_value)]
 Action = Annotated[LateAction, PlainValidator(lambda value: _one_of(value, LateAction)), PlainSerializer(_value)]
+Grid = Annotated[Aligned, PlainValidator(lambda value: _one_of(value, Aligned)), PlainSerializer(_value)]
 Behind = Annotated[LateBy, PlainValidator(lambda value: _one_of(value, LateBy)), PlainSerializer(_value)]
 Idle = Annotated[IdleRule, PlainValidator(lambda value: _one_of(value, IdleRule)), PlainSerializer(_value)]
 Output = Annotated[OutputTime, PlainValidator(lambda value: _one_of(value, OutputTime)), PlainSerializer(_value)]

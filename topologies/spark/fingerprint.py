@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from topologies.model import SpoutPart, Topology, WindowedPart, stream_label
+from topologies.rules_in_words import changed
 from topologies.spouts import FrameSpout
 from windowing.bolt import StatefulWindowedBolt
 from windowing.schema import format_schema, parse_schema
+
+STATE = ("key", "lifetime", "panes", "anchor", "aligned", "watermark_per_key", "watermark_partition")
+"""Rules of time that what is kept in a checkpoint depends on; the others may change between two runs."""
 
 
 def fingerprint(topology: Topology) -> dict[str, Any]:
@@ -58,6 +62,10 @@ def _windowed(part: WindowedPart) -> dict[str, Any]:
         "eviction": type(part.eviction).__name__,
         "trigger": type(part.trigger).__name__,
     }
+    rules = changed(settings)
+    described |= {name: rules[name] for name in STATE if name in rules}
+    if part.assigners:
+        described["windows"] = [repr(each) for each in part.assigners]
     for each in part.inputs:
         described[f"grouping of {stream_label(each.stream)!r}"] = str(each.grouping)
     if isinstance(part.bolt, StatefulWindowedBolt):

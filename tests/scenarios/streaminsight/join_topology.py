@@ -1,0 +1,30 @@
+"""Points of a data stream meet what a lookup stream says of their key (SI-32)."""
+
+from topologies import TopologyBuilder, sinks, spouts
+from windowing import TemporalJoin
+from windowing.presets import Preset, streaminsight
+
+
+def joined(rules: Preset) -> TopologyBuilder:
+    """The two streams, and their join under some rules of time."""
+    join = TemporalJoin(
+        "dataStream", "lookupStream", on="k", outputs="dataStream_id string, value long, label string"
+    ).with_time(rules)
+    join = join.with_timestamp_field("start").with_lifetime("end", shape_field="shape", edge_key=["k"])
+    builder = TopologyBuilder("join")
+    events = "id string, start timestamp, end timestamp, shape string, k string"
+    builder.set_spout("dataStream", spouts.memory(f"{events}, cti timestamp, value long"))
+    builder.set_spout("lookupStream", spouts.memory(f"{events}, label string"))
+    builder.set_bolt("join", join).fields_grouping("dataStream", "k").fields_grouping("lookupStream", "k")
+    builder.set_sink("pairs", sinks.memory()).from_("join")
+    return builder
+
+
+def importing() -> TopologyBuilder:
+    """The lookup stream takes the watermarks of the data stream."""
+    return joined(streaminsight(1, "0s", policy="adjust", imports={"lookupStream": "dataStream"}))
+
+
+def alone() -> TopologyBuilder:
+    """The data stream brings its watermarks along, and the lookup stream has none."""
+    return joined(streaminsight(None, policy="adjust", field="cti"))

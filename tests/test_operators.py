@@ -1,0 +1,674 @@
+"""Operators on streams: joins, unions, shifts, and what they and windows promise to the bolts behind them."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manager.checkpoint import MemoryCheckpoint
+from policies.assigners import Live, OnsetWindows
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.engine.plan import BatchPlan, Beat, InProcess
+from topologies.engine.step import MicroBatch
+from topologies.engine.ticking import _promise
+from topologies.model import Topology
+from topologies.sources import TableSource
+from windowing import (
+    AlterLifetime,
+    BatchBolt,
+    ConfigError,
+    Duration,
+    ShiftTime,
+    TemporalJoin,
+    TopologyError,
+    TupleWindow,
+    Union,
+    WindowedBolt,
+    millis,
+)
+from windowing.bounds import Bounds
+from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.presets import atlas, azure, streaminsight
+from windowing.timestamps import FOREVER, from_datetime
+
+Json = dict[str, Any]
+GIVEN = streaminsight(None, field="cti")
+"""The sources put their watermarks in, in milliseconds."""
+
+
+class Crash(Exception):
+    pass
+
+
+def play(topology: Topology, *batches: Json, close: bool = False, crash: bool = False) -> MicroBatch:
+    """Run batches, each with rows for some spouts; every batch by a MicroBatch of its own.
+
+    ``crash``: each batch runs up to its commit first, and what it did is lost.
+    """
+    checkpoint = MemoryCheckpoint()
+    plans = []
+    for number, batch in enumerate(batches):
+        pieces: list[Any] = []
+        for spout, rows in batch.items():
+            schema = topology.spouts[spout].outputs["default"]
+            whole = [{name: row.get(name) for name in schema.names} for row in rows]
+            pieces.append(TableSource(spout, pa.Table.from_pylist(whole, schema), 0))
+        plans.append(BatchPlan(number, Beat(number), pieces))
+    if close:
+        plans.append(BatchPlan(len(batches) - 1, Beat(len(batches), close=True), closing=True))
+    for plan in plans:
+        if crash:
+            fail = MicroBatch(topology, checkpoint, InProcess())
+            fail.hook = _fail
+            with pytest.raises(Crash):
+                fail.run(plan)
+        step = MicroBatch(topology, checkpoint, InProcess())
+        step.run(plan)
+    return step
+
+
+def _fail(phase: str) -> None:
+    if phase == "sinks":
+        raise Crash
+
+
+def promised(topology: Topology, step: MicroBatch, bolt: str) -> int | None:
+    """What a bolt promises those behind it, in milliseconds."""
+    found = _promise(topology.windowed[bolt], step.manifest.bolts[bolt])
+    return None if found is None else found // 1000
+
+
+def late(step: MicroBatch) -> dict[str, int]:
+    totals = {name: bolt.accounts.totals(sum(bolt.pending)) for name, bolt in step.manifest.bolts.items()}
+    return {name: accounts["late"] + accounts["dropped"] for name, accounts in totals.items()}
+
+
+EVENTS = "k string, v long, ts long, until long, shape string, cti long"
+
+
+def joining(bolt: TemporalJoin, left: str = EVENTS, right: str = EVENTS, tasks: int = 1) -> tuple[Topology, Any]:
+    builder, out = TopologyBuilder("join"), sinks.memory()
+    builder.set_spout("left", spouts.memory(left))
+    builder.set_spout("right", spouts.memory(right))
+    builder.set_bolt("join", bolt, tasks).fields_grouping("left", "k").fields_grouping("right", "k")
+    builder.set_sink("out", out).from_("join")
+    return builder.build(), out
+
+
+def join(**options: Any) -> TemporalJoin:
+    bolt = TemporalJoin("left", "right", on="k", **options).with_time(GIVEN).with_timestamp_field("ts")
+    return bolt.with_lifetime("until", shape_field="shape", edge_key=["k"])
+
+
+def event(k: str | None, v: int, ts: int, until: int | None = None, shape: str = "") -> Json:
+    return {"k": k, "v": v, "ts": ts, "until": until, "shape": shape or ("point" if until is None else "interval")}
+
+
+def cti(at: int) -> Json:
+    return {"cti": at}
+
+
+def pairs(out: Any) -> list[tuple[int, int, int]]:
+    return [(row["left_v"], row["right_v"], from_datetime(row["overlap_start"]) // 1000) for row in out.rows]
+
+
+# ---- joins
+
+
+@pytest.mark.feature("SI-22")
+def test_a_join_releases_what_begins_before_the_lesser_of_the_marks() -> None:
+    topology, out = joining(join())
+    lefts = [event("a", 1, 5, 50), event("a", 2, 19, 40), event("a", 3, 20, 40), event("b", 4, 0, 50), cti(30)]
+    rights = [event("a", 10, 0, 12), event("a", 11, 18, 90), event("c", 12, 0, 90), cti(20)]
+    step = play(topology, {"left": lefts, "right": rights})
+    assert pairs(out) == [(1, 10, 5), (1, 11, 18), (2, 11, 19)]
+    assert step.manifest.bolts["join"].watermark.emitted == 20_000
+    assert promised(topology, step, "join") == 20
+    overlaps = [from_datetime(row["overlap_end"]) // 1000 for row in out.rows]
+    assert overlaps == [12, 50, 40]
+
+
+@pytest.mark.feature("SI-22")
+def test_a_pair_is_released_when_it_begins_however_long_it_lasts() -> None:
+    """Two start edges that never end meet when the watermark has passed the later start."""
+    topology, out = joining(join())
+    first = {"left": [event("a", 1, 5, shape="start_edge")], "right": [event("a", 2, 8, shape="start_edge")]}
+    play(topology, first, {"left": [cti(8)], "right": [cti(9)]}, crash=True)
+    assert out.rows == []
+    play(topology, first, {"left": [cti(9)], "right": [cti(9)]}, {"left": [cti(90)], "right": [cti(90)]}, crash=True)
+    assert pairs(out) == [(1, 2, 8)]
+    assert out.rows[0]["overlap_end"] is None
+
+
+@pytest.mark.feature("SI-32", "SI-15")
+def test_a_join_is_as_lively_as_the_fast_stream_when_the_slow_one_imports_its_watermarks() -> None:
+    rules = streaminsight(1, imports={"right": "left"}, policy="adjust")
+    topology, out = joining(join().with_time(rules))
+    lookup = {"right": [event("a", 9, 0, shape="start_edge")]}
+    play(topology, lookup, {"left": [event("a", 1, 10)]}, {"left": [event("a", 2, 20)]}, crash=True)
+    assert pairs(out) == [(1, 9, 10)]
+    alone, none = joining(join().with_time(streaminsight(1, policy="adjust")))
+    play(alone, lookup, {"left": [event("a", 1, 10)]}, {"left": [event("a", 2, 20)]})
+    assert none.rows == []
+
+
+@pytest.mark.feature("SI-3")
+def test_a_lookup_row_holds_until_its_end_edge() -> None:
+    topology, out = joining(join())
+    step = play(
+        topology,
+        {"right": [event("a", 9, 0, shape="start_edge"), cti(10)], "left": [event("a", 1, 5), cti(10)]},
+        {"left": [event("a", 2, 14), event("a", 3, 15)]},
+        {"right": [event("a", 9, 0, 15, "end_edge"), event("a", 8, 15, shape="start_edge"), cti(20)]},
+        {"left": [cti(20)]},
+        crash=True,
+    )
+    assert pairs(out) == [(1, 9, 5), (2, 9, 14), (3, 8, 15)]
+    assert sum(ref.alive for task in step.manifest.bolts["join"].tasks for ref in task.refs) == 1
+
+
+def test_with_other_systems_rules_an_end_edge_counts_by_its_end() -> None:
+    """Late by window: what begins in time is let in, and the end of an edge that began long ago too."""
+    topology, out = joining(join().with_time(atlas("0s")))
+    play(
+        topology,
+        {"right": [event("a", 9, 0, shape="start_edge")]},
+        {"left": [event("a", 1, 5)], "right": [event("b", 0, 12)]},
+        {"right": [event("a", 9, 0, 15, "end_edge")], "left": [event("a", 2, 14), event("a", 3, 15), event("a", 4, 3)]},
+        {"left": [event("c", 0, 90)], "right": [event("c", 0, 90)]},
+    )
+    assert pairs(out) == [(1, 9, 5), (2, 9, 14)]
+
+
+def test_keys_that_are_null_join_nothing() -> None:
+    topology, out = joining(join())
+    play(topology, {"left": [event(None, 1, 5), cti(9)], "right": [event(None, 2, 5), cti(9)]})
+    assert out.rows == []
+
+
+def test_a_stream_without_ends_consists_of_points() -> None:
+    bolt = TemporalJoin("left", "right", on=["k"], outputs="label string, v int, k string, overlap_end timestamp")
+    bolt = bolt.with_timestamp_field("ts").with_lifetime("until")
+    right = "k string, label string, ts long, until long"
+    topology, out = joining(bolt, "k string, v long, ts long", right)
+    rows = {"left": [{"k": "a", "v": 1, "ts": 5}], "right": [{"k": "a", "label": "x", "ts": 0, "until": 6}]}
+    play(topology, rows, close=True)
+    assert [(row["label"], row["v"], row["k"]) for row in out.rows] == [("x", 1, "a")]
+    assert from_datetime(out.rows[0]["overlap_end"]) == 5_001
+    assert topology.windowed["join"].outputs["default"].field("v").type == pa.int32()
+
+
+def test_columns_that_both_streams_have_are_renamed_as_asked() -> None:
+    bolt = join(rename="{column}_of_{stream}", start="since", end="till")
+    topology, _ = joining(bolt, "k string, v long, ts long, until long, shape string, cti long, only long")
+    assert topology.windowed["join"].outputs["default"].names == [
+        "k", "v_of_left", "ts_of_left", "until_of_left", "shape_of_left", "only",
+        "v_of_right", "ts_of_right", "until_of_right", "shape_of_right", "since", "till",
+    ]  # fmt: skip
+    same = pickle.loads(pickle.dumps(topology)).windowed["join"].bolt
+    assert same.output_schemas() == topology.windowed["join"].bolt.output_schemas()
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: TemporalJoin("left", "right", on=[]), "equal keys"),
+        (lambda: TemporalJoin("left", "left", on="k"), "with itself"),
+        (lambda: TemporalJoin("left", "right", on="k", rename="{column}"), "rename"),
+        (lambda: TemporalJoin("left", "right", on="k", rename="{x}"), "rename"),
+        (lambda: join().with_tumbling_window("5s"), "forms its windows itself"),
+        (lambda: join().with_key("v"), "other key than its own"),
+        (lambda: join().with_bounds("(start, end]"), "other bounds"),
+        (lambda: join().with_substreams("k"), "watermark_per_key"),
+        (lambda: Union().with_lifetime("until"), "with_lifetime on the bolt that reads"),
+        (lambda: Union().with_panes(early=1), "other panes"),
+        (lambda: AlterLifetime("until"), "neither"),
+        (lambda: AlterLifetime("until", start="ts", duration="5s", extend="5s"), "both"),
+        (lambda: AlterLifetime("until", duration="5s"), "without start="),
+        (lambda: AlterLifetime("until", start="ts", duration="0s"), "lifetime of zero"),
+        (lambda: ShiftTime("--5s"), "not a duration"),
+    ],
+)
+def test_operators_that_cannot_be_are_refused_where_they_are_made(make: Any, what: str) -> None:
+    with pytest.raises(ConfigError, match=what):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("bolt", "what"),
+    [
+        (
+            TemporalJoin("left", "other", on="k").with_timestamp_field("ts").with_lifetime("until"),
+            "it joins 'left' and",
+        ),
+        (TemporalJoin("left", "right", on="k").with_timestamp_field("ts"), "without lifetimes"),
+        (
+            TemporalJoin("left", "right", on=["k", "z"]).with_timestamp_field("ts").with_lifetime("until"),
+            "'z' of 'left'",
+        ),
+        (join(outputs="k string, z long"), "no column 'z'"),
+        (join(outputs="k array<long>"), "was declared"),
+        (join(start="k"), "two columns 'k'"),
+        (join().with_time(streaminsight(1, imports={"right": "lfet"})), "SI-15"),
+        (TemporalJoin("left", "right", on="k").with_lifetime("until"), "without event times"),
+    ],
+)
+def test_joins_that_do_not_fit_their_streams_are_refused_when_they_are_built(bolt: Any, what: str) -> None:
+    with pytest.raises(TopologyError, match=what):
+        joining(bolt)
+
+
+@pytest.mark.feature("SI-15")
+def test_the_tasks_of_a_join_share_out_keys() -> None:
+    builder = TopologyBuilder("shuffled")
+    builder.set_spout("left", spouts.memory(EVENTS))
+    builder.set_spout("right", spouts.memory(EVENTS))
+    builder.set_bolt("join", join(), 2).fields_grouping("left", "k").shuffle_grouping("right")
+    with pytest.raises(TopologyError, match="several tasks"):
+        builder.build()
+
+
+# ---- against every pair, one by one
+
+
+@dataclass(frozen=True)
+class Life:
+    side: str
+    key: str
+    start: int
+    end: int | None
+    """None: a start edge, whose end edge may come later."""
+    ended: int | None = None
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[Life]:
+    found = []
+    edges = set()
+    for _ in range(draw(st.integers(0, 14))):
+        side, key = draw(st.sampled_from(["left", "right"])), draw(st.sampled_from("ab"))
+        start = draw(st.integers(0, 30))
+        length = draw(st.sampled_from([None, 1, 1, 2, 5, 20]))
+        ended = None
+        if length is None and draw(st.booleans()) and (side, key, start) not in edges:
+            edges.add((side, key, start))
+            ended = start + draw(st.integers(1, 20))
+        elif length is None and (side, key, start) in edges:
+            length = 3
+        elif length is None:
+            edges.add((side, key, start))
+        found.append(Life(side, key, start, None if length is None else start + length, ended))
+    return found
+
+
+def expected(events: list[Life], watermark: int) -> list[tuple[int, int, int]]:
+    """Every pair of equal key that overlaps and begins before the watermark: left, right, start."""
+    found = []
+    for left, one in enumerate(events):
+        for right, other in enumerate(events):
+            if one.side != "left" or other.side != "right" or one.key != other.key:
+                continue
+            begin = max(one.start, other.start)
+            ends = [each.end or each.ended or 1000 for each in (one, other)]
+            if begin < min(ends) and begin < watermark:
+                found.append((left, right, begin))
+    return sorted(found)
+
+
+@st.composite
+def cut(draw: st.DrawFn) -> tuple[list[Life], list[Json], int]:
+    """Events of both sides in an order that their watermarks allow, in batches; and the last watermark."""
+    events = draw(lives())
+    rows: list[tuple[int, str, Json]] = []
+    for number, life in enumerate(events):
+        shape = "interval" if life.end is not None else "start_edge"
+        rows.append((life.start, life.side, event(life.key, number, life.start, life.end, shape)))
+        if life.ended is not None:
+            assert life.end is None
+            rows.append((life.ended, life.side, event(life.key, number, life.start, life.ended, "end_edge")))
+    # Each row comes at most 10 after its time and after its start edge; then a mark 10 behind what has come is true.
+    late_by = [draw(st.integers(0, 9)) for _ in rows]
+    steps = sorted(
+        ((at + (0 if row["shape"] == "end_edge" else by) + (10 if row["shape"] == "end_edge" else 0), at, side, row)
+         for (at, side, row), by in zip(rows, late_by, strict=True)),
+        key=lambda step: step[0],
+    )  # fmt: skip
+    batches: list[Json] = [{}]
+    reached = {"left": -(10**6), "right": -(10**6)}
+    for when, _, side, row in steps:
+        if draw(st.integers(0, 3)) == 0:
+            batches.append({})
+        batches[-1].setdefault(side, []).append(row)
+        if draw(st.booleans()):
+            told = draw(st.sampled_from(["left", "right"]))
+            mark = when - 10
+            if mark > reached[told]:
+                reached[told] = mark
+                batches[-1].setdefault(told, []).append(cti(mark))
+    return events, batches, min(reached.values())
+
+
+@settings(max_examples=250, deadline=None)
+@given(cut(), st.integers(1, 2), st.booleans())
+def test_a_join_finds_every_pair_however_its_events_are_cut_into_batches(
+    script: tuple[list[Life], list[Json], int], tasks: int, crash: bool
+) -> None:
+    events, batches, watermark = script
+    topology, out = joining(join(), tasks=tasks)
+    step = play(topology, *batches, crash=crash)
+    assert sum(late(step).values()) == 0
+    assert sorted(pairs(out)) == expected(events, watermark)
+    flushed, everything = joining(join().with_time(GIVEN.but(close_fires=True)), tasks=tasks)
+    play(flushed, *batches, close=True)
+    assert sorted(pairs(everything)) == expected(events, 1000)
+
+
+MOMENTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 8)), max_size=20)
+
+
+@settings(max_examples=200, deadline=None)
+@given(MOMENTS, st.integers(-1, 25), st.integers(-1, 25), st.booleans())
+def test_an_onset_holds_what_lives_at_the_moment(events: Any, one: int, other: int, endless: bool) -> None:
+    events = sorted((key, start, start + length) for key, start, length in events)
+    ends = [FOREVER if endless and end % 5 == 0 else end for _, _, end in events]
+    columns = [np.array([each[at] for each in events], np.int64) for at in (0, 1)]
+    held = Live(columns[1], columns[0], np.array(ends, np.int64))
+    after, upto = sorted((one, other))
+    wanted = []
+    for key, start in {(key, start) for (key, start, _), end in zip(events, ends, strict=True) if end > start}:
+        members = [
+            at
+            for at, (of, begin, _) in enumerate(events)
+            if of == key and begin <= start < ends[at] and ends[at] > begin
+        ]
+        wanted.append((start + 1, start, key, members))
+    found = [
+        (int(piece.ends[at]), int(piece.starts[at]), piece.members[piece.offsets[at] : piece.offsets[at + 1]].tolist())
+        for piece in OnsetWindows().assign(held, after, upto)
+        for at in range(len(piece))
+    ]
+    assert found == [(end, start, names) for end, start, _, names in sorted(wanted) if after < end <= upto]
+    following = OnsetWindows().next_end(held, after)
+    assert following == min((end for end, _, _, _ in wanted if end > after), default=None)
+    needed = {at for end, _, _, names in wanted if end > upto for at in names}
+    finished = OnsetWindows().finished(held, upto)
+    assert not any(finished[at] for at in needed)
+
+
+# ---- unions
+
+
+def uniting(bolt: Union) -> tuple[Topology, Any]:
+    builder, out = TopologyBuilder("union"), sinks.memory()
+    builder.set_spout("left", spouts.memory("ts long, v long, cti long"))
+    builder.set_spout("right", spouts.memory("ts long, w string, cti long"))
+    builder.set_bolt("union", bolt).global_grouping("left").global_grouping("right")
+    builder.set_bolt("ten", Counted().with_tumbling_window(millis(10)).with_time(streaminsight(1))).global_grouping(
+        "union"
+    )
+    builder.set_sink("out", out).from_("union")
+    builder.set_sink("tens", sinks.memory()).from_("ten")
+    return builder.build(), out
+
+
+class Counted(WindowedBolt):
+    """A row a window: its start in milliseconds, and how many events it has."""
+
+    outputs: ClassVar[Any] = "start long, n long"
+
+    def execute(self, window: TupleWindow) -> Any:
+        assert window.start_timestamp is not None
+        return window.start_timestamp // 1000, len(window)
+
+
+def tens(topology: Topology) -> list[tuple[int, int]]:
+    return [(row["start"], row["n"]) for row in topology.sinks["tens"].sink.rows]  # type: ignore[attr-defined]
+
+
+@pytest.mark.feature("SI-23")
+def test_a_union_releases_in_order_what_is_before_the_lesser_of_the_marks() -> None:
+    topology, out = uniting(Union().with_time(GIVEN).with_timestamp_field("ts"))
+    lefts = [{"ts": 25, "v": 1}, {"ts": 3, "v": 2}, {"ts": 19, "v": 3}, cti(30)]
+    rights = [{"ts": 20, "w": "a"}, {"ts": 11, "w": "b"}, {"ts": 3, "w": "c"}]
+    step = play(topology, {"left": lefts}, {"right": [*rights, cti(20)]}, crash=True)
+    assert [(row["ts"], row["v"], row["w"]) for row in out.rows] == [
+        (3, 2, None),
+        (3, None, "c"),
+        (11, None, "b"),
+        (19, 3, None),
+    ]
+    assert promised(topology, step, "union") == 20
+    assert step.manifest.bolts["ten"].watermark.emitted == 20_000
+    assert tens(topology) == [(0, 2), (10, 2)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["left", "right"]), st.integers(0, 60), st.booleans()), max_size=20),
+    st.sampled_from([None, "storm", "azure", "atlas"]),
+)
+def test_a_union_loses_nothing_and_keeps_the_order(events: Any, rules: str | None) -> None:
+    bolt = Union().with_timestamp_field("ts").with_lag("1s")
+    if rules == "azure":
+        bolt = bolt.with_time(azure(out_of_order="1s", late=None, early=None))
+    elif rules == "atlas":
+        bolt = bolt.with_time(atlas("1s"))
+    batches: list[Json] = [{}]
+    for side, ts, new in events:
+        batches[-1].setdefault(side, []).append({"ts": ts, "v": ts})
+        batches += [{}] if new else []
+    topology, out = uniting(bolt)
+    step = play(topology, *batches, close=True)
+    assert [row["ts"] for row in out.rows] == sorted(ts for _, ts, _ in events)
+    assert sum(late(step).values()) == 0
+    assert sum(n for _, n in tens(topology)) == len(events)
+
+
+# ---- shifts
+
+
+def moved(*bolts: BatchBolt) -> tuple[Topology, Any]:
+    """A union, plain bolts one after the other, and another union, which also reads the first directly."""
+    builder, out = TopologyBuilder("shift"), sinks.memory()
+    builder.set_spout("events", spouts.memory("ts long, until long, cti long"))
+    builder.set_bolt("first", Union().with_time(GIVEN).with_timestamp_field("ts")).global_grouping("events")
+    last = "first"
+    for number, bolt in enumerate(bolts):
+        builder.set_bolt(f"plain{number}", bolt).shuffle_grouping(last)
+        last = f"plain{number}"
+    second = Noted().with_time(streaminsight(1)).with_tumbling_window(millis(1))
+    builder.set_bolt("second", second).global_grouping(last)
+    builder.set_bolt("both", Union().with_time(streaminsight(1))).global_grouping("first").global_grouping(last)
+    builder.set_sink("out", out).from_("second")
+    return builder.build(), out
+
+
+class Noted(WindowedBolt):
+    """Each event, and its time in milliseconds."""
+
+    outputs: ClassVar[Any] = "ts long, until long, at long"
+
+    def execute(self, window: TupleWindow) -> Any:
+        rows = window.table.select(["ts", "until"])
+        return rows.append_column("at", pa.array(window.timestamps // 1000))
+
+
+@pytest.mark.feature("SI-25")
+@pytest.mark.parametrize(
+    ("bolts", "by"),
+    [
+        ([ShiftTime("5ms")], 5),
+        ([ShiftTime("-5ms")], -5),
+        ([ShiftTime("5ms"), ShiftTime(millis(2)), ShiftTime("-10ms")], -3),
+        ([ShiftTime("0s")], 0),
+    ],
+)
+def test_a_shift_moves_events_and_their_watermark(bolts: list[BatchBolt], by: int) -> None:
+    topology, out = moved(*bolts)
+    step = play(topology, {"events": [{"ts": 3}, {"ts": 11}, {"ts": 12}, cti(12)]}, crash=True)
+    assert step.manifest.bolts["second"].watermark.emitted == (12 + by) * 1000
+    assert [(row["ts"], row["at"]) for row in out.rows] == [(3, 3 + by), (11, 11 + by)]
+    assert step.manifest.bolts["both"].watermark.emitted == (12 + min(by, 0)) * 1000
+    assert sum(late(step).values()) == 0
+
+
+class Odd(BatchBolt):
+    outputs: ClassVar[Any] = "ts long, until long"
+
+    def execute(self, batch: pa.Table) -> Any:
+        odd = pa.array([ts % 2 == 1 for ts in batch.column("ts").to_pylist()])
+        return batch.filter(odd).select(["ts", "until"])
+
+
+@pytest.mark.feature("SI-26")
+def test_a_filter_passes_the_watermark_on_as_it_is() -> None:
+    topology, out = moved(Odd())
+    step = play(topology, {"events": [{"ts": 3}, {"ts": 4}, {"ts": 11}, {"ts": 12}, {"ts": 13}, cti(12)]})
+    assert step.manifest.bolts["second"].watermark.emitted == 12_000
+    assert [row["ts"] for row in out.rows] == [3, 11]
+
+
+def test_a_shift_moves_the_columns_it_is_told_to() -> None:
+    topology, out = moved(ShiftTime("5ms", fields=["ts", "until"]))
+    play(topology, {"events": [{"ts": 3, "until": 9}, {"ts": 11}, cti(12)]})
+    assert [(row["ts"], row["until"], row["at"]) for row in out.rows] == [(8, 14, 8), (16, None, 16)]
+
+
+@pytest.mark.feature("SI-25")
+@pytest.mark.parametrize(
+    ("bolt", "rows", "mark"),
+    [
+        (AlterLifetime("until", start="ts", duration="7ms"), [(3, 10, 3), (11, 18, 11)], 12),
+        (AlterLifetime("until", start="ts", duration="7ms", shift="-2ms"), [(1, 8, 1), (9, 16, 9)], 10),
+        (AlterLifetime("until", extend="-2ms"), [(3, 7, 3), (11, None, 11)], 12),
+        (AlterLifetime("until", extend="2ms", shift="1ms"), [(3, 11, 4), (11, None, 12)], 13),
+    ],
+)
+def test_lifetimes_are_changed_by_a_rule(bolt: BatchBolt, rows: Any, mark: int) -> None:
+    topology, out = moved(bolt)
+    step = play(topology, {"events": [{"ts": 3, "until": 9}, {"ts": 11}, {"ts": 12}, cti(12)]})
+    assert [(row["ts"], row["until"], row["at"]) for row in out.rows] == rows
+    assert step.manifest.bolts["second"].watermark.emitted == mark * 1000
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("s"), pa.timestamp("ms", "UTC"), pa.timestamp("ns"), pa.int64()], ids=str
+)
+def test_times_of_any_type_are_moved(kind: pa.DataType) -> None:
+    unit = 1 if kind == pa.timestamp("s") else 1_000_000_000 if kind == pa.timestamp("ns") else 1000
+    given = pa.table({"t": pa.array([5 * unit, None], pa.int64()).cast(kind)})
+    schemas = {"in": given.schema}
+    later = ShiftTime("2s", fields=["t"]).for_inputs(schemas).execute(given)
+    assert later.column("t").cast(pa.int64()).to_pylist() == [7 * unit, None]
+    ended = AlterLifetime("end", start="t", duration="3s").for_inputs(schemas).execute(given)
+    assert [end and from_datetime(end) for end in ended.column("end").to_pylist()] == [8_000_000, None]
+    again = AlterLifetime("t", start="t", duration="3s").for_inputs(schemas).execute(given)
+    assert again.column("t").cast(pa.int64()).to_pylist() == [8 * unit, None]
+
+
+@pytest.mark.parametrize(
+    ("bolt", "what"),
+    [
+        (ShiftTime("5s", fields=["z"]), "no column 'z'"),
+        (ShiftTime("5us", fields=["ts"]), "not as fine"),
+        (AlterLifetime("until", start="z", duration="1s"), "no column 'z'"),
+        (AlterLifetime("z", extend="1s"), "no column 'z'"),
+    ],
+)
+def test_shifts_that_do_not_fit_their_stream_are_refused_when_they_are_built(bolt: Any, what: str) -> None:
+    with pytest.raises(TopologyError, match=what):
+        moved(bolt)
+
+
+# ---- what windows promise
+
+
+def promising(bolt: WindowedBolt) -> Topology:
+    """A windowed bolt that gives out its windows by their starts, and one behind it that would miss any late one."""
+    builder = TopologyBuilder("promise")
+    builder.set_spout("events", spouts.memory("ts long, cti long"))
+    first = bolt.with_output_time("window start")
+    builder.set_bolt("first", first).global_grouping("events")
+    builder.set_bolt("ten", Counted().with_time(streaminsight(1)).with_tumbling_window(millis(3))).global_grouping(
+        "first"
+    )
+    builder.set_sink("tens", sinks.memory()).from_("ten")
+    return builder.build()
+
+
+def hopping(length: int, slide: int) -> WindowedBolt:
+    return Counted().with_time(GIVEN).with_timestamp_field("ts").with_window(millis(length), millis(slide))
+
+
+@pytest.mark.feature("SI-24")
+@pytest.mark.parametrize(
+    ("length", "slide", "given", "promise"),
+    [(10, 10, 12, 10), (10, 5, 12, 5), (10, 10, 20, 20), (10, 5, 20, 15), (4, 10, 12, 10), (4, 10, 14, 20)],
+)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_window_promises_the_start_of_the_earliest_that_is_open(
+    length: int, slide: int, given: int, promise: int, keyed: bool
+) -> None:
+    bolt = hopping(length, slide)
+    topology = promising(bolt.with_key("ts") if keyed else bolt)
+    step = play(topology, {"events": [{"ts": 11}, {"ts": 19}, cti(given)]})
+    assert promised(topology, step, "first") == promise
+    assert step.manifest.bolts["ten"].watermark.emitted == promise * 1000
+
+
+SHAPES = {
+    "tumbling": lambda bolt: bolt.with_tumbling_window(millis(10)),
+    "hopping": lambda bolt: bolt.with_window(millis(10), millis(4)),
+    "gaps": lambda bolt: bolt.with_window(millis(4), millis(10)),
+    "per event": lambda bolt: bolt.with_window(millis(10), 2),
+    "keyed": lambda bolt: bolt.with_window(millis(10), millis(4)).with_key("ts"),
+    "sessions": lambda bolt: bolt.with_windows(Session(millis(4))),
+    "long sessions": lambda bolt: bolt.with_windows(Session(millis(4), False, millis(8))),
+    "snapshots": lambda bolt: bolt.with_windows(Snapshot()),
+    "sliding": lambda bolt: bolt.with_windows(SlidingLog(millis(10))),
+    "counts": lambda bolt: bolt.with_windows(CountByStart(3)),
+    "calendar": lambda bolt: bolt.with_windows(Calendar("hour", "UTC")),
+    "several": lambda bolt: bolt.with_windows(SlidingLog(millis(7)), Hopping(millis(5), millis(5))),
+}
+
+
+@pytest.mark.feature("SI-24")
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("bounds", Bounds)
+@settings(max_examples=25, deadline=None)
+@given(events=st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=20), scale=st.sampled_from([1, 100_000]))
+def test_no_window_that_is_given_out_by_its_start_is_late_for_the_next_bolt(
+    shape: str, bounds: Bounds, events: Any, scale: int
+) -> None:
+    bolt = SHAPES[shape](Counted().with_timestamp_field("ts").with_bounds(bounds)).with_lag(millis(20 * scale))
+    topology = promising(bolt)
+    batches: list[Json] = [{}]
+    for ts, new in events:
+        batches[-1].setdefault("events", []).append({"ts": ts * scale})
+        batches += [{}] if new else []
+    step = play(topology, *batches, close=True)
+    assert late(step)["ten"] == 0
+    fired = sum(task.fired for task in step.manifest.bolts["first"].tasks)
+    assert sum(n for _, n in tens(topology)) == fired
+
+
+def test_endless_lifetimes_do_not_wrap_when_they_are_shifted() -> None:
+    builder = TopologyBuilder("endless")
+    builder.set_spout("events", spouts.memory(EVENTS))
+    first = Counted().with_time(streaminsight(1, to_infinity=True)).with_timestamp_field("ts").with_snapshot_window()
+    first = first.with_lifetime("until", shape_field="shape")
+    builder.set_bolt("first", first).global_grouping("events")
+    builder.set_bolt("later", ShiftTime(Duration(5))).shuffle_grouping("first")
+    second = Counted().with_tumbling_window(millis(10)).with_time(streaminsight(1, to_infinity=True))
+    builder.set_bolt("second", second.with_output_time("window start")).global_grouping("later")
+    builder.set_sink("tens", sinks.memory()).from_("second")
+    topology = builder.build()
+    step = play(topology, {"events": [event("a", 1, 3, shape="start_edge")]})
+    assert step.manifest.bolts["second"].accounts.totals(0)["received"] == 0

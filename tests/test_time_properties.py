@@ -1,0 +1,250 @@
+"""Random scenarios with watermarks at events: the engine answers as the slow oracle, however its batches are cut."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+from tests import time_oracle
+from tests.test_time_scenarios import run_cut
+from topologies.scenarios.answer import Answer
+from topologies.scenarios.loading import read_scenario
+from topologies.scenarios.model import Scenario
+from topologies.scenarios.replay import replay_locally
+from windowing.errors import ConfigError
+
+Json = dict[str, Any]
+
+EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ACCOUNTS = ("windowed", "late", "early", "dropped", "invalid", "unwindowed", "purged", "pending")
+SYSTEMS = ("rules", "atlas", "azure", "streaminsight")
+
+# ---- scenarios
+
+
+def ms(number: int) -> str:
+    return f"{number}ms"
+
+
+@st.composite
+def durations(draw: st.DrawFn, least: int = 0, most: int = 10) -> str:
+    return ms(draw(st.integers(least, most)))
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Json:
+    """What the windows are: aligned ones, also with gaps, and each other kind."""
+    match draw(st.sampled_from(["tumbling", "hopping", "hopping", "session", "log", "snapshot", "count", "several"])):
+        case "tumbling":
+            return {"length": draw(durations(1)), "tumbling": True}
+        case "hopping":
+            return {"length": draw(durations(1)), "sliding": draw(durations(1))}
+        case "session":
+            return {"session": draw(sessions())}
+        case "log":
+            return {"sliding_log": draw(durations(1))}
+        case "snapshot":
+            return {"snapshot": True}
+        case "count":
+            return {"count_by_start": draw(st.integers(1, 4))}
+        case _:
+            return {"windows": draw(st.lists(several(), min_size=1, max_size=3))}
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Json:
+    return {"gap": draw(durations(1, 6)), "touching": draw(st.booleans())}
+
+
+def several() -> st.SearchStrategy[Json]:
+    return st.one_of(
+        st.builds(lambda length: {"tumbling": length}, durations(1)),
+        st.builds(lambda length, slide: {"hopping": {"length": length, "slide": slide}}, durations(1), durations(1)),
+        st.builds(lambda session: {"session": session}, sessions()),
+        st.builds(lambda length: {"sliding_log": length}, durations(1)),
+        st.just({"snapshot": True}),
+        st.builds(lambda count: {"count_by_start": count}, st.integers(1, 3)),
+    )
+
+
+def is_aligned(bolt: Json) -> bool:
+    return "length" in bolt or any("tumbling" in kind or "hopping" in kind for kind in bolt.get("windows", ()))
+
+
+@st.composite
+def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
+    """The settings: those of a system, or any that go together."""
+    bolt: Json = {"timestamp_field": "ts", **draw(windows())}
+    keyed = draw(st.sampled_from(["none", "none", "key", "keys", "substreams"]))
+    bolt.update({"key": {"key": ["k"]}, "keys": {"key": ["k", "q"]}, "substreams": {"substreams": ["k"]}}.get(keyed, {}))
+    if is_aligned(bolt) and draw(st.booleans()):
+        bolt["offset"] = draw(durations(0, 7))
+    match system:
+        case "rules":
+            bolt.update(draw(single_rules()))
+        case "atlas":
+            atlas: Json = {"allowed_lateness": draw(durations(0, 6))} if draw(st.booleans()) else {}
+            bolt["preset"] = {"atlas": atlas} if atlas else "atlas"
+        case "azure":
+            azure: Json = {
+                "late": draw(st.none() | durations(0, 8)),
+                "out_of_order": draw(durations(0, 6)),
+                "early": draw(st.none() | durations(0, 8)),
+                "action": draw(st.sampled_from(["adjust", "drop"])),
+                "arrival_field": "at",
+            }
+            bolt["preset"] = {"azure": azure}
+        case "streaminsight":
+            bolt["preset"] = {"streaminsight": draw(advance_time(streams))}
+    if keyed != "substreams" and draw(st.integers(0, 3)) == 0:
+        bolt["watermark_partition"] = "p"
+    if draw(st.integers(0, 3)) == 0:
+        bolt["watermark_over"] = "max"
+    if draw(st.integers(0, 4)) == 0:
+        bolt["close_fires"] = False
+    return bolt
+
+
+@st.composite
+def single_rules(draw: st.DrawFn) -> Json:
+    """Rules one by one, upon Storm's."""
+    bolt: Json = {
+        "watermark_every": draw(st.sampled_from([1, 1, 2, 3, "1ms", "3ms", "7ms"])),
+        "lag": draw(durations(0, 6)),
+        "bounds": draw(st.sampled_from(["(start, end]", "[start, end)"])),
+        "past_the_end": draw(st.booleans()),
+    }
+    if draw(st.booleans()):
+        bolt["late_by"], bolt["allowed_lateness"] = "window", draw(durations(0, 6))
+        bolt["late"] = draw(st.sampled_from(["divert", "drop"]))
+    else:
+        bolt["late"] = draw(st.sampled_from(["divert", "drop", "adjust"]))
+    if draw(st.integers(0, 2)) == 0:
+        bolt["arrival"] = {
+            "field": "at",
+            "early": draw(st.none() | durations(0, 8)),
+            "late": draw(st.none() | durations(0, 8)),
+            "action": draw(st.sampled_from(["adjust", "drop", "divert"])),
+        }
+    return bolt
+
+
+@st.composite
+def advance_time(draw: st.DrawFn, streams: list[str]) -> Json:
+    """The arguments of the preset of StreamInsight."""
+    given: Json = {
+        "delay": draw(durations(0, 5) | st.just("-1us")),
+        "policy": draw(st.sampled_from(["drop", "adjust"])),
+        "to_infinity": draw(st.booleans()),
+    }
+    if draw(st.booleans()):
+        given["every"] = draw(st.sampled_from([1, 2, 3, "3ms"]))
+    if len(streams) > 1 and draw(st.booleans()):
+        given["imports"] = {streams[1]: streams[0]}
+    elif draw(st.booleans()):
+        given["field"] = "cti"
+        if draw(st.booleans()):
+            given["every"] = None
+    return given
+
+
+@st.composite
+def steps(draw: st.DrawFn, bolt: Json, streams: list[str], rules: Json) -> list[Json]:
+    """Events around a time that wanders on: by a little, a tie, a step back, a leap."""
+    moves = st.one_of(
+        st.tuples(st.just("on"), st.integers(0, 3)),
+        st.tuples(st.just("on"), st.integers(0, 3)),
+        st.tuples(st.just("back"), st.integers(1, 9)),
+        st.tuples(st.just("leap"), st.sampled_from([7, 20])),
+        st.tuples(st.just("watermark"), st.integers(-4, 3)),
+        st.tuples(st.just("crash"), st.just(0)),
+    )
+    now, found, number = draw(st.sampled_from([0, 0, -7, 3])), [], 0
+    for what, size in draw(st.lists(moves, max_size=24)):
+        if what == "crash":
+            found.append({"crash": True})
+            continue
+        number += 1
+        fields: Json = {"id": f"e{number}"}
+        if what == "watermark" and rules["field"] is None:
+            what = "on"
+        match what:
+            case "on" | "leap":
+                now += abs(size)
+                fields["ts"] = now
+            case "back":
+                fields["ts"] = now - size
+            case "watermark":
+                fields[rules["field"]] = now + size
+        step: Json = {"event": fields}
+        if len(streams) > 1:
+            step["stream"] = draw(st.sampled_from(streams))
+        for name in bolt.get("key") or bolt.get("substreams") or ():
+            value = draw(st.sampled_from(["a", "a", "b", None]))
+            fields.update({} if value is None else {name: value})
+        if "watermark_partition" in bolt:
+            value = draw(st.sampled_from(["x", "x", "y", None]))
+            fields.update({} if value is None else {"p": value})
+        if rules["arrival"] is not None:
+            fields[rules["arrival"]] = now + draw(st.sampled_from([0, 0, 0, -12, -6, 3, 5, 9]))
+        found.append(step)
+    return [*found, {"close": True}] if draw(st.booleans()) else found
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, systems: tuple[str, ...] = SYSTEMS) -> Json:
+    system = draw(st.sampled_from(systems))
+    streams = ["s1", "s2", "s3"][: draw(st.sampled_from([1, 1, 2, 3]))]
+    bolt = draw(bolts(system, streams))
+    rules = time_oracle.read_rules(bolt)
+    return {"name": system, "bolt": bolt, "streams": streams, "steps": draw(steps(bolt, streams, rules))}
+
+
+# ---- answers
+
+
+def of_each_key(found: list[Json]) -> dict[str, list[Json]]:
+    """The windows of each key and kind, in their order."""
+    grouped: dict[str, list[Json]] = {}
+    for window in found:
+        grouped.setdefault(f"{window.get('key')} {window.get('kind')}", []).append(window)
+    return grouped
+
+
+def assert_same(scenario: Json, answer: Answer) -> None:
+    expected, found = time_oracle.answer(scenario), answer.to_json()
+    if "substreams" in scenario["bolt"]:  # there is no watermark of the whole bolt
+        for each in (*expected["events"], *found["events"]):
+            each.pop("watermark")
+    assert found["events"] == expected["events"]
+    assert of_each_key(found["windows"]) == of_each_key(expected["windows"])
+    assert found["late"] == expected["late"]
+    assert found["counts"] == expected["counts"]
+    assert sorted(found["pending"]) == sorted(expected["pending"])
+    assert found["clocks"] == expected["clocks"]
+
+
+def read(scenario: Json) -> Scenario:
+    return read_scenario(scenario)
+
+
+def built(scenario: Json) -> Answer:
+    """The engine's answer; settings that do not go together are no example."""
+    try:
+        answer = replay_locally(read(scenario))
+    except ConfigError:
+        event("refused")
+        assume(False)
+        raise
+    event("accepted")
+    return answer
+
+
+@EXAMPLES
+@given(scenarios())
+def test_the_engine_answers_as_the_oracle(scenario: Json) -> None:
+    assert_same(scenario, built(scenario))

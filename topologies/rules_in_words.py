@@ -1,0 +1,138 @@
+"""The windows and the rules of time of a bolt, in words: what differs from Storm's, for people and for checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from enum import Enum
+from typing import Any
+
+from topologies.model import WindowedPart
+from windowing.durations import Count, Duration
+from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot, WindowKind
+from windowing.panes import Panes
+from windowing.presets import SOURCE_ONLY
+from windowing.rules import IdleRule, LateAction, LateBy, OutputTime, Over
+from windowing.settings import WindowSettings
+
+_SHOWN_ELSEWHERE = {
+    "length", "slide", "eviction", "trigger", "timestamp_field", "timestamp_extractor", "extractor_on_columns",
+    "processing_time", "bounds", "offset", "lag", "watermark_interval", "late_stream", "needs_event_time",
+}  # fmt: skip
+
+
+def changed(settings: WindowSettings) -> dict[str, Any]:
+    """The rules that are not Storm's, by their names, as plain JSON."""
+    return {
+        each.name: _plain(getattr(settings, each.name))
+        for each in fields(settings)
+        if each.name not in _SHOWN_ELSEWHERE and getattr(settings, each.name) != each.default
+    }
+
+
+def kind_in_words(kind: WindowKind) -> str:
+    """A kind of window: ``sessions with a gap of 5m``."""
+    match kind:
+        case Hopping(length, slide):
+            return f"{length} long, one every {slide}" if slide != length else f"{length} long, one after the other"
+        case Session(gap, touching, longest, field):
+            words = f"sessions with a gap of {gap}" + (f", or that in {field}" if field else "")
+            words += ", those that touch are one" if touching else ""
+            return words + (f", closed by the clock when longer than {longest}" if longest else "")
+        case Snapshot():
+            return "snapshots: one window between each two moments at which an event begins or ends"
+        case SlidingLog(length):
+            return f"the last {length}, at each moment at which an event enters or leaves"
+        case CountByStart(count):
+            return f"each run of {count.value} distinct start times"
+    assert isinstance(kind, Calendar)
+    return f"each {kind.unit} of the calendar in {kind.zone}"
+
+
+def rules_in_words(part: WindowedPart) -> Iterator[str]:
+    """What of a bolt's rules of time is not Storm's, a sentence each."""
+    settings = part.bolt.settings
+    if settings.key and not settings.watermark_per_key:
+        yield f"windows for each {' and '.join(settings.key)}"
+    if settings.watermark_per_key:
+        yield f"windows and a watermark for each {' and '.join(settings.key)}"
+    if part.event_time:
+        yield from _watermark(settings)
+        yield from _lateness(settings)
+    if settings.panes is not None:
+        yield _panes(settings.panes)
+    if settings.anchor is not None:
+        yield f"windows are counted from {settings.anchor if isinstance(settings.anchor, str) else 'a moment'}"
+    if settings.lifetime is not None:
+        yield f"events last until {settings.lifetime.end_field}"
+    if settings.output_time is OutputTime.START:
+        yield "what is emitted has the time of the window's start"
+    if not settings.close_fires:
+        yield "the end of the streams fires nothing"
+
+
+def _watermark(settings: WindowSettings) -> Iterator[str]:
+    match settings.watermark_every:
+        case Count(1):
+            yield "a watermark at every event"
+        case Count() as every if every == SOURCE_ONLY:
+            yield f"watermarks as the source puts them in {settings.watermark_field or 'another input'}"
+        case Count(number):
+            yield f"a watermark at every {number} events of an input"
+        case Duration() as every:
+            yield f"a watermark at every {every} of event time of an input"
+    if settings.ahead:
+        yield "the watermark is just past the latest event"
+    if settings.watermark_partition is not None:
+        yield f"the watermark is over the partitions by {settings.watermark_partition}"
+    if settings.watermark_over is Over.MAX:
+        yield "the fastest input decides the watermark"
+    for taker, giver in (settings.watermark_imports or {}).items():
+        yield f"{taker} takes the watermarks of {giver}"
+    if settings.estimate_arrival:
+        yield "when nothing comes, the watermark follows the estimated arrival"
+    if settings.idle_timeout is not None:
+        after = "after its end" if settings.idle_rule is IdleRule.AFTER_WINDOW_END else "after the last event"
+        yield f"a window closes {settings.idle_timeout} {after} when nothing comes"
+    if settings.partition_idle_timeout is not None:
+        yield f"an input that is silent for {settings.partition_idle_timeout} is left out of the watermark"
+
+
+def _lateness(settings: WindowSettings) -> Iterator[str]:
+    arrival = settings.arrival
+    if arrival is not None:
+        by = f"by {arrival.field}" if arrival.field else "by the clock"
+        if arrival.early is not None:
+            yield f"early if more than {arrival.early} before its arrival ({by}): turned away"
+        if arrival.late is not None:
+            yield f"late if more than {arrival.late} after its time at arrival ({by}): {arrival.late_action.value}"
+    if settings.late_by is LateBy.WINDOW:
+        yield f"late when its windows have closed, {settings.allowed_lateness} after the watermark reached their end"
+    if settings.late_action is not LateAction.DIVERT:
+        yield f"behind the watermark: {settings.late_action.value}"
+
+
+def _panes(panes: Panes) -> str:
+    parts = [
+        f"{name} by {trigger!r}"
+        for name, trigger in (("early", panes.early), ("late", panes.late))
+        if trigger is not None
+    ]
+    return f"fires more than once, {panes.mode.value}: {', '.join(parts)}"
+
+
+def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
+    match value:
+        case Enum():
+            return value.value
+        case Duration():
+            return str(value)
+        case Count():
+            return value.value
+        case dict():
+            return value
+        case tuple():
+            return [_plain(each) for each in value]
+        case None | bool() | int() | str():
+            return value
+    return repr(value)
