@@ -12,7 +12,7 @@ def idle_end(
 ) -> int | None:
     """The end of the last window that the idle timeout closes; None while it closes none. Microseconds throughout.
 
-    ``align`` gives the last window end up to a moment; ``latest_end`` is the end of the last window that holds an event.
+    ``align`` gives the last window end up to a moment; ``latest_end`` is the end of the last window with an event.
 
     AFTER_WINDOW_END: a window closes ``timeout`` after the later of its end and the last arrival (AT-17): at most that,
     and one step of the clock. MAX_REMAINING: ``timeout`` after the last arrival, and not before its end (AT-19).

@@ -73,7 +73,7 @@ def advance(
 
 
 def _leaps(state: MarkState, times: NDArray[np.int64], span: int) -> NDArray[np.int64]:
-    """The events that come at least ``span`` after the one before them here (SI-5): one step for each, not for each event."""
+    """The events that come at least ``span`` after the one before them here (SI-5); a step for each of these."""
     if not len(times):
         return np.zeros(0, np.int64)
     highest = np.maximum.accumulate(times)

@@ -355,7 +355,7 @@ def cut(draw: st.DrawFn) -> tuple[list[Life], list[Json], int]:
     return events, batches, min(reached.values())
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(cut(), st.integers(1, 2), st.booleans())
 def test_a_join_finds_every_pair_however_its_events_are_cut_into_batches(
     script: tuple[list[Life], list[Json], int], tasks: int, crash: bool
@@ -410,9 +410,9 @@ def uniting(bolt: Union) -> tuple[Topology, Any]:
     builder.set_spout("left", spouts.memory("ts long, v long, cti long"))
     builder.set_spout("right", spouts.memory("ts long, w string, cti long"))
     builder.set_bolt("union", bolt).global_grouping("left").global_grouping("right")
-    builder.set_bolt("ten", Counted().with_tumbling_window(millis(10)).with_time(streaminsight(1))).global_grouping(
-        "union"
-    )
+    builder.set_bolt(
+        "ten", Counted().with_tumbling_window(millis(10)).with_time(streaminsight(1, to_infinity=True))
+    ).global_grouping("union")
     builder.set_sink("out", out).from_("union")
     builder.set_sink("tens", sinks.memory()).from_("ten")
     return builder.build(), out
@@ -596,9 +596,9 @@ def promising(bolt: WindowedBolt) -> Topology:
     builder.set_spout("events", spouts.memory("ts long, cti long"))
     first = bolt.with_output_time("window start")
     builder.set_bolt("first", first).global_grouping("events")
-    builder.set_bolt("ten", Counted().with_time(streaminsight(1)).with_tumbling_window(millis(3))).global_grouping(
-        "first"
-    )
+    builder.set_bolt(
+        "ten", Counted().with_time(streaminsight(1, to_infinity=True)).with_tumbling_window(millis(3))
+    ).global_grouping("first")
     builder.set_sink("tens", sinks.memory()).from_("ten")
     return builder.build()
 

@@ -390,7 +390,7 @@ class Run:
                 if self.is_late(time, key, where):
                     time += 1
                 assert not self.is_late(time, key, where)
-                return time, action if action == "adjusted_late" else "adjusted_out_of_order"
+                return time, "adjusted_out_of_order"
         raise ValueError(rules["late"])
 
     def is_late_by_arrival(self, own: int, arrived: int) -> bool:
@@ -471,14 +471,18 @@ class Run:
                 return True
             case "sliding_log":
                 formed.events.append(event)
-                entering = event.time if self.holds_its_end else event.time + 1
-                moments = (entering, entering + kind["length"])
-                formed.moments.update(moment for moment in moments if not self.is_over(moment, event.key))
+                moments = (event.time, event.time + kind["length"])
+                formed.moments.update(moment for moment in moments if not self.is_over(moment + 1, event.key))
                 return True
             case "count_by_start":
                 formed.events.append(event)
                 return True
         raise ValueError(kind)
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether windows are Storm's, of a queue of events: they know which events were in the window before."""
+        return "length" in self.bolt and not self.key
 
     @property
     def holds_its_end(self) -> bool:
@@ -583,9 +587,9 @@ class Run:
                     "start": milliseconds(window.start),
                     "end": milliseconds(window.end),
                     "events": ids(content),
-                    "new": ids(event for event in content if event not in formed.last),
-                    "expired": ids(event for event in formed.last if event not in content),
-                    **({} if formed.key is None else {"key": formed.key[0] if len(formed.key) == 1 else [*formed.key]}),
+                    "new": ids(event for event in content if event not in self.windowed),
+                    "expired": ids(event for event in formed.last if event not in content) if self.is_queue else [],
+                    "key": None if formed.key is None else formed.key[0] if len(formed.key) == 1 else [*formed.key],
                     **({} if len(self.kinds) == 1 else {"kind": formed.place}),
                 }
             )
@@ -597,16 +601,13 @@ class Run:
     def due_of_log(self, formed: Formed) -> list[Window]:
         due = []
         for moment in sorted(formed.moments - formed.done):
-            if self.is_over(moment, formed.key):
+            if self.is_over(moment + 1, formed.key):
                 formed.done.add(moment)
                 start = moment - formed.kind["length"]
-                content = [event for event in formed.events if self.is_between(start, event.time, moment)]
+                content = [event for event in formed.events if start < event.time <= moment]
                 if content:
                     due.append(Window(start, moment, content))
         return due
-
-    def is_between(self, start: int, time: int, end: int) -> bool:
-        return start < time <= end if self.holds_its_end else start <= time < end
 
     def due_of_counts(self, formed: Formed) -> list[Window]:
         starts, due = sorted({event.time for event in formed.events}), []
@@ -729,7 +730,7 @@ def last_end(kind: Json, rules: Json, time: int) -> int | None:
         case "session":
             return time + kind["gap"]
         case "sliding_log":
-            return time + kind["length"] - (1 if rules["bounds"] == "(start, end]" else 0)
+            return time + kind["length"]
     return None
 
 

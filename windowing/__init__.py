@@ -1,5 +1,6 @@
 """The vocabulary of windbolt, and what its users subclass and read."""
 
+from windowing import kinds, panes, presets
 from windowing.bolt import BatchBolt, Bolt, StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.bounds import Bounds
 from windowing.durations import (
@@ -60,9 +61,12 @@ __all__ = [
     "WindowedBolt",
     "days",
     "hours",
+    "kinds",
     "micros",
     "millis",
     "minutes",
+    "panes",
     "parse_duration",
+    "presets",
     "seconds",
 ]

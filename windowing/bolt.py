@@ -335,11 +335,12 @@ class WindowedBolt(Component):
     def with_bounds(self, bounds: Bounds | str) -> Self:
         """Which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``."""
         try:
-            return self._with(bounds=Bounds(bounds))
+            chosen = Bounds(bounds)
         except ValueError:
             raise ConfigError(
                 f"with_bounds({bounds!r})", why="there are two kinds", do="use '(start, end]' or '[start, end)'"
             ) from None
+        return self._with(bounds=chosen)
 
     def with_offset(self, offset: Time) -> Self:
         """Shift the aligned ends of a time slide from the multiples of the slide by this much."""

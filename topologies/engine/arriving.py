@@ -1,4 +1,4 @@
-"""Events on their way to a bolt whose tasks decide who is let in: their times, and their place in the order of arrival."""
+"""Events on their way to a bolt whose tasks decide who is let in: their times, and their order of arrival."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def note(arriving: Arriving, part: WindowedPart, at: int, table: pa.Table, found
     if found.end_edges is not None:
         inner[END_EDGE_COLUMN] = found.end_edges
         assert settings.lifetime is not None
-        inner[EDGE_COLUMN] = _edges(columns, settings.lifetime.edge_key, found.started)
+        inner[EDGE_COLUMN] = _edges(columns, settings.lifetime.edge_key, found.started, at)
     if found.gaps is not None:
         inner[GAP_COLUMN] = found.gaps
     if settings.key:
@@ -236,10 +236,10 @@ def _lifetimes(
     return ends, edges
 
 
-def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What the start and the end of an edge have in common: when it began, and its key."""
-    begun = pa.table({"start": started})
-    found = hash_rows(begun, ("start",))
+def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64], at: int) -> NDArray[np.int64]:
+    """What the start and the end of an edge have in common: when it began, its input stream, and its key."""
+    begun = pa.table({"start": started, "input": np.full(len(started), at, np.int8)})
+    found = hash_rows(begun, ("start", "input"))
     if key:
         found = found * np.uint64(0x9E3779B97F4A7C15) ^ hash_rows(table, key)
     return found.view(np.int64)

@@ -19,6 +19,7 @@ from manager.substreams import Substreams
 from policies.marks import NONE
 from topologies.engine.anchoring import anchored
 from topologies.engine.deciding import LetIn, let_in
+from topologies.engine.edges import match_edges
 from topologies.engine.plan import CompactItem, Context, FireItem
 from topologies.model import WindowedPart
 from windowing.events import count_by_stream
@@ -233,37 +234,8 @@ class AssignedTask:
 
     def _match_edges(self) -> None:
         """Give start edges the ends that have arrived; everything is then written anew."""
-        assert self._new is not None and self._new.end_edges is not None
-        events, end_edges = self._new.events, self._new.end_edges
-        assert events.edges is not None and events.ends is not None
-        old = self._old.live()
-        whole = events if old is None else Held.concat([old, events])
-        offset = len(whole) - len(events)
-        assert whole.edges is not None and whole.ends is not None
-        ends = whole.ends.copy()
-        opened: dict[int, list[int]] = {}
-        matched: list[int] = []
-        strangers: list[int] = []
-        ending = set((offset + np.flatnonzero(end_edges)).tolist())
-        wanted = np.isin(whole.edges, events.edges[end_edges])
-        for place in np.flatnonzero(wanted).tolist():
-            edge = int(whole.edges[place])
-            if place not in ending:
-                if ends[place] == FOREVER:
-                    opened.setdefault(edge, []).append(place)
-                continue
-            starts = opened.get(edge)
-            if starts:
-                ends[starts.pop(0)] = whole.ends[place]
-                matched.append(place)
-            else:
-                strangers.append(place)
-        kept = np.array([place for place in range(len(whole)) if place not in ending], np.int64)
-        streams = np.zeros(len(whole), np.int8) if whole.streams is None else whole.streams
-        self.fanout.count_all(self.part, "unwindowed", streams, _mask(matched, len(whole)))
-        if strangers:
-            self.fanout.refuse_edges(self.part, whole.payload.take(pa.array(strangers)), streams[strangers])
-        remaining = replace(whole, ends=ends).take(kept)
+        assert self._new is not None
+        remaining = match_edges(self.part, self.fanout, self._old.live(), self._new)
         self._old = _Old(self.context.store, ())
         self.state = replace(self.state, refs=[])
         self._new = LetIn(remaining) if len(remaining) else None
@@ -333,9 +305,3 @@ def pending_tables(store: SegmentStore, state: TaskState) -> Iterator[pa.Table]:
     for ref in state.refs:
         held, flags = read_held(store, ref)
         yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))
-
-
-def _mask(places: Sequence[int], count: int) -> NDArray[np.bool_]:
-    mask = np.zeros(count, np.bool_)
-    mask[list(places)] = True
-    return mask

@@ -73,76 +73,99 @@ def let_in(
     batch = _read(item, fanout)
     if batch is None:
         return None
-    times, inputs = batch.column(TIME_COLUMN), batch.column(STREAM_COLUMN)
-    actions, keys = batch.column(ACTION_COLUMN), batch.column(KEY_COLUMN)
-    ends, edges = batch.column(END_COLUMN), batch.column(END_EDGE_COLUMN)
-    count = len(times)
-    own = bolt = np.full(count, item.watermark, np.int64)
-    own_after = bolt_after = None
-    if item.marks is not None:
-        marks = fanout.context.store.read(item.marks)
-        own, bolt = (marks.column(name).to_numpy()[batch.numbers] for name in ("own", "bolt"))
-        if fanout.context.traced:
-            own_after, bolt_after = (
-                marks.column(name).to_numpy()[batch.numbers] for name in ("own_after", "bolt_after")
-            )
+    marks = _marks(item, fanout, batch, substreams)
+    found = _decided(item, part, batch, marks, held)
+    inputs = batch.column(STREAM_COLUMN)
+    _account(fanout, part, inputs, found.actions, batch.column(ACTION_COLUMN))
+    if fanout.context.traced:
+        _trace(fanout, part, batch, found, marks)
+    if np.isin(found.actions, (Action.EARLY, Action.LATE, Action.OUT_OF_ORDER)).any():
+        _turn_away(fanout, part, batch, found.actions, marks.own if part.door.per_input else marks.bolt)
+    kept = np.flatnonzero(_accepted(found.actions))
+    return _kept(item, part, batch, found, kept) if len(kept) else None
+
+
+@dataclass(frozen=True)
+class _Marks:
+    """What was known before each event, and, where somebody watches, after it."""
+
+    own: NDArray[np.int64]
+    bolt: NDArray[np.int64]
+    own_after: NDArray[np.int64] | None = None
+    bolt_after: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What becomes of each event."""
+
+    times: NDArray[np.int64]
+    actions: NDArray[np.int8]
+    over: NDArray[np.int64]
+    splits: list[int]
+
+
+def _marks(item: FireItem, fanout: Fanout, batch: _Batch, substreams: Substreams | None) -> _Marks:
     if substreams is not None:
+        actions = batch.column(ACTION_COLUMN)
         counts = (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
-        own, own_after = substreams.advance(keys, times, counts)
-        bolt = own = np.maximum(own, substreams.floor)
-    given, arrival_actions = times, actions
-    splits: list[int] = []
-    if part.event_time:
-        session = part.session
-        if session is not None and part.door.late_by is LateBy.WINDOW:
-            over = part.door.over(bolt)
-            gaps = batch.column(GAP_COLUMN)
-            gaps = np.full(count, session.gap.micros, np.int64) if gaps is None else gaps
-            late, found = turned_away(times, keys, _accepted(actions), over, gaps, held, touching=session.touching)
-            actions = np.where(late, Action.OUT_OF_ORDER, actions)
-            splits = found
-        else:
-            times, actions, over = part.door.decide(times, ends, actions, own, bolt, edges)
-        if item.forced is not None:
-            judged = times if edges is None or ends is None else np.where(edges, ends, times)
-            actions, over = _forced(part, judged, ends, actions, over, item.forced)
-    else:
-        over = np.full(count, NONE, np.int64)
+        own, after = substreams.advance(batch.column(KEY_COLUMN), batch.column(TIME_COLUMN), counts)
+        own = np.maximum(own, substreams.floor)
+        return _Marks(own, own, after)
+    if item.marks is None:
+        before = np.full(len(batch.numbers), item.watermark, np.int64)
+        return _Marks(before, before)
+    table = fanout.context.store.read(item.marks)
+    names = ["own", "bolt", *(["own_after", "bolt_after"] if fanout.context.traced else [])]
+    return _Marks(*(table.column(name).to_numpy()[batch.numbers] for name in names))
+
+
+def _decided(
+    item: FireItem, part: WindowedPart, batch: _Batch, marks: _Marks, held: Callable[[], Held | None]
+) -> _Decided:
+    times, actions = batch.column(TIME_COLUMN), batch.column(ACTION_COLUMN)
+    ends, session = batch.column(END_COLUMN), part.session
+    over, splits = np.full(len(times), NONE, np.int64), list[int]()
+    if part.event_time and session is not None and part.door.late_by is LateBy.WINDOW:
+        over = part.door.over(marks.bolt)
+        gaps = batch.column(GAP_COLUMN)
+        gaps = np.full(len(times), session.gap.micros, np.int64) if gaps is None else gaps
+        keys = batch.column(KEY_COLUMN)
+        late, splits = turned_away(times, keys, _accepted(actions), over, gaps, held, touching=session.touching)
+        actions = np.where(late, Action.OUT_OF_ORDER, actions)
+    elif part.event_time:
+        edges = batch.column(END_EDGE_COLUMN)
+        times, actions, over = part.door.decide(times, ends, actions, marks.own, marks.bolt, edges)
+    if part.event_time and item.forced is not None:
+        actions, over = _forced(part, times, ends, actions, over, item.forced)
     gap = _in_gap(part, times)
     if gap is not None:
         actions = np.where(gap & _accepted(actions), Action.UNWINDOWED, actions)
-    _account(fanout, part, inputs, actions, arrival_actions)
-    if fanout.context.traced:
-        _trace(fanout, part, batch, times, actions, own_after, bolt_after)
-    turned = np.isin(actions, (Action.EARLY, Action.LATE, Action.OUT_OF_ORDER))
-    if turned.any():
-        _turn_away(fanout, part, batch, turned, given, inputs, actions, own if part.door.per_input else bolt)
-    kept = np.flatnonzero(_accepted(actions))
-    if not len(kept):
-        return None
-    payload = batch.table.drop_columns(
-        [name for name in (*INNER, SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN) if name in batch.table.column_names]
-    )
-    whole = len(kept) == count
+    return _Decided(times, actions, over, splits)
+
+
+def _kept(item: FireItem, part: WindowedPart, batch: _Batch, found: _Decided, kept: NDArray[np.int64]) -> LetIn:
+    names = (*INNER, SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN)
+    payload = batch.table.drop_columns([name for name in names if name in batch.table.column_names])
+    count, whole = len(found.times), len(kept) == len(found.times)
     events = Held(
-        times,
+        found.times,
         payload,
-        inputs if len(part.inputs) > 1 else None,
-        keys,
-        ends,
-        over if part.assigners else None,
+        batch.column(STREAM_COLUMN) if len(part.inputs) > 1 else None,
+        batch.column(KEY_COLUMN),
+        batch.column(END_COLUMN),
+        found.over if part.assigners else None,
         batch.column(GAP_COLUMN),
         edges=batch.column(EDGE_COLUMN),
         born=None if part.bolt.settings.panes is None else np.full(count, item.state.evaluations, np.int64),
     )
-    events = events if whole else events.take(kept)
     end_edges = batch.column(END_EDGE_COLUMN)
-    if end_edges is not None:
-        end_edges = end_edges if whole else end_edges[kept]
-    at = np.searchsorted(kept, splits)
-    return LetIn(
-        events, end_edges, tuple((int(place), int(over[split])) for place, split in zip(at, splits, strict=True))
-    )
+    if not whole:
+        events = events.take(kept)
+        end_edges = None if end_edges is None else end_edges[kept]
+    places = np.searchsorted(kept, found.splits).tolist()
+    limits = [int(found.over[split]) for split in found.splits]
+    return LetIn(events, end_edges, tuple(zip(places, limits, strict=True)))
 
 
 def _read(item: FireItem, fanout: Fanout) -> _Batch | None:
@@ -208,29 +231,19 @@ def _account(
     fanout.count_all(part, "dropped" if dropping else "late", inputs, actions == Action.OUT_OF_ORDER)
 
 
-def _trace(
-    fanout: Fanout,
-    part: WindowedPart,
-    batch: _Batch,
-    times: NDArray[np.int64],
-    actions: NDArray[np.int8],
-    own: NDArray[np.int64] | None,
-    bolt: NDArray[np.int64] | None,
-) -> None:
-    names = event_ids(batch.table)
-    for place, name in enumerate(names):
-        action = Action(int(actions[place]))
-        accepted = bool(_accepted(actions[place : place + 1])[0])
+def _trace(fanout: Fanout, part: WindowedPart, batch: _Batch, found: _Decided, marks: _Marks) -> None:
+    accepted = _accepted(found.actions) | (found.actions == Action.UNWINDOWED)
+    for place, name in enumerate(event_ids(batch.table)):
         fanout.trace(
             "events",
             {
                 "bolt": part.name,
                 "seq": int(batch.numbers[place]),
                 "event": name,
-                "time": int(times[place]) if accepted or action is Action.UNWINDOWED else None,
-                "action": _said(part, action),
-                "watermark": _mark(bolt, place),
-                "mark": _mark(own, place),
+                "time": int(found.times[place]) if accepted[place] else None,
+                "action": _said(part, Action(int(found.actions[place]))),
+                "watermark": _mark(marks.bolt_after, place),
+                "mark": _mark(marks.own_after, place),
             },
         )
 
@@ -253,17 +266,11 @@ def _mark(marks: NDArray[np.int64] | None, place: int) -> int | None:
 
 
 def _turn_away(
-    fanout: Fanout,
-    part: WindowedPart,
-    batch: _Batch,
-    turned: NDArray[np.bool_],
-    times: NDArray[np.int64],
-    inputs: NDArray[np.int8],
-    actions: NDArray[np.int8],
-    marks: NDArray[np.int64],
+    fanout: Fanout, part: WindowedPart, batch: _Batch, actions: NDArray[np.int8], marks: NDArray[np.int64]
 ) -> None:
     """Late and early events go to the late stream, unless the user said that they are to be dropped."""
-    settings = part.bolt.settings
+    settings, times, inputs = part.bolt.settings, batch.column(TIME_COLUMN), batch.column(STREAM_COLUMN)
+    turned = np.isin(actions, (Action.EARLY, Action.LATE, Action.OUT_OF_ORDER))
     if settings.late_action is LateAction.ERROR and (actions == Action.OUT_OF_ORDER).any():
         place = int(np.flatnonzero(actions == Action.OUT_OF_ORDER)[0])
         raise DataError(

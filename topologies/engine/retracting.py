@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,7 +77,7 @@ class Retractions:
         rows = table.drop_columns(list(_IDENT))
         steps = np.flatnonzero((idents[1:] != idents[:-1]).any(axis=1)) + 1
         edges = [0, *steps.tolist(), table.num_rows]
-        for low, high in zip(edges[:-1], edges[1:], strict=True):
+        for low, high in pairwise(edges):
             if low == high:
                 continue
             kind, key, start, end = idents[low].tolist()

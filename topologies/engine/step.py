@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from manager.accounts import SKIPPED, Accounts
@@ -18,7 +17,8 @@ from policies.trigger import TimeTriggerPolicy
 from topologies.engine.behind import watermark_delay
 from topologies.engine.delivering import Frames, NoSpark, hand_over, prepare_folders, publish, tidy_folders
 from topologies.engine.first_output import FirstOutput
-from topologies.engine.plan import Arrived, BatchPlan, Beat, CompactItem, Context, Executor, Fired, FireItem, Output
+from topologies.engine.plan import BatchPlan, Beat, CompactItem, Context, Executor, Fired, FireItem
+from topologies.engine.progress import Progress
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.engine.tasks import compact, fire, ingest
 from topologies.engine.ticking import carry, deferred_tick, idle
@@ -30,31 +30,6 @@ if TYPE_CHECKING:
 
 _FANOUT = 8
 """So many adjacent segments of one level become one of the next, so a task has few, and few rows are copied often."""
-
-
-@dataclass
-class _Progress:
-    """What has come of a batch so far."""
-
-    state: Manifest
-    context: Context
-    rows: int = 0
-    files: dict[str, list[str]] = field(default_factory=dict)
-    for_sinks: dict[str, list[Ref]] = field(default_factory=dict)
-    traced: dict[str, list[Ref]] = field(default_factory=dict)
-    emitted: dict[str, int] = field(default_factory=dict)
-    windows: dict[str, int] = field(default_factory=dict)
-    complaints: list[str] = field(default_factory=list)
-    arrived: dict[str, dict[int, list[Arrived]]] = field(default_factory=dict)
-    """Per bolt and task, events that are yet to be let in."""
-    doors: dict[str, list[Ref]] = field(default_factory=dict)
-    """Per bolt, the order of arrival of the batch's events."""
-    counts: dict[str, int] = field(default_factory=dict)
-    """Per bolt, how many events have arrived."""
-    arrivals: dict[str, int] = field(default_factory=dict)
-    """Per bolt, the latest time of arrival."""
-    heard: dict[str, int] = field(default_factory=dict)
-    """Per bolt, the clock when the last of its events came."""
 
 
 class MicroBatch:
@@ -101,11 +76,11 @@ class MicroBatch:
             self.topology, self.checkpoint.segments, key, key, plan.batch, plan.beat.clock, watermarks,
             self.tracer is not None, self.first,
         )  # fmt: skip
-        progress = _Progress(state, context)
+        progress = Progress(state, context)
         with self._phase("ingest"):
             outputs = self.executor.map(ingest, plan.pieces, context)
             for output in outputs if plan.ingest is None else outputs + plan.ingest(context):
-                self._take(progress, output)
+                progress.take(output)
         for level in self.topology.levels:
             with self._phase("tick"):
                 items = [item for part in level for item in self._tick(progress, part, plan.beat_of(part.name))]
@@ -149,44 +124,7 @@ class MicroBatch:
         }
         return Manifest(bolts=bolts)
 
-    def _take(self, progress: _Progress, output: Output) -> None:
-        """Add what a task wrote and counted."""
-        for name, task, ref in output.queued:
-            progress.state.bolts[name].tasks[task].refs.append(ref)
-        for name, task, ref in output.arrived:
-            tasks = progress.arrived.setdefault(name, {})
-            tasks.setdefault(task, []).append(Arrived(ref, progress.counts.get(name, 0)))
-        for name, (count, door) in output.doors.items():
-            progress.counts[name] = progress.counts.get(name, 0) + count
-            progress.doors.setdefault(name, []).extend([door] if door is not None else [])
-        for name, moment in output.arrivals.items():
-            progress.arrivals[name] = max(moment, progress.arrivals.get(name, moment))
-        for name, clock in output.heard.items():
-            progress.heard[name] = max(clock, progress.heard.get(name, clock))
-        for name, ref in output.for_sinks:
-            progress.for_sinks.setdefault(name, []).append(ref)
-        for kind, ref in output.traced:
-            progress.traced.setdefault(kind, []).append(ref)
-        for name, path in output.files:
-            progress.files.setdefault(name, []).append(path)
-        for name, counts in output.counts.items():
-            progress.state.bolts[name].accounts.merge(counts)
-        for name, seen in output.latest.items():
-            latest = progress.state.bolts[name].watermark.latest
-            for stream, moment in seen.items():
-                latest[stream] = max(moment, latest.get(stream, moment))
-        for name, behind in output.skew.items():
-            skew = progress.state.bolts[name].watermark.skew
-            for stream, most in behind.items():
-                skew[stream] = max(most, skew.get(stream, most))
-        for name, counted in output.spouts.items():
-            spout = progress.state.spouts.setdefault(name, {})
-            progress.rows += counted["rows"]
-            for what, number in counted.items():
-                spout[what] = spout.get(what, 0) + number
-        progress.complaints.extend(output.complaints)
-
-    def _tick(self, progress: _Progress, part: WindowedPart, beat: Beat) -> Iterable[FireItem]:
+    def _tick(self, progress: Progress, part: WindowedPart, beat: Beat) -> Iterable[FireItem]:
         """Move the time of a bolt; the tasks in which a window may be due."""
         bolt = progress.state.bolts[part.name]
         if part.deferred:
@@ -213,13 +151,13 @@ class MicroBatch:
         if frontier != FOREVER:
             bolt.frontier = frontier
 
-    def _fired(self, progress: _Progress, item: FireItem, fired: Fired) -> None:
+    def _fired(self, progress: Progress, item: FireItem, fired: Fired) -> None:
         progress.state.bolts[item.bolt].tasks[item.task] = fired.state
         progress.windows[item.bolt] = progress.windows.get(item.bolt, 0) + fired.windows
-        self._take(progress, fired)
+        progress.take(fired)
 
     @staticmethod
-    def _close(progress: _Progress, part: WindowedPart) -> None:
+    def _close(progress: Progress, part: WindowedPart) -> None:
         """After the end of the streams time has come as far as the last window, so that a later run goes on there."""
         bolt = progress.state.bolts[part.name]
         fired = [task.manager.last_reference for task in bolt.tasks]
@@ -232,7 +170,7 @@ class MicroBatch:
             if part.deferred and reached is not None:
                 bolt.watermark.forced = reached
 
-    def _compact(self, progress: _Progress) -> None:
+    def _compact(self, progress: Progress) -> None:
         """Join small segments, so that those of a task stay few however long its windows are."""
         items: list[tuple[CompactItem, int]] = []
         for part in self.topology.windowed.values():
@@ -248,7 +186,7 @@ class MicroBatch:
             task = progress.state.bolts[item.bolt].tasks[item.task]
             task.refs[start : start + len(item.refs)] = [ref]
 
-    def _report(self, progress: _Progress, plan: BatchPlan) -> BatchReport:
+    def _report(self, progress: Progress, plan: BatchPlan) -> BatchReport:
         return BatchReport(
             plan.batch,
             plan.closing,

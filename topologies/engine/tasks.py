@@ -200,7 +200,7 @@ def load_state(store: SegmentStore, user: dict[str, Ref]) -> dict[str, Any]:
 
 
 def pending_events(store: SegmentStore, part: WindowedPart, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """The events of a task that are in no window yet and may still be in one, as a manifest has them: for looking at."""
+    """The events of a task that are in no window yet and may still be in one: for looking at."""
     if part.assigners:
         yield from pending_tables(store, state)
         return

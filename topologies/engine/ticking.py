@@ -24,7 +24,7 @@ from windowing.rules import START, LateBy, OutputTime
 from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
-    from topologies.engine.step import _Progress
+    from topologies.engine.progress import Progress
 
 
 def carry(topology: Topology, state: Manifest, part: WindowedPart, bolt: BoltState) -> None:
@@ -46,7 +46,7 @@ def carry(topology: Topology, state: Manifest, part: WindowedPart, bolt: BoltSta
             mark.latest[label] = at if part.takes_ties else at - 1
 
 
-def deferred_tick(progress: _Progress, part: WindowedPart, beat: Beat, store: SegmentStore) -> Iterator[FireItem]:
+def deferred_tick(progress: Progress, part: WindowedPart, beat: Beat, store: SegmentStore) -> Iterator[FireItem]:
     """Move the time of a bolt whose tasks let events in themselves; its tasks that have events, or windows due."""
     bolt, settings = progress.state.bolts[part.name], part.bolt.settings
     if settings.anchor == START and bolt.anchor is None:
@@ -110,7 +110,7 @@ def _has_work(
     return not idle(part, task, refs, passed, frontier)
 
 
-def _move(progress: _Progress, part: WindowedPart, beat: Beat, store: SegmentStore) -> Ref | None:
+def _move(progress: Progress, part: WindowedPart, beat: Beat, store: SegmentStore) -> Ref | None:
     """The watermark after the batch; and, where it follows the events, what it was before each of them."""
     bolt, settings = progress.state.bolts[part.name], part.bolt.settings
     carry(progress.context.topology, progress.state, part, bolt)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from windowing.panes import Pane
 from windowing.window import TupleWindow
 
 ID = "id"
@@ -63,5 +64,9 @@ def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
         "expired": event_ids(window.expired) if window.knows_expired else [],
         "key": None if window.key is None else json.dumps(window.key, default=str),
         "kind": window.kind,
-        "pane": None if pane is None else json.dumps({"index": pane.index, "timing": pane.timing.value, "last": pane.last}),
+        "pane": None if pane is None else _pane(pane),
     }
+
+
+def _pane(pane: Pane) -> str:
+    return json.dumps({"index": pane.index, "timing": pane.timing.value, "last": pane.last})

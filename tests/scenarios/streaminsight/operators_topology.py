@@ -1,4 +1,4 @@
-"""Operators, and behind each a union with a stream of ticks: the ticks that it lets out show the operator's watermark."""
+"""Operators, and behind each a union with ticks: those that it lets out show the watermark of the operator."""
 
 from typing import ClassVar
 
