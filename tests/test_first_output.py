@@ -107,7 +107,6 @@ def test_by_arrival_where_the_bolt_knows_it() -> None:
     assert (found.skipped, found.accounts["received"], found.metrics["late_input"]) == (1, 4, 1)
 
 
-@pytest.mark.feature("AZ-13")
 @pytest.mark.parametrize(
     ("bolt", "before"),
     [
@@ -130,7 +129,6 @@ def test_what_is_read_follows_from_the_longest_window(bolt: WindowedBolt, before
     assert read_from(built, MICROS) == (None if before is None else MICROS - before * MINUTE)
 
 
-@pytest.mark.feature("AZ-13")
 def test_one_time_for_all_bolts_that_read_spouts_and_none_for_those_behind() -> None:
     builder, out = TopologyBuilder("first"), sinks.memory()
     builder.set_spout("events", spouts.memory(EVENTS, [event(minute) for minute in range(-40, 21, 5)]))
@@ -150,7 +148,6 @@ def test_one_time_for_all_bolts_that_read_spouts_and_none_for_those_behind() -> 
     assert report(summary, "behind").accounts["received"] == 3, "the windows that end at 12:10, 12:15 and 12:20"
 
 
-@pytest.mark.feature("AZ-13")
 def test_a_stateful_bolt_does_not_see_the_windows_before() -> None:
     bolt = Numbered().with_window("20m", "10m").with_timestamp_field("ts")
     rows, summary = started(bolt, [event(1), event(11)], [event(21), event(31)], first="2024-01-01T12:30")
@@ -158,7 +155,6 @@ def test_a_stateful_bolt_does_not_see_the_windows_before() -> None:
     assert (report(summary).fired, report(summary).suppressed, report(summary).skipped) == (3, 1, 1)
 
 
-@pytest.mark.feature("AZ-13")
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_every_batch_is_looked_at_and_each_task_counts(tasks: int) -> None:
     batches = [[event(minute + part / 4) for part in range(4)] for minute in range(-20, 21)]
@@ -170,7 +166,6 @@ def test_every_batch_is_looked_at_and_each_task_counts(tasks: int) -> None:
     assert {row["until"] for row in rows} == {at(10), at(20), at(30)}
 
 
-@pytest.mark.feature("AZ-13")
 def test_by_the_clock() -> None:
     """In processing time an event is as old as its batch."""
     built, out = topology(Ids().with_window("20m", "10m"), *([event(0)] for _ in range(6)))
@@ -231,7 +226,7 @@ def test_the_command_says_what_was_skipped_and_suppressed(tmp_path: Path) -> Non
     result = invoke(tmp_path, "--first-output", FIRST)
     assert result.exit_code == 0, result.stderr
     assert "First output at 2024-01-01T12:10:00Z; input was read from 2024-01-01T11:55:00Z on." in result.stdout
-    assert "bolt: 2 older events skipped, 1 windows that end before it not emitted" in result.stdout
+    assert "bolt: 2 older events skipped, 1 window that ended too soon not emitted" in result.stdout
     assert "First output" not in invoke(tmp_path).stdout
 
 

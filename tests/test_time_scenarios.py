@@ -21,7 +21,7 @@ from topologies.scenarios.script import Arrival, ScriptPiece, script
 from topologies.scenarios.steps import CloseStep, CrashStep
 
 FOLDER = Path(__file__).parent / "scenarios"
-SYSTEMS = ("atlas", "streaminsight", "azure")
+SYSTEMS = ("atlas", "streaminsight", "azure", "beyond")
 FILES = sorted(path for system in SYSTEMS for path in (FOLDER / system).glob("*.yaml"))
 LOADED = [each for path in FILES for each in load(path) if isinstance(each, Loaded)]
 BARE = [each.scenario for each in LOADED if each.scenario.bolt is not None]

@@ -52,6 +52,10 @@ RULES: Json = {
 
 def answer(scenario: Json) -> Json:
     """The whole answer to a scenario: windows, events, late, counts, pending and clocks."""
+    return _run(scenario).answer()
+
+
+def _run(scenario: Json) -> Run:
     run = Run(read_rules(scenario["bolt"]), scenario["bolt"], tuple(scenario.get("streams", ["s1"])))
     clocks = [step["clock"] for step in scenario["steps"] if "clock" in step]
     run.clock = microseconds(clocks[0]) if clocks else 0
@@ -59,7 +63,13 @@ def answer(scenario: Json) -> Json:
     for step in scenario["steps"]:
         run.take(step)
         run.check_the_accounts()
-    return run.answer()
+    return run
+
+
+def in_gaps(scenario: Json) -> set[str]:
+    """The events that are let in and lie between windows."""
+    run = _run(scenario)
+    return set(ids(run.unwindowed))
 
 
 # ---- the settings
@@ -357,7 +367,8 @@ class Run:
                 assert time is not None
                 if action != "accepted":
                     self.adjusted.append(fields["id"])
-                if not self.let_in(Event(fields["id"], time, len(self.received), key)) and action == "accepted":
+                found = self.let_in(Event(fields["id"], time, len(self.received), key))
+                if not found and self.is_queue and action == "accepted":
                     action = "unwindowed"
         self.follow_marks(key if self.substreams else None)
         self.note(fields["id"], None if action == "late" else time, action, where)
@@ -472,7 +483,7 @@ class Run:
             case "sliding_log":
                 formed.events.append(event)
                 moments = (event.time, event.time + kind["length"])
-                formed.moments.update(moment for moment in moments if not self.is_over(moment + 1, event.key))
+                formed.moments.update(moment for moment in moments if not self.is_over(moment, event.key))
                 return True
             case "count_by_start":
                 formed.events.append(event)
@@ -482,7 +493,9 @@ class Run:
     @property
     def is_queue(self) -> bool:
         """Whether windows are Storm's, of a queue of events: they know which events were in the window before."""
-        return "length" in self.bolt and not self.key
+        if "length" not in self.bolt or self.key:
+            return False
+        return self.rules["late_by"] == "watermark" or self.kinds[0]["slide"] >= self.kinds[0]["length"]
 
     @property
     def holds_its_end(self) -> bool:
@@ -565,7 +578,13 @@ class Run:
         if watermark is None:
             return False
         reached = watermark - self.rules["allowed_lateness"]
-        return reached > end if self.rules["past_the_end"] and self.holds_its_end else reached >= end
+        return reached > end if self.waits_for_ties else reached >= end
+
+    @property
+    def waits_for_ties(self) -> bool:
+        """Whether windows are over only when the watermark is past their end: an event there may still be in them."""
+        past = self.rules["past_the_end"] and self.holds_its_end
+        return past or any(kind["is"] == "sliding_log" or kind.get("touching") for kind in self.kinds)
 
     def fire(self) -> None:
         """Everything that is over, in order of end and start."""
@@ -601,7 +620,7 @@ class Run:
     def due_of_log(self, formed: Formed) -> list[Window]:
         due = []
         for moment in sorted(formed.moments - formed.done):
-            if self.is_over(moment + 1, formed.key):
+            if self.is_over(moment, formed.key):
                 formed.done.add(moment)
                 start = moment - formed.kind["length"]
                 content = [event for event in formed.events if start < event.time <= moment]
@@ -730,7 +749,7 @@ def last_end(kind: Json, rules: Json, time: int) -> int | None:
         case "session":
             return time + kind["gap"]
         case "sliding_log":
-            return time + kind["length"]
+            return time + kind["length"] - 1
     return None
 
 

@@ -22,7 +22,6 @@ def left_out(summary: Summary) -> tuple[int, int]:
     return revenue.skipped, revenue.suppressed
 
 
-@pytest.mark.feature("AZ-13")
 def test_it_is_that_of_a_local_run(orders: Path, tmp_path: Path) -> None:
     topology, out = shop_in_memory(orders)
     there = run_local(topology, RunOptions(first_output=FIRST))
@@ -50,7 +49,6 @@ def test_a_restart_goes_on_with_it(orders: Path, tmp_path: Path, batch: int, pha
     assert run(topology, tmp_path / "cut/ck", first_output="2024-05-01T13:01:00+01:00").rows > 0, "the same moment"
 
 
-@pytest.mark.feature("AZ-13")
 @pytest.mark.parametrize(
     ("begun", "said"), [(None, "it was begun without one"), (FIRST, "begun with the one at 2024-05-01T12:01:00Z")]
 )

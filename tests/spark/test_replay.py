@@ -32,6 +32,14 @@ def test_every_worked_scenario_holds_on_spark_crashes_too(spark: SparkSession) -
     assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
 
 
+def test_the_scenarios_of_the_other_systems_hold_on_spark(spark: SparkSession) -> None:
+    folders = ("atlas", "streaminsight", "azure", "beyond")
+    chosen = [each for folder in folders for each in scenarios(f"{folder}/*.yaml") if each.bolt is not None]
+    assert len(chosen) > 140
+    answers = replay_on_spark(chosen, spark=spark)
+    assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
+
+
 def test_storm_cases_of_every_kind_hold_on_spark(spark: SparkSession) -> None:
     short = [each for each in scenarios("storm/*.jsonl") if len(each.steps) <= LONGEST and "disputed" not in each.meta]
     kinds = {(scenario.meta["kind"], scenario.meta["mode"]) for scenario in scenarios("storm/*.jsonl")}

@@ -54,8 +54,8 @@ def start_words(report: BatchReport) -> list[str]:
         return []
     start = "all input was read" if report.read_from is None else f"input was read from {show(report.read_from)} on"
     bolts = [
-        f"{name}: {number(bolt.skipped)} older events skipped, {number(bolt.suppressed)} windows that end before it"
-        " not emitted"
+        f"{name}: {_counted(bolt.skipped, 'older event')} skipped,"
+        f" {_counted(bolt.suppressed, 'window')} that ended too soon not emitted"
         for name, bolt in report.bolts.items()
     ]
     return [f"First output at {show(report.first_output)}; {start}.", *bolts]
@@ -73,6 +73,10 @@ def _rows(name: str, bolt: BoltReport) -> Iterator[tuple[str | Text, str, Mappin
 
 def _found(bolt: BoltReport) -> dict[str, int]:
     return {**bolt.metrics, "dropped": bolt.accounts.get("dropped", 0)}
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{number(count)} {what}" + ("" if count == 1 else "s")
 
 
 def _delay(micros: int) -> str:
