@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from manager.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
 from windowing.events import count_by_stream
-from windowing.order import is_sorted, stable_order
+from windowing.order import hash_order, is_sorted, order_within, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,8 +65,11 @@ class Held:
         same = self.keys[1:] == self.keys[:-1]
         if bool(((self.keys[1:] > self.keys[:-1]) | (same & (self.times[1:] >= self.times[:-1]))).all()):
             return None
-        by_time = stable_order(self.times)
-        return by_time[np.argsort(self.keys[by_time], kind="stable")]
+        by_key = hash_order(self.keys)
+        keys = self.keys[by_key]
+        groups = np.zeros(len(keys), np.int64)
+        np.cumsum(keys[1:] != keys[:-1], out=groups[1:])
+        return by_key[order_within(groups, self.times[by_key])]
 
     def codes(self) -> NDArray[np.int64] | None:
         """Of sorted events: the number of each one's key, from 0; None without keys."""

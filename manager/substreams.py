@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from policies.marks import NONE, advance_keys
-from windowing.order import stable_order
+from windowing.order import hash_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Substreams:
         self, keys: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Events in order of arrival move the marks of their keys; the mark of its key before and after each event."""
-        order = stable_order(keys) if len(keys) < 2 or _spans(keys) else np.argsort(keys, kind="stable")
+        order = hash_order(keys)
         ordered = keys[order]
         heads = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.bool_)
         distinct = ordered[heads]
@@ -90,8 +90,3 @@ class Substreams:
         nothing = np.full(len(new), NONE, np.int64)
         self.marks = np.concatenate([self.marks, nothing])[order]
         self.passed = np.concatenate([self.passed, nothing])[order]
-
-
-def _spans(keys: NDArray[np.int64]) -> bool:
-    """Whether the difference of the greatest and the least key fits into 64 bits."""
-    return int(keys.max()) - int(keys.min()) < 1 << 62

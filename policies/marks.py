@@ -94,16 +94,24 @@ def advance_keys(
 ) -> NDArray[np.int64]:
     """The mark of its own key after each event, a mark at every event (AZ-15).
 
-    ``codes`` ascend, events of a key are in order of arrival; ``before`` is the mark of each event's key at the start.
+    ``codes`` are numbers from 0, ascending; events of a key are in order of arrival. ``before`` is the mark of each
+    event's key at the start.
     """
     marks = np.maximum(np.where(counts, times - delay, NONE), before)
-    if not len(marks):
+    known = marks[marks > NONE]
+    if not len(known):
         return marks
-    ranks, levels = np.unique(marks, return_inverse=True)[::1]
-    width = len(ranks)
-    first = np.concatenate([[True], codes[1:] != codes[:-1]])
-    segment = np.cumsum(first) - 1
-    packed = segment * width + levels
+    # The running maximum of each key is that of one sequence, if every key begins above all that went before.
+    low, span = int(known.min()) - 1, int(known.max()) - int(known.min()) + 2
+    if (int(codes[-1]) + 1) * span < 1 << 62:
+        base = codes * span
+        levels = np.where(marks > NONE, marks - low, 0) + base
+        np.maximum.accumulate(levels, out=levels)
+        levels -= base
+        return np.where(levels > 0, levels + low, NONE)
+    ranks, places = np.unique(marks, return_inverse=True)
+    base = codes * len(ranks)
+    packed = places + base
     np.maximum.accumulate(packed, out=packed)
-    running: NDArray[np.int64] = ranks[packed - segment * width]
+    running: NDArray[np.int64] = ranks[packed - base]
     return running

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from manager.queue import EventQueue
 from windowing import Events
+from windowing.order import hash_order, order_within
 from windowing.timestamps import FOREVER
 
 Event = tuple[int, int]  # (time, number)
@@ -133,3 +134,22 @@ def test_no_members_make_an_empty_table_of_the_columns(members: Any) -> None:
     table = queue.look().table(members)
     assert table.column_names == ["n"]
     assert table.num_rows == 0
+
+
+def test_hashes_are_put_in_order_whatever_their_lower_bits() -> None:
+    chance = np.random.default_rng(3)
+    for hashes in (
+        chance.integers(-(1 << 63), (1 << 63) - 1, 500),
+        chance.integers(-5, 5, 500),  # they differ in lower bits only
+        np.repeat(chance.integers(-(1 << 63), (1 << 63) - 1, 20), 30),
+        np.zeros(0, np.int64),
+        np.array([7]),
+    ):
+        assert hash_order(hashes).tolist() == np.argsort(hashes, kind="stable").tolist()
+
+
+def test_order_within_groups_is_stable_and_does_not_overflow() -> None:
+    chance = np.random.default_rng(4)
+    groups = np.sort(chance.integers(0, 9, 400))
+    for keys in (chance.integers(0, 50, 400), chance.integers(-(1 << 61), 1 << 61, 400)):
+        assert order_within(groups, keys).tolist() == np.lexsort((keys, groups)).tolist()

@@ -79,7 +79,9 @@ def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
     """The settings: those of a system, or any that go together."""
     bolt: Json = {"timestamp_field": "ts", **draw(windows())}
     keyed = draw(st.sampled_from(["none", "none", "key", "keys", "substreams"]))
-    bolt.update({"key": {"key": ["k"]}, "keys": {"key": ["k", "q"]}, "substreams": {"substreams": ["k"]}}.get(keyed, {}))
+    bolt.update(
+        {"key": {"key": ["k"]}, "keys": {"key": ["k", "q"]}, "substreams": {"substreams": ["k"]}}.get(keyed, {})
+    )
     if is_aligned(bolt) and draw(st.booleans()):
         bolt["offset"] = draw(durations(0, 7))
     match system:

@@ -462,7 +462,9 @@ class Run:
         kind = formed.kind
         match kind["is"]:
             case "hopping" | "snapshot":
-                spans = [span for span in spans_of(kind, self.rules, event.time) if not self.is_over(span[1], event.key)]
+                spans = [
+                    span for span in spans_of(kind, self.rules, event.time) if not self.is_over(span[1], event.key)
+                ]
                 for start, end in spans:
                     window = next((each for each in formed.open if (each.start, each.end) == (start, end)), None)
                     if window is None:
@@ -772,4 +774,3 @@ def in_order(events: Any) -> list[Event]:
 
 def ids(events: Any) -> list[str]:
     return [event.id for event in events]
-

@@ -31,3 +31,30 @@ def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     packed = ((keys - low) << bits) | np.arange(count)
     packed.sort()
     return packed & ((1 << bits) - 1)
+
+
+def hash_order(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The permutation that sorts hashes and keeps equal ones in their present order.
+
+    Their upper bits are sorted with the position in place of the lower ones, as one integer; only where two hashes
+    differ in nothing else is it done the slow way.
+    """
+    count = len(hashes)
+    if count < 2:
+        return np.arange(count)
+    mask = (1 << (count - 1).bit_length()) - 1
+    packed = (hashes & ~mask) | np.arange(count)
+    packed.sort()
+    order = packed & mask
+    return order if is_sorted(hashes[order]) else np.argsort(hashes, kind="stable")
+
+
+def order_within(groups: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The permutation that sorts by (group, key, position); groups are ascending numbers from 0."""
+    if not len(groups):
+        return np.arange(0)
+    low = int(keys.min())
+    span = int(keys.max()) - low + 1
+    if (int(groups[-1]) + 1) * span < 1 << 62:
+        return stable_order(groups * span + (keys - low))
+    return np.lexsort((keys, groups))
