@@ -44,7 +44,8 @@ def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
 def time_words(bolt: BoltReport) -> dict[str, str]:
     """The same of one bolt, without what is zero: title and value."""
     words = {} if bolt.delay is None else {"watermark delay": _delay(bolt.delay)}
-    counts = {**{FOUND[name]: count for name, count in _found(bolt).items()}, "skipped": bolt.skipped}
+    found = _found(bolt)
+    counts = {**{title: found.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
     return words | {what: number(count) for what, count in counts.items() if count}
 
 
