@@ -1,10 +1,10 @@
-"""What the rules of time cost: watermarks per event, substreams and sessions beside Storm's plain windows, on Spark.
+"""What the rules of time cost on Spark: watermarks per event, substreams, sessions, beside Storm's plain windows.
 
     python benchmarks/time_rules.py [--events 2000000] [--runs 3] [--json FILE]
 
 Events come in bursts of 20, 10 ms apart, each burst from one key, 10,000 events per second of event time, out of order
-by up to 2 s; Parquet files of 250,000 rows, two a batch. Spark local[2], two tasks, the output thrown away. In every run
-each event must be in a window or still pending. CPU time is that of the whole tree of processes: this one, the JVM and
+by up to 2 s; Parquet files of 250,000 rows, two a batch. Spark local[2], two tasks, the output thrown away. In each run
+an event must be in a window or still pending. CPU time is that of the whole tree of processes: this one, the JVM and
 the Python workers. Linux only.
 """
 

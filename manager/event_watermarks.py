@@ -95,7 +95,8 @@ class EventWatermarks:
         self._import(arrivals, along, own, own_after, count)
         after = self._bolt(along, count)
         for at, place in first.items():
-            if at not in heard and self.settings.watermark_over is Over.MIN:
+            imports = self.streams[at] in (self.settings.watermark_imports or {})
+            if at not in heard and not imports and self.settings.watermark_over is Over.MIN:
                 after[:place] = NONE
         emitted = NONE if self.state.emitted is None else self.state.emitted
         bolt_after = np.maximum(after, emitted)
@@ -120,7 +121,9 @@ class EventWatermarks:
         state, settings = self.state, self.settings
         if state.started is None:
             state.started = clock
-        if settings.watermark_every is None and tick:
+        waited = state.ticked_at is None or clock - state.ticked_at >= settings.watermark_interval.micros
+        if settings.watermark_every is None and tick and waited:
+            state.ticked_at = clock
             for mark in state.sources.values():
                 if mark.latest > NONE:
                     mark.mark = max(mark.mark, mark.latest - settings.delay)

@@ -77,12 +77,19 @@ class Door:
     past_the_end: bool
     last_end: LastEnd | None = None
     """None where windows have no end that follows from an event alone."""
+    holds_start: bool = False
+    """Whether windows hold their start, and not their end."""
 
     def over(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """At each watermark: windows that end up to here are over."""
         back = self.allowed + self.past_the_end
         known = (watermarks > NONE) & (watermarks < FOREVER)
         return np.where(known, watermarks - back, watermarks) if back else watermarks
+
+    def _missed(self, times: NDArray[np.int64], last: NDArray[np.int64], over: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whose last window is over. An event between two windows is in none, and so not late for one (AT-4)."""
+        between = last < times + self.holds_start
+        return (last <= over) & ~between
 
     def decide(
         self,
@@ -99,16 +106,17 @@ class Door:
         ``ends``: of lifetimes. ``end_edges``: which events are ends of edges, late by their end (SI-4).
         """
         over = self.over(bolt)
-        reference = own if self.per_input else bolt
+        reference = np.maximum(own, bolt) if self.per_input else bolt
         judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
+        last = None if self.last_end is None else self.last_end(judged, ends)
         if self.late_by is LateBy.WATERMARK:
             late = judged < reference
-            if self.last_end is not None:
+            if last is not None:
                 tied = times == reference if end_edges is None else (times == reference) & ~end_edges
-                late |= tied & (self.last_end(times, ends) <= over)
+                late |= tied & self._missed(judged, last, over)
         else:
-            assert self.last_end is not None
-            late = self.last_end(judged, ends) <= over
+            assert last is not None
+            late = self._missed(judged, last, over)
         late &= (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
         if not late.any():
             return times, actions, over

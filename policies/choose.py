@@ -80,7 +80,9 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     length, slide = settings.length, settings.slide
     by_window = event_time and settings.late_by is LateBy.WINDOW
     overlaps = isinstance(length, Duration) and isinstance(slide, Duration) and slide < length
-    assigned = settings.key or settings.panes or settings.lifetime or settings.anchor is not None
+    at_each_event = event_time and settings.watermark_every is not None and settings.bounds is Bounds.END
+    ties = at_each_event and overlaps and not past  # an event at the watermark may miss the window that ends there
+    assigned = ties or settings.key or settings.panes or settings.lifetime or settings.anchor is not None
     if not assigned and not (by_window and (overlaps or past)):
         return ()
     if not isinstance(length, Duration) or not isinstance(slide, Duration):
@@ -94,17 +96,22 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
 
 def past_the_end(settings: WindowSettings, *, event_time: bool) -> bool:
     """Whether a window closes only when time is past its end, so that all events of that instant are in."""
-    if any(_changes_at_its_end(kind) for kind in settings.kinds):
-        return True
     holds_end = settings.bounds is Bounds.END
+    if any(_changes_at_its_end(kind, holds_end=holds_end) for kind in settings.kinds):
+        return True
+    counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
+    if holds_end and counted and event_time and settings.watermark_every is not None:
+        return True  # or it would depend on where batches end whether an event at the watermark is in
     return holds_end and (settings.past_the_end or not event_time)
 
 
-def _changes_at_its_end(kind: WindowKind) -> bool:
-    """Whether an event of the very instant at which a window ends belongs to it, whatever the bounds say."""
+def _changes_at_its_end(kind: WindowKind, *, holds_end: bool) -> bool:
+    """Whether an event of the very instant at which a window ends changes it, whatever else is set."""
     match kind:
         case SlidingLog():
             return True
+        case Snapshot():
+            return holds_end
         case Session(touching=touching, max_duration=max_duration):
             return touching or max_duration is not None
     return False

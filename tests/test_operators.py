@@ -24,6 +24,7 @@ from windowing import (
     AlterLifetime,
     BatchBolt,
     ConfigError,
+    Count,
     Duration,
     ShiftTime,
     TemporalJoin,
@@ -430,7 +431,9 @@ class Counted(WindowedBolt):
 
 
 def tens(topology: Topology) -> list[tuple[int, int]]:
-    return [(row["start"], row["n"]) for row in topology.sinks["tens"].sink.rows]  # type: ignore[attr-defined]
+    sink = topology.sinks["tens"].sink
+    assert isinstance(sink, sinks.MemorySink)
+    return [(row["start"], row["n"]) for row in sink.rows]
 
 
 @pytest.mark.feature("SI-23")
@@ -634,7 +637,7 @@ SHAPES = {
     "long sessions": lambda bolt: bolt.with_windows(Session(millis(4), False, millis(8))),
     "snapshots": lambda bolt: bolt.with_windows(Snapshot()),
     "sliding": lambda bolt: bolt.with_windows(SlidingLog(millis(10))),
-    "counts": lambda bolt: bolt.with_windows(CountByStart(3)),
+    "counts": lambda bolt: bolt.with_windows(CountByStart(Count(3))),
     "calendar": lambda bolt: bolt.with_windows(Calendar("hour", "UTC")),
     "several": lambda bolt: bolt.with_windows(SlidingLog(millis(7)), Hopping(millis(5), millis(5))),
 }

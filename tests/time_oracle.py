@@ -234,7 +234,7 @@ class Run:
     """The end of the last window that the idle timeout closed."""
     last_arrival: int | None = None
     latest_arrival: tuple[int, int] | None = None
-    """The latest time of arrival, and the clock then."""
+    """The latest time of arrival, and the clock at the last event."""
     events_since_clock: bool = False
     closed: bool = False
     formed: dict[tuple[Key, int], Formed] = field(default_factory=dict)
@@ -349,8 +349,8 @@ class Run:
             return
         own = microseconds(fields[self.bolt["timestamp_field"]])
         arrived = self.clock if self.rules["arrival"] is None else microseconds(fields[self.rules["arrival"]])
-        if self.latest_arrival is None or arrived >= self.latest_arrival[0]:
-            self.latest_arrival = arrived, self.clock
+        latest = arrived if self.latest_arrival is None else max(arrived, self.latest_arrival[0])
+        self.latest_arrival = latest, self.clock
         time, action = self.judge(own, arrived, key, where)
         if action in ("early", "dropped_late") or (action == "late" and self.is_late_by_arrival(own, arrived)):
             self.touch(where)

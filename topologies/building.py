@@ -447,5 +447,5 @@ class _Building:
 
 
 def _stand_in(settings: WindowSettings) -> WindowSettings:
-    """Settings that the queue's policies can be made of, for a bolt whose windows are assigned and which uses neither."""
+    """Settings that the queue's policies can be made of, for a bolt whose windows are assigned and which uses none."""
     return replace(settings, length=settings.length or Count(1), slide=settings.slide, eviction=None, trigger=None)

@@ -169,12 +169,19 @@ class _Checks:
                 "they have no earliest time that is not late, as behind a watermark they have",
                 "use with_late_by('watermark'), or divert or drop them",
             )
-        sessions = [kind for kind in settings.kinds if isinstance(kind, Session)]
-        if sessions and len(settings.kinds) > 1:
+        others = [kind for kind in settings.kinds if not isinstance(kind, (Hopping, Calendar))]
+        if others and len(settings.kinds) > 1:
             yield self._fault(
-                "has sessions beside other windows, and takes events for late by window",
+                f"has {type(others[0]).__name__} beside other windows, and takes events for late by window",
                 "an event can be late for the one and not for the other",
                 "use with_late_by('watermark'), or a bolt for each kind",
+            )
+        lasting = settings.lifetime is not None
+        if any(isinstance(kind, SlidingLog) or (isinstance(kind, Snapshot) and lasting) for kind in settings.kinds):
+            yield self._fault(
+                "takes events for late by window, and has windows that every event changes",
+                "a late event would change windows that are over",
+                "use with_late_by('watermark')",
             )
         by_count = not settings.kinds and not (
             isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)

@@ -207,6 +207,7 @@ class WindowedPart:
             settings.allowed_lateness.micros,
             self.past_the_end,
             self.last_end,
+            settings.bounds is Bounds.START,
         )
 
     def emit_time(self, window: TupleWindow) -> int:
