@@ -586,6 +586,8 @@ class Run:
     def waits_for_ties(self) -> bool:
         """Whether windows are over only when the watermark is past their end: an event there may still be in them."""
         past = self.rules["past_the_end"] and self.holds_its_end
+        if any(kind["is"] == "snapshot" for kind in self.kinds):
+            past = self.holds_its_end
         return past or any(kind["is"] == "sliding_log" or kind.get("touching") for kind in self.kinds)
 
     def fire(self) -> None:
