@@ -216,9 +216,17 @@ def is_spoilt(bolt: Json, rules: Json, streams: list[str]) -> bool:
     # engine: the floor of substreams is raised at the end of a batch with events, to the latest arrival so far.
     if "substreams" in bolt and rules["late_arrival"] is not None:
         return True
-    # engine: the idle timeout closes the empty windows before the one that it is about, whatever their lateness, and
-    # moves the watermark of sessions though none has closed.
-    if rules["idle_timeout"] is not None and (rules["allowed_lateness"] or "length" not in bolt):
+    kinds = time_oracle.kinds_of(bolt)
+    gaps = any(kind["is"] == "hopping" and kind["slide"] > kind["length"] for kind in kinds)
+    # engine: the idle timeout closes empty windows before the one that it is about, whatever their lateness, and moves
+    # the watermark where no window has closed: of sessions, and for events in gaps.
+    if rules["idle_timeout"] is not None and (rules["allowed_lateness"] or "length" not in bolt or gaps):
+        return True
+    # engine: an event that is moved to a watermark in a gap is moved a microsecond too far.
+    if rules["late"] == "adjust" and gaps:
+        return True
+    # Not laid down: what the partitions of an input that imports are before it has delivered.
+    if rules["imports"] and "watermark_partition" in bolt:
         return True
     # engine: in the batch in which an input speaks for the first time, there is no watermark before that event,
     # although the input was left out as idle.
