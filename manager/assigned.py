@@ -100,21 +100,20 @@ class AssignedWindows:
                 firsts = piece.members[piece.offsets[:-1]]
                 keys = np.zeros(len(piece), np.int64) if self._hashes is None else self._hashes[firsts]
                 states = book.seen(kind, keys, piece.starts, piece.ends, merging)
-                fresh = self._fresh(piece, states, merging)
+                # An event of a session is in no other one: what has been in a window was shown.
+                fresh = ~self._seen[piece.members] if merging else self._fresh(piece, states)
                 counts = np.add.reduceat(fresh.astype(np.int64), piece.offsets[:-1])
                 fires, panes = book.decide(states, counts)
                 shown = fresh if book.panes.mode is PaneMode.DISCARDING else None
                 chosen = _chosen(piece, fires, shown)
                 idents = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
-                for window, pane, ident in zip(self._of(kind, chosen), panes, idents, strict=True):
+                for window, pane, ident in zip(self._of(kind, chosen, firsts[fires]), panes, idents, strict=True):
                     window.pane, window.ident = pane, (kind, *ident)
                     yield window
         self._finish(span)
 
-    def _fresh(self, piece: Assigned, states: WindowStates, merging: bool) -> NDArray[np.bool_]:
+    def _fresh(self, piece: Assigned, states: WindowStates) -> NDArray[np.bool_]:
         """Which members are new to their window since it fired last."""
-        if merging:  # an event of a session is in no other one
-            return ~self._seen[piece.members]
         assert self._born is not None
         shown = np.repeat(states.shown, np.diff(piece.offsets))
         return self._born[piece.members] > shown
@@ -125,6 +124,13 @@ class AssignedWindows:
             return None
         found = [assigner.next_end(self._sorted, span.upto) for assigner in self.assigners]
         return min((end for end in found if end is not None), default=None)
+
+    def open_ends(self, span: Span) -> list[int]:
+        """The ends of the windows that hold events and are not due yet."""
+        if not len(self._events):
+            return []
+        pieces = (piece for each in self.assigners for piece in each.assign(self._sorted, span.upto, FOREVER))
+        return sorted({end for piece in pieces for end in np.unique(piece.ends).tolist() if end < FOREVER})
 
     def flags(self) -> NDArray[np.uint8]:
         """What has become of each event, in the order in which they were given."""
@@ -151,7 +157,8 @@ class AssignedWindows:
         ):
             yield kind, _one(piece, at)
 
-    def _of(self, kind: int, piece: Assigned) -> Iterator[TupleWindow]:
+    def _of(self, kind: int, piece: Assigned, firsts: NDArray[np.int64] | None = None) -> Iterator[TupleWindow]:
+        """The windows of a piece. ``firsts``: an event of each, where a window may show none of its own."""
         members = piece.members
         fresh = ~self._seen[members]
         if fresh.any():
@@ -163,7 +170,7 @@ class AssignedWindows:
             self._count("windowed", now)
             self._seen |= now
         gathered = Gathered(self, members)
-        keys = gathered.keys(piece.offsets[:-1]) if self.key else None
+        keys = self.keys_of(members[piece.offsets[:-1]] if firsts is None else firsts) if self.key else None
         several = len(self.assigners) > 1
         news = np.concatenate([[0], np.cumsum(fresh)])
         offsets = piece.offsets.tolist()
@@ -192,6 +199,12 @@ class AssignedWindows:
 
     def _take(self, column: NDArray[Any]) -> NDArray[Any]:
         return column if self._order is None else column[self._order]
+
+    def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
+        """The keys of these live events: the value of a key of one column, else a tuple of values."""
+        chosen = self._events.payload.select(list(self.key)).combine_chunks()
+        columns = [column.to_pylist() for column in chosen.take(pa.array(self.positions(members))).columns]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def positions(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where members of a window lie among the events as they were given."""
@@ -228,12 +241,6 @@ class Gathered:
         if streams is None:
             return np.zeros(len(members), np.int8)
         return streams[self._windows.positions(_pick(self._members, members))]
-
-    def keys(self, places: NDArray[np.int64]) -> list[Any]:
-        """The keys of the events at these places: the value of a key of one column, else a tuple of values."""
-        chosen = self._gathered().select(list(self._windows.key)).take(pa.array(places))
-        columns = [column.to_pylist() for column in chosen.columns]
-        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def _gathered(self) -> pa.Table:
         if self._payload is None:

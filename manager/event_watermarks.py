@@ -6,7 +6,7 @@ depends on the events alone is so decided in one place, wherever batches end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,54 +69,68 @@ class EventWatermarks:
 
     def sequence(self, arrivals: Arrivals) -> Marks:
         """Take in the events of a batch."""
-        count, settings = len(arrivals.times), self.settings
-        own_after = np.full(count, NONE, np.int64)
-        own = np.full(count, NONE, np.int64)
+        count = len(arrivals.times)
+        marks = Marks(*(np.full(count, NONE, np.int64) for _ in range(4)))
         silent, known = set(self.state.idle), set(self.state.sources)
         heard = {self._input(source) for source in known}
         first: dict[int, int] = {}
-        along: dict[str, NDArray[np.int64]] = {}
+        wanted = {*(self.settings.watermark_imports or {}), *(self.settings.watermark_imports or {}).values()}
+        kept: dict[str, NDArray[np.int64]] = {}
+        total: NDArray[np.int64] | None = None
+        speaking: set[str] = set()
         for source, places in self._sources(arrivals):
-            state = self.state.sources.setdefault(source, MarkState())
-            before = state.mark
-            given = None if arrivals.given is None else arrivals.given[places]
-            every = settings.watermark_every
-            counts = arrivals.counts[places]
-            if self.carried[self._input(source)] or not self._generates(source):
-                counts = np.zeros(len(places), np.bool_)
-            marks = advance(state, arrivals.times[places], counts, given, every, settings.delay)
-            own_after[places] = marks
-            own[places] = np.concatenate([[before], marks[:-1]])
-            absent = source in silent or (source not in known and arrivals.partitions is not None)
-            along[source] = self._along(count, places, marks, before, absent)
+            left_out = {source, self._stream(source)} & silent
+            absent = bool(left_out) or (source not in known and arrivals.partitions is not None)
+            along = self._advance(source, places, arrivals, marks, absent=absent)
             first[self._input(source)] = min(int(places[0]), first.get(self._input(source), count))
-            if source in silent:
-                self.state.idle.remove(source)
-        self._import(arrivals, along, own, own_after, count)
-        after = self._bolt(along, count)
+            speaking.add(source)
+            if source in wanted:
+                kept[source] = along
+            else:
+                total = self._join(total, along)
+            self.state.idle = [name for name in self.state.idle if name not in left_out]
+        total = self._import(arrivals, kept, marks, total, count)
+        after = self._bolt(total, speaking | set(kept), count)
         for at, place in first.items():
             imports = self.streams[at] in (self.settings.watermark_imports or {})
-            if at not in heard and not imports and self.settings.watermark_over is Over.MIN:
+            waits = at not in heard and not imports and self.streams[at] not in silent
+            if waits and self.settings.watermark_over is Over.MIN:
                 after[:place] = NONE
         emitted = NONE if self.state.emitted is None else self.state.emitted
-        bolt_after = np.maximum(after, emitted)
-        np.maximum.accumulate(bolt_after, out=bolt_after)
-        bolt = np.concatenate([[emitted], bolt_after[:-1]])[:count]
-        if count and bolt_after[-1] > NONE:
-            self.state.emitted = int(bolt_after[-1])
-        return Marks(own, bolt, own_after, bolt_after)
+        np.maximum(after, emitted, out=after)
+        np.maximum.accumulate(after, out=marks.bolt_after)
+        marks.bolt[:1], marks.bolt[1:] = emitted, marks.bolt_after[:-1]
+        if count and marks.bolt_after[-1] > NONE:
+            self.state.emitted = int(marks.bolt_after[-1])
+        return marks
+
+    def _advance(
+        self, source: str, places: NDArray[np.int64], arrivals: Arrivals, marks: Marks, *, absent: bool
+    ) -> NDArray[np.int64]:
+        """Move the mark of one source along its events; its mark after each event of all sources."""
+        state = self.state.sources.setdefault(source, MarkState())
+        before = state.mark
+        given = None if arrivals.given is None else arrivals.given[places]
+        counts = arrivals.counts[places]
+        if self.carried[self._input(source)] or not self._generates(source):
+            counts = np.zeros(len(places), np.bool_)
+        found = advance(
+            state, arrivals.times[places], counts, given, self.settings.watermark_every, self.settings.delay
+        )
+        marks.own_after[places] = found
+        marks.own[places] = np.concatenate([[before], found[:-1]])
+        return self._along(len(arrivals.times), places, found, before, absent)
 
     def beat(
         self,
         clock: int,
         *,
         tick: bool = True,
-        align: Callable[[int], int] = lambda moment: moment,
-        last_end: Callable[[int], int] = lambda moment: moment,
+        ends: Sequence[int] = (),
     ) -> None:
         """Take in what the clock says at the end of a batch.
 
-        ``align``: the last window end up to a moment. ``last_end``: the end of the last window of an event's time.
+        ``ends``: of the open windows that hold events, for the idle timeout.
         """
         state, settings = self.state, self.settings
         if state.started is None:
@@ -128,19 +142,15 @@ class EventWatermarks:
                 if mark.latest > NONE:
                     mark.mark = max(mark.mark, mark.latest - settings.delay)
         self._find_idle(clock)
-        along = {source: np.array([mark.mark], np.int64) for source, mark in state.sources.items()}
-        self._import(None, along, None, None, 1)
-        self._emit(int(self._bolt(along, 1)[0]))
+        self._import(None, {}, None, None, 1)
+        self._emit(int(self._bolt(None, set(), 1)[0]))
         late = settings.arrival.late if settings.arrival else None
         if settings.estimate_arrival and late is not None and state.arrived is not None:
             assert state.arrived_at is not None
             if clock > state.arrived_at:  # nothing has come since
                 self._emit(estimated(state.arrived, state.arrived_at, clock) - late.micros)
-        latest = max((mark.latest for mark in state.sources.values()), default=NONE)
-        if settings.idle_timeout is not None and state.heard_at is not None and latest > NONE:
-            end = idle_end(
-                settings.idle_rule, settings.idle_timeout.micros, clock, state.heard_at, align, last_end(latest)
-            )
+        if settings.idle_timeout is not None and state.heard_at is not None:
+            end = idle_end(settings.idle_rule, settings.idle_timeout.micros, clock, state.heard_at, ends)
             if end is not None and (state.forced is None or end > state.forced):
                 state.forced = end
                 self._emit(end)
@@ -168,6 +178,7 @@ class EventWatermarks:
             self.state.emitted = mark
 
     def _sources(self, arrivals: Arrivals) -> list[tuple[str, NDArray[np.int64]]]:
+        """The sources that these events are from, and the places of the events of each."""
         found: list[tuple[str, NDArray[np.int64]]] = []
         for code, stream in enumerate(self.streams):
             if len(self.streams) == 1:
@@ -176,21 +187,27 @@ class EventWatermarks:
                 places = np.flatnonzero(arrivals.inputs == code)
             if not len(places):
                 continue
-            if arrivals.partitions is None:
+            if arrivals.partitions is None or self.carried[code]:
                 found.append((stream, places))
                 continue
             values = np.asarray(arrivals.partitions, dtype=object)[places].astype(str)
             names, codes = np.unique(values, return_inverse=True)
+            order = np.argsort(codes, kind="stable")
+            edges = np.searchsorted(codes[order], np.arange(len(names) + 1))
             for at, name in enumerate(names.tolist()):
-                found.append((f"{stream}{_PARTITION}{name}", places[codes == at]))
+                found.append((f"{stream}{_PARTITION}{name}", places[order[edges[at] : edges[at + 1]]]))
         return found
 
     def _generates(self, source: str) -> bool:
         imports = self.settings.watermark_imports or {}
-        return self.settings.watermark_imports_beside or source.split(_PARTITION, 1)[0] not in imports
+        return self.settings.watermark_imports_beside or self._stream(source) not in imports
+
+    @staticmethod
+    def _stream(source: str) -> str:
+        return source.split(_PARTITION, 1)[0]
 
     def _input(self, source: str) -> int:
-        return self.streams.index(source.split(_PARTITION, 1)[0])
+        return self.streams.index(self._stream(source))
 
     @staticmethod
     def _along(
@@ -209,50 +226,61 @@ class EventWatermarks:
     def _import(
         self,
         arrivals: Arrivals | None,
-        along: dict[str, NDArray[np.int64]],
-        own: NDArray[np.int64] | None,
-        own_after: NDArray[np.int64] | None,
+        kept: dict[str, NDArray[np.int64]],
+        marks: Marks | None,
+        total: NDArray[np.int64] | None,
         count: int,
-    ) -> None:
-        """Inputs that take the marks of another: the running maximum of both (SI-15, SI-16)."""
+    ) -> NDArray[np.int64] | None:
+        """Inputs that take the marks of another: the running maximum of both (SI-15, SI-16); all are then joined."""
         for taker, giver in (self.settings.watermark_imports or {}).items():
-            mark = self.state.sources.get(giver, MarkState()).mark
-            given = along.get(giver, np.full(count, mark, np.int64))
+            given = self._kept(kept, giver, count)
             held = self.state.sources.setdefault(taker, MarkState())
-            along[taker] = np.maximum(along.get(taker, np.full(count, held.mark, np.int64)), given)
-            if arrivals is not None and own is not None and own_after is not None:
+            kept[taker] = np.maximum(self._kept(kept, taker, count), given)
+            if arrivals is not None and marks is not None:
                 start = self.state.imported.get(taker, NONE)
-                before = np.concatenate([[start], along[taker][:-1]])[:count]
+                before = np.concatenate([[start], kept[taker][:-1]])[:count]
                 mine = arrivals.inputs == self.streams.index(taker)
-                own[mine], own_after[mine] = before[mine], along[taker][mine]
+                marks.own[mine], marks.own_after[mine] = before[mine], kept[taker][mine]
             if count:
-                held.mark = max(held.mark, int(along[taker][-1]))
+                held.mark = max(held.mark, int(kept[taker][-1]))
                 self.state.imported[taker] = held.mark
+        for source, along in kept.items():
+            if source not in self.state.idle:
+                total = self._join(total, along)
+        return total
 
-    def _bolt(self, along: dict[str, NDArray[np.int64]], count: int) -> NDArray[np.int64]:
-        """The watermark after each event: the least, or the greatest, of the marks of all sources."""
-        parts = dict(along)
-        for source, mark in self.state.sources.items():
-            if source not in parts:
-                parts[source] = np.full(count, mark.mark, np.int64)
-        parts = {source: part for source, part in parts.items() if source not in self.state.idle}
-        heard = {self._input(source) for source in parts}
+    def _kept(self, kept: dict[str, NDArray[np.int64]], source: str, count: int) -> NDArray[np.int64]:
+        mark = self.state.sources.get(source, MarkState()).mark
+        return kept[source] if source in kept else np.full(count, mark, np.int64)
+
+    def _join(self, total: NDArray[np.int64] | None, along: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The least, or the greatest, of the marks of several sources; FOREVER is that of one that is left out."""
+        if self.settings.watermark_over is Over.MAX:
+            along = np.where(along == FOREVER, NONE, along)
+            return along if total is None else np.maximum(total, along, out=total)
+        return along if total is None else np.minimum(total, along, out=total)
+
+    def _bolt(self, total: NDArray[np.int64] | None, speaking: set[str], count: int) -> NDArray[np.int64]:
+        """The watermark after each event, over those that speak (joined already) and those that do not."""
+        quiet = {
+            source: mark.mark
+            for source, mark in self.state.sources.items()
+            if source not in speaking and source not in self.state.idle
+        }
+        heard = {self._input(source) for source in (*quiet, *speaking)}
         waiting = [stream for at, stream in enumerate(self.streams) if at not in heard and not self._gone_quiet(stream)]
         over = self.settings.watermark_over
-        if not parts or (over is Over.MIN and waiting):
+        if (total is None and not quiet) or (over is Over.MIN and waiting):
             return np.full(count, NONE, np.int64)
-        total: NDArray[np.int64] | None = None
-        for part in parts.values():
-            joined = np.where(part == FOREVER, NONE, part) if over is Over.MAX else part
-            if total is not None:
-                joined = (np.minimum if over is Over.MIN else np.maximum)(total, joined)
-            total = joined
+        if quiet:
+            mark = min(quiet.values()) if over is Over.MIN else max(quiet.values())
+            total = self._join(total, np.full(count, mark, np.int64))
         assert total is not None
         return np.where(total == FOREVER, NONE, total)
 
     def _gone_quiet(self, stream: str) -> bool:
         """Whether every source of an input is left out for its silence, or it never spoke and its time is over."""
-        return any(source.split(_PARTITION, 1)[0] == stream for source in self.state.idle)
+        return any(self._stream(source) == stream for source in self.state.idle)
 
     def _find_idle(self, clock: int) -> None:
         """Leave out what has been silent for the timeout (AT-20), an input that has never delivered too."""
@@ -267,4 +295,4 @@ class EventWatermarks:
                 self.state.idle.append(source)
 
     def _delivers(self, stream: str) -> bool:
-        return any(source.split(_PARTITION, 1)[0] == stream for source in self.state.sources)
+        return any(self._stream(source) == stream for source in self.state.sources)

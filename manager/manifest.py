@@ -34,6 +34,8 @@ class TaskState:
     """Windows so far that the bolt was not called for: they end before the first output."""
     next_end: int | None = None
     """Of assigned windows: when the next was due, in microseconds, as things stood after the last evaluation."""
+    open_ends: list[int] = field(default_factory=list)
+    """Of assigned windows that an idle timeout may close: the ends of those that hold events, in microseconds."""
     evaluations: int = 0
     """Of assigned windows: how often they have been evaluated."""
     floor: int | None = None
@@ -158,6 +160,7 @@ def _task_to_json(task: TaskState) -> dict[str, Any]:
         "fired": task.fired,
         "suppressed": task.suppressed,
         "next_end": task.next_end,
+        "open_ends": task.open_ends,
         "evaluations": task.evaluations,
         "floor": task.floor,
         "tables": {name: ref.to_json() for name, ref in task.tables.items()},
@@ -174,6 +177,7 @@ def _task_from_json(values: dict[str, Any]) -> TaskState:
         values["fired"],
         values.get("suppressed", 0),
         values["next_end"],
+        values["open_ends"],
         values["evaluations"],
         values["floor"],
         {name: Ref.from_json(ref) for name, ref in values["tables"].items()},

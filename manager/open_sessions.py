@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -50,14 +50,16 @@ def turned_away(
     for place in places.tolist():
         time, end, limit = int(times[place]), int(times[place] + gaps[place]), int(over[place])
         mine = sessions[int(codes[place])]
-        near = [each for each in mine if _meets(each, time, end, touching)]
-        opened = [each for each in near if each[1] > limit]
-        if time < limit and not opened:
+        low, high = _met(mine, time, end, touching)
+        first = low
+        while first < high and mine[first][1] <= limit:
+            first += 1
+        if time < limit and first == high:
             late[place] = True
             continue
-        if len(opened) < len(near):
+        if first > low:
             splits.append(place)
-            mine[:] = [each for each in mine if each[1] > limit]
+            del mine[:first]  # they end before the others, and have closed
         _join(mine, time, end, touching)
     return late, splits
 
@@ -67,16 +69,17 @@ def gaps_of(held: Held, usual: int) -> NDArray[np.int64]:
     return np.full(len(held), usual, np.int64) if held.gaps is None else held.gaps
 
 
-def _meets(session: tuple[int, int], start: int, end: int, touching: bool) -> bool:
-    if touching:
-        return session[0] <= end and start <= session[1]
-    return session[0] < end and start < session[1]
+def _met(sessions: list[tuple[int, int]], start: int, end: int, touching: bool) -> tuple[int, int]:
+    """Which of the sessions of a key, which are apart and in order, the span of an event meets: from, up to."""
+    find = bisect_left if touching else bisect_right
+    low = find(sessions, start, key=lambda each: each[1])
+    high = (bisect_right if touching else bisect_left)(sessions, end, key=lambda each: each[0])
+    return low, max(low, high)
 
 
 def _join(sessions: list[tuple[int, int]], start: int, end: int, touching: bool) -> None:
     """Add an event's span, and merge what it joins."""
-    met = [each for each in sessions if _meets(each, start, end, touching)]
-    for each in met:
-        sessions.remove(each)
-        start, end = min(start, each[0]), max(end, each[1])
-    insort(sessions, (start, end))
+    low, high = _met(sessions, start, end, touching)
+    if high > low:
+        start, end = min(start, sessions[low][0]), max(end, sessions[high - 1][1])
+    sessions[low:high] = [(start, end)]

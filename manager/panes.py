@@ -107,6 +107,7 @@ class PaneBook:
     def decide(self, states: WindowStates, fresh: NDArray[np.int64]) -> tuple[NDArray[np.bool_], list[Pane]]:
         """Which of the windows fire, and what each of those firings is. ``fresh``: how many new events each has."""
         moment = self.moment
+        states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark there is
         final = states.end <= moment.over
         ended = final if self.panes.late is None else states.end <= moment.reached
         done = states.on_time > 0

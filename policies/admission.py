@@ -127,7 +127,7 @@ class Door:
                 # Where the window that ends at the watermark is over, the earliest time is just after it.
                 tied = np.zeros(len(times), np.bool_)
                 if self.last_end is not None:
-                    tied = late & (self.last_end(reference, None) <= over)
+                    tied = late & self._missed(reference, self.last_end(reference, None), over)
                 times = np.where(late, reference + tied, times)
             case LateAction.CUT:
                 cut = late & (ends > reference) if ends is not None else np.zeros(len(times), np.bool_)

@@ -82,6 +82,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     overlaps = isinstance(length, Duration) and isinstance(slide, Duration) and slide < length
     at_each_event = event_time and settings.watermark_every is not None and settings.bounds is Bounds.END
     ties = at_each_event and overlaps and not past  # an event at the watermark may miss the window that ends there
+    ties = ties or (event_time and settings.idle_timeout is not None)  # which must know the windows that hold events
     assigned = ties or settings.key or settings.panes or settings.lifetime or settings.anchor is not None
     if not assigned and not (by_window and (overlaps or past)):
         return ()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from windowing.rules import IdleRule
 
 
-def idle_end(
-    rule: IdleRule, timeout: int, clock: int, last_arrival: int, align: Callable[[int], int], latest_end: int
-) -> int | None:
+def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: Iterable[int]) -> int | None:
     """The end of the last window that the idle timeout closes; None while it closes none. Microseconds throughout.
 
-    ``align`` gives the last window end up to a moment; ``latest_end`` is the end of the last window with an event.
+    ``ends``: of the open windows that hold events. Others are not closed: what they would hold may still come.
 
     AFTER_WINDOW_END: a window closes ``timeout`` after the later of its end and the last arrival (AT-17): at most that,
     and one step of the clock. MAX_REMAINING: ``timeout`` after the last arrival, and not before its end (AT-19).
@@ -20,7 +18,8 @@ def idle_end(
     """
     if clock - last_arrival < timeout:
         return None
-    return min(align(clock - timeout if rule is IdleRule.AFTER_WINDOW_END else clock), latest_end)
+    limit = clock - timeout if rule is IdleRule.AFTER_WINDOW_END else clock
+    return max((end for end in ends if end <= limit), default=None)
 
 
 def estimated(arrived: int, arrived_at: int, clock: int) -> int:

@@ -261,8 +261,9 @@ class _Run:
         return in_order(event for event in self.accepted if event.ts <= self.now)
 
     def is_due(self, end: int) -> bool:
-        # In processing time an end waits for the clock to be past it, so that events of that instant are in.
-        return end <= self.now if self.bolt.in_event_time else end < self.now
+        # In processing time an end that is in waits for the clock to be past it, so that events of that instant are.
+        reached = self.bolt.in_event_time or not self.bolt.end_is_in
+        return end <= self.now if reached else end < self.now
 
     def fire_count_slides(self) -> None:
         """Every m-th event of those in order fires."""

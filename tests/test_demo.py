@@ -93,7 +93,11 @@ def check_late(found: pd.DataFrame, expected: pd.DataFrame) -> None:
         _late_by_us=expected["late_by"].dt.total_seconds() * 1e6,  # whole minutes
         _watermark=expected["watermark"],
     )
-    check_rows(found.drop(columns="_stream"), said)
+    # The hour that each of them missed: (start, end].
+    assert (found["_window_end"] - found["_window_start"] == pd.Timedelta(hours=1)).all()
+    assert (found["_window_start"] < found["_event_time"]).all()
+    assert (found["_event_time"] <= found["_window_end"]).all()
+    check_rows(found.drop(columns=["_stream", "_window_start", "_window_end"]), said)
 
 
 def check_rows(found: pd.DataFrame, expected: pd.DataFrame) -> None:

@@ -90,7 +90,8 @@ class Crash(Exception):
 
 def run(name: str, folder: Path, tables: list[pa.Table], crashes: random.Random | None, tasks: int) -> Any:
     """The rows that came out, batch by batch, and the accounts in the end."""
-    built, rows = topology(name, tasks), []
+    built = topology(name, tasks)
+    rows: list[list[Row]] = []
     step = MicroBatch(built, FileCheckpoint(str(folder)), InProcess())
     sink: Any = built.sinks["out"].sink
     for number, table in enumerate(tables):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from manager.segments import STREAM_COLUMN, TIME_COLUMN
+from manager.held import INNER
 from policies.choose import choose_assigners, choose_policies
 from topologies.checking import faults
 from topologies.groupings import FieldsGrouping
@@ -41,6 +41,9 @@ from windowing.timestamps import is_time
 
 if TYPE_CHECKING:
     from topologies.builder import BoltDeclarer, SinkDeclarer, TopologyBuilder
+
+RESERVED = (*INNER, "_seq", "_action", "_end_edge", "_window_kind", "_window_key")
+"""Names of columns that windbolt keeps beside the user's own."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]*")
 
@@ -332,7 +335,7 @@ class _Building:
                 "rename or cast one of them in a bolt before it",
             )
             return None
-        reserved = [column for column in schema.names if column in (TIME_COLUMN, STREAM_COLUMN)]
+        reserved = [column for column in schema.names if column in RESERVED]
         if reserved:
             self._problem(f"bolt {name!r} reads columns {reserved}", "these names are windbolt's own", "rename them")
         return schema

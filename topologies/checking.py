@@ -14,7 +14,7 @@ from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
 from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.panes import PaneMode
-from windowing.rules import LateAction, LateBy
+from windowing.rules import LateAction, LateBy, OutputTime
 from windowing.timestamps import is_time
 
 if TYPE_CHECKING:
@@ -211,6 +211,31 @@ class _Checks:
     def windows(self) -> Iterator[ConfigError]:
         """Kinds of windows that do not go with what else is set."""
         settings = self.settings
+        sessions = [kind for kind in settings.kinds if isinstance(kind, Session)]
+        by_start = settings.output_time is OutputTime.START and settings.late_by is LateBy.WINDOW and self.event_time
+        if by_start and any(isinstance(kind, (Session, Snapshot)) for kind in settings.kinds):
+            yield self._fault(
+                "emits at the start of windows that late events may still make begin earlier",
+                "nothing could be promised to the next bolt, and what is emitted would be late there (SI-24)",
+                "use with_output_time('window end'), or with_late_by('watermark')",
+            )
+        if len(sessions) > 1 and any(kind.gap_field is not None for kind in sessions):
+            yield self._fault(
+                "has several kinds of sessions, and gaps that events bring along",
+                "each event has one gap, which all of them would use",
+                "give each kind a bolt of its own",
+            )
+        adjusts = settings.late_action is LateAction.ADJUST or (
+            settings.arrival is not None
+            and settings.arrival.late is not None
+            and settings.arrival.late_action is LateAction.ADJUST
+        )
+        if settings.lifetime is not None and adjusts and self.event_time:
+            yield self._fault(
+                "has events that last, and moves late ones in time",
+                "a lifetime would end before it begins",
+                "use with_late('cut'), which lets late events begin later, or drop or divert them",
+            )
         for kind in settings.kinds:
             if settings.lifetime is not None and isinstance(kind, (SlidingLog, Session, CountByStart)):
                 yield self._fault(
@@ -245,6 +270,18 @@ class _Checks:
                 "fires windows more than once that change with every event",
                 "snapshots, sliding logs and counts are given out when they are complete",
                 "use hopping, calendar or session windows with with_panes",
+            )
+        if len(settings.kinds) > 1 and any(isinstance(kind, Session) for kind in settings.kinds):
+            yield self._fault(
+                "fires windows more than once, and has sessions beside other windows",
+                "which events are new to a session would depend on the firings of the others",
+                "give the sessions a bolt of their own",
+            )
+        if settings.lifetime is not None:
+            yield self._fault(
+                "fires windows more than once, and has events that last",
+                "a long event is in many windows that are still to come, and all of them would fire",
+                "leave one of the two out",
             )
         if panes.late is not None and self.event_time and not settings.allowed_lateness.micros:
             yield self._fault(

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from topologies.model import ERRORS, Input, PlainPart, SinkPart, SpoutPart, Topology, WindowedPart, stream_label
-from topologies.rules_in_words import changed, kind_in_words, rules_in_words
+from topologies.rules_in_words import changed, kind_in_words, late_in_words, policies_in_words, rules_in_words
 from topologies.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
 from topologies.spouts import FileSpout, FrameSpout, MemorySpout, Spout
 from windowing.bolt import StatefulWindowedBolt
@@ -87,7 +87,7 @@ def window_in_words(part: WindowedPart) -> str:
     """The windows of a bolt: ``20s long, one every 10s, (start, end]``."""
     settings = part.bolt.settings
     if settings.eviction is not None or settings.trigger is not None:
-        return f"windows by {part.eviction!r}, fired by {part.trigger!r}"
+        return policies_in_words(part.eviction, part.trigger)
     if settings.kinds:
         bounds = (
             f", {settings.bounds.value}"
@@ -107,10 +107,16 @@ def window_in_words(part: WindowedPart) -> str:
 
 
 def time_in_words(part: WindowedPart) -> str:
-    """Where a windowed bolt's time comes from, and how far its watermark stays behind."""
+    """Where a windowed bolt's time comes from, how far its watermark stays behind, and its rules of time."""
+    return "; ".join(_time(part))
+
+
+def _time(part: WindowedPart) -> Iterator[str]:
     settings = part.bolt.settings
     if not part.event_time:
-        return "; ".join(["processing time: the clock at an event's arrival", *rules_in_words(part)])
+        yield "processing time: the clock at an event's arrival"
+        yield from rules_in_words(part)
+        return
     if settings.timestamp_field is not None:
         source = f"event time from {settings.timestamp_field}"
     elif settings.timestamp_extractor is not None:
@@ -119,7 +125,8 @@ def time_in_words(part: WindowedPart) -> str:
         source = f"event time of {', '.join(sorted({each.bolt for origins in part.origins for each in origins}))}"
     interval = settings.watermark_interval
     often = f", at most every {interval}" if interval.micros else ""
-    return "; ".join([f"{source}, lag {part.lag}{often}", *rules_in_words(part)])
+    yield f"{source}, lag {part.lag}{often}"
+    yield from rules_in_words(part)
 
 
 def spout_in_words(spout: Spout) -> str:
@@ -188,13 +195,16 @@ def _bolt_facts(topology: Topology, part: BoltPart) -> Iterator[tuple[str, str]]
     late = None
     if isinstance(part, WindowedPart):
         yield "windows", window_in_words(part)
-        yield "time", time_in_words(part)
+        for rule in _time(part):
+            yield "time", rule
         late = part.bolt.settings.late_stream
-        if part.event_time and late is not None:
-            read = (part.name, late) in topology.readers or (part.name, late) in topology.takers
-            yield "late", f"to stream {part.name}.{late}" + ("" if read else ", which nobody takes")
-        elif part.event_time:
-            yield "late", "counted only; with_late_tuple_stream gives them a stream"
+        if part.event_time:
+            to = "counted only; with_late_tuple_stream gives them a stream"
+            if late is not None:
+                read = (part.name, late) in topology.readers or (part.name, late) in topology.takers
+                to = f"to stream {part.name}.{late}" + ("" if read else ", which nobody takes")
+            for fate in late_in_words(part, to):
+                yield "late", fate
         if isinstance(part.bolt, StatefulWindowedBolt):
             kept = ", ".join(f"{name} {_type(kind)}" for name, kind in part.bolt.state_types.items())
             yield "state", kept or "none declared"

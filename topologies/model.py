@@ -204,7 +204,7 @@ class WindowedPart:
             settings.late_by,
             settings.late_action,
             settings.late_per_input or settings.watermark_per_key,
-            settings.allowed_lateness.micros,
+            settings.allowed_lateness.micros if self.event_time else 0,
             self.past_the_end,
             self.last_end,
             settings.bounds is Bounds.START,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from policies.eviction import CountEvictionPolicy, EvictionPolicy, TimeEvictionPolicy
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
 from topologies.model import WindowedPart
 from windowing.durations import Count, Duration
-from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot, WindowKind
-from windowing.panes import Panes
+from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, Panes, PaneTrigger
 from windowing.presets import SOURCE_ONLY
 from windowing.rules import IdleRule, LateAction, LateBy, OutputTime, Over
 from windowing.settings import WindowSettings
@@ -30,7 +32,7 @@ def changed(settings: WindowSettings) -> dict[str, Any]:
     }
 
 
-def kind_in_words(kind: WindowKind) -> str:
+def kind_in_words(kind: WindowKind) -> str:  # noqa: PLR0911 - one for each kind
     """A kind of window: ``sessions with a gap of 5m``."""
     match kind:
         case Hopping(length, slide):
@@ -45,8 +47,47 @@ def kind_in_words(kind: WindowKind) -> str:
             return f"the last {length}, at each moment at which an event enters or leaves"
         case CountByStart(count):
             return f"each run of {count.value} distinct start times"
-    assert isinstance(kind, Calendar)
-    return f"each {kind.unit} of the calendar in {kind.zone}"
+        case Onset():
+            return "each moment at which an event begins, with all that live then"
+        case Calendar(unit, zone):
+            return f"each {unit} of the calendar in {zone}"
+
+
+def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa: PLR0911 - one for each kind
+    """When a window fires beside its end: ``every 100 events or every 10s of the clock``."""
+    match trigger:
+        case AfterCount(count):
+            return f"{each} event" if count.value == 1 and each == "every" else f"{each} {count}"
+        case AfterClock(wait):
+            return f"{each} {wait} of the clock"
+        case AfterEventTime(wait):
+            return f"{each} {wait} of event time"
+        case AnyOf(triggers):
+            return " or ".join(trigger_in_words(one, each) for one in triggers)
+        case AllOf(triggers):
+            parts = [(one, trigger_in_words(one, each)) for one in triggers]
+            return " and ".join(f"({words})" if isinstance(one, AnyOf) else words for one, words in parts)
+        case Once(inner):
+            return trigger_in_words(inner, "once after")
+    return f"by {type(trigger).__name__}"
+
+
+def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
+    """Windows that a policy of the user's own decides about; such a one goes by the name of its class."""
+    holds = fires = ""
+    if type(eviction).__module__ == EvictionPolicy.__module__:
+        match eviction:
+            case CountEvictionPolicy(length):
+                holds = f"the last {length}"
+            case TimeEvictionPolicy(length, bounds):
+                holds = f"the last {length}, {bounds.value}"
+    if type(trigger).__module__ == TriggerPolicy.__module__:
+        match trigger:
+            case CountTriggerPolicy(count):
+                fires = "at every event" if count.value == 1 else f"every {count}"
+            case TimeTriggerPolicy(slide):
+                fires = f"every {slide}"
+    return f"{holds or f'what {type(eviction).__name__} keeps'}, fired {fires or f'by {type(trigger).__name__}'}"
 
 
 def rules_in_words(part: WindowedPart) -> Iterator[str]:
@@ -69,6 +110,31 @@ def rules_in_words(part: WindowedPart) -> Iterator[str]:
         yield "what is emitted has the time of the window's start"
     if not settings.close_fires:
         yield "the end of the streams fires nothing"
+
+
+def late_in_words(part: WindowedPart, diverted: str) -> Iterator[str]:
+    """What becomes of the events that are turned away or moved; ``diverted``: of those that may go to a stream."""
+    settings, arrival = part.bolt.settings, part.bolt.settings.arrival
+    fates = {
+        LateAction.DIVERT: diverted,
+        LateAction.DROP: "dropped, and counted as such",
+        LateAction.CUT: "what lasts beyond the watermark is cut to begin there, the rest dropped",
+        LateAction.ERROR: "the first one stops the run",
+    }
+    early = arrival is not None and arrival.early is not None
+    by_arrival = arrival.late_action if arrival is not None and arrival.late is not None else None
+    moved = "moved to the watermark" if settings.late_action is LateAction.ADJUST else ""
+    behind = moved or fates[settings.late_action]
+    if by_arrival is None and not early:
+        yield behind
+        return
+    if by_arrival is LateAction.ADJUST:
+        yield "by arrival: moved to the earliest time that is in time"
+    elif by_arrival is not None:
+        yield f"by arrival: {fates[by_arrival]}"
+    yield f"behind the watermark: {behind}"
+    if early:
+        yield f"early: {diverted}"
 
 
 def _watermark(settings: WindowSettings) -> Iterator[str]:
@@ -114,7 +180,7 @@ def _lateness(settings: WindowSettings) -> Iterator[str]:
 
 def _panes(panes: Panes) -> str:
     parts = [
-        f"{name} by {trigger!r}"
+        f"{name} {trigger_in_words(trigger)}"
         for name, trigger in (("early", panes.early), ("late", panes.late))
         if trigger is not None
     ]
@@ -133,6 +199,12 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
             return value
         case tuple():
             return [_plain(each) for each in value]
+        case PaneTrigger():
+            return trigger_in_words(value)
+        case Hopping() | Session() | Snapshot() | SlidingLog() | CountByStart() | Onset() | Calendar():
+            return kind_in_words(value)
         case None | bool() | int() | str():
             return value
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     return repr(value)

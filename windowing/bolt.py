@@ -14,6 +14,7 @@ from windowing.bounds import Bounds
 from windowing.durations import Count, Duration, as_duration, as_extent
 from windowing.errors import ConfigError
 from windowing.kinds import Calendar, CalendarUnit, CountByStart, Session, SlidingLog, Snapshot, WindowKind
+from windowing import presets
 from windowing.panes import PaneMode, Panes, PaneTrigger, after_clock, after_count
 from windowing.presets import SOURCE_ONLY, Preset, as_every
 from windowing.rows import DEFAULT_STREAM, Rows
@@ -163,6 +164,11 @@ class WindowedBolt(Component):
     def with_time(self, preset: Preset) -> Self:
         """All rules of time of another system, ``presets.azure(late="5m")``; call it before single rules."""
         if not isinstance(preset, Preset):
+            name = getattr(preset, "__name__", "")
+            if callable(preset) and hasattr(presets, name):
+                raise ConfigError(
+                    f"with_time(presets.{name})", why="that is the function that makes it", do=f"call it: presets.{name}()"
+                )
             raise ConfigError(f"with_time({preset!r:.60})", do="give one of windowing.presets, such as presets.atlas()")
         return self._with(**preset.changes(), needs_event_time=preset.needs_event_time)
 
@@ -320,9 +326,14 @@ class WindowedBolt(Component):
         ``early``: a trigger of ``windowing.panes``, a number of events, or a duration of the clock. ``late``: fire
         at the end, and again for late events until the allowed lateness is over; True: whenever some have come.
         """
-        return self._with(
-            panes=Panes(_trigger(early), after_count(1) if late is True else late or None, one_of(PaneMode, mode))
-        )
+        panes = Panes(_trigger(early), after_count(1) if late is True else late or None, one_of(PaneMode, mode))
+        if panes.early is None and panes.late is None:
+            raise ConfigError(
+                "with_panes without early= and late=",
+                why="a window would fire once, at its end, as it does anyway",
+                do="give early=, late=True, or both",
+            )
+        return self._with(panes=panes)
 
     def with_late_tuple_stream(self, stream: str) -> Self:
         """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by``, ``_watermark`` and so on."""
@@ -394,7 +405,7 @@ class StatefulWindowedBolt(WindowedBolt):
 def _trigger(given: PaneTrigger | int | Count | Time | None) -> PaneTrigger | None:
     if given is None or isinstance(given, PaneTrigger):
         return given
-    every = as_every(given)
+    every = as_every(given, "an early firing")
     return after_count(every) if isinstance(every, Count) else after_clock(every)
 
 

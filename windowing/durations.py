@@ -11,7 +11,7 @@ from numbers import Real
 from windowing.errors import ConfigError
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-_TEXT = re.compile(r"\s*(\d+)\s*(us|ms|s|m|h|d)\s*")
+_TEXT = re.compile(r"\s*(-?)\s*(\d+)\s*(us|ms|s|m|h|d)\s*")
 # Event times span the years 1 to 9999; no duration needs to be longer, and sums of times and durations stay in int64.
 _LONGEST = 10_000 * 366 * _UNITS["d"]
 
@@ -104,7 +104,12 @@ def parse_duration(text: str) -> Duration:
             why="a duration is a whole number and a unit",
             do="write it like '150us', '20ms', '5s', '2m', '1h' or '1d'",
         )
-    return Duration(int(match[1]) * _UNITS[match[2]])
+    sign, number, unit = match.groups()
+    if sign:
+        raise ConfigError(
+            f"{text!r} is not a duration", why="a duration cannot be negative", do=f"write '{number}{unit}', without a sign"
+        )
+    return Duration(int(number) * _UNITS[unit])
 
 
 def as_duration(value: Duration | timedelta | str) -> Duration:

@@ -92,3 +92,21 @@ def _above_zero(value: Duration | timedelta | str) -> Duration:
 
 
 WindowKind = Hopping | Session | Snapshot | SlidingLog | CountByStart | Calendar | Onset
+
+
+_LONGEST_PERIOD = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24}
+"""In hours, with a margin for clocks that change."""
+
+
+def kind_reach(kind: WindowKind) -> int:
+    """How far a window of this kind may reach beyond an event in it, in microseconds; gaps of events left aside."""
+    match kind:
+        case Hopping():
+            return kind.length.micros + kind.slide.micros
+        case Session():
+            return kind.gap.micros + (kind.max_duration.micros if kind.max_duration else 0)
+        case SlidingLog():
+            return kind.length.micros
+        case Calendar():
+            return _LONGEST_PERIOD[kind.unit] * 3_600_000_000
+    return 1

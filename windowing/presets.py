@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -49,8 +50,12 @@ class Preset:
         """This preset with some rules of one's own, by the names of WindowSettings."""
         unknown = sorted(set(rules) - set(RULES))
         if unknown:
+            meant = {name: difflib.get_close_matches(name, RULES, n=1) for name in unknown}
+            close = ", ".join(f"{found[0]}= for {name}=" for name, found in meant.items() if found)
             raise ConfigError(
-                f"there are no rules {unknown}", why=f"there are {', '.join(RULES)}", do="use one of these"
+                f"a preset has no rule called {' or '.join(map(repr, unknown))}",
+                why=f"its rules are {', '.join(RULES)}",
+                do=f"did you mean {close}?" if close else "use one of these",
             )
         return Preset(self.name, {**self.rules, **rules}, self.needs_event_time)
 
@@ -187,13 +192,19 @@ def azure(
     )
 
 
-def as_every(value: Count | int | Time) -> Count | Duration:
-    """How often a watermark is made: a whole number or Count of events, or a duration of event time above zero."""
+def as_every(value: Count | int | Time, what: str = "a watermark") -> Count | Duration:
+    """How often something comes: at a whole number or Count of events, or a duration above zero."""
     if isinstance(value, Count):
         return value
     if isinstance(value, int):
+        if isinstance(value, bool) or value < 1:
+            raise ConfigError(
+                f"{what} every {value!r} events",
+                why="that is not a positive whole number",
+                do="use 1, for every event, or more; or a duration such as '5s'",
+            )
         return Count(value)
     duration = as_duration(value)
     if duration.micros == 0:
-        raise ConfigError("a watermark every 0s of event time", do="use 1, for every event, or a duration above zero")
+        raise ConfigError(f"{what} every 0s", do="use 1, for every event, or a duration above zero")
     return duration

@@ -17,9 +17,24 @@ def one_of(rules: type[Rule], value: Rule | str) -> Rule:
     try:
         return rules(value)
     except ValueError:
+        name, says = _NAMES.get(rules.__name__, (f"a value of {rules.__name__}", ""))
         raise ConfigError(
-            f"{value!r} is not a {rules.__name__}", do=f"use one of {', '.join(repr(each.value) for each in rules)}"
+            f"{value!r} is not {name}",
+            why=f"{name}: {says}" if says else "",
+            do=f"use one of {', '.join(repr(each.value) for each in rules)}",
         ) from None
+
+
+_NAMES = {
+    "LateAction": ("a late action", "what becomes of late events"),
+    "LateBy": ("a rule of lateness", "by what an event is late"),
+    "IdleRule": ("an idle rule", "when the idle timeout closes a window"),
+    "Over": ("a rule for several inputs", "how their marks become one watermark"),
+    "Aligned": ("an alignment", "which edge of windows is a multiple of the slide"),
+    "OutputTime": ("an output time", "which time emitted rows have"),
+    "PaneMode": ("a mode of panes", "what a window shows when it fires again"),
+}
+"""What each choice is called, and what it decides, in messages."""
 
 
 class LateBy(Enum):

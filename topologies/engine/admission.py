@@ -13,6 +13,7 @@ from policies.marks import NONE
 from topologies.model import LATE_COLUMNS, WindowedPart
 from windowing.durations import Duration
 from windowing.errors import ConfigError
+from windowing.kinds import kind_reach
 from windowing.timestamps import EARLIEST, LATEST, from_column, from_datetime, is_time, to_column
 from windowing.tuples import Tuple
 
@@ -154,6 +155,7 @@ def _inside(
     """Refuse times so near to the year 1 or 9999 that a window which holds them would reach beyond."""
     settings = part.bolt.settings
     margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
+    margin = max([margin, *(kind_reach(kind) for kind in settings.kinds)])
     outside = (times < EARLIEST + margin) | (times > LATEST - margin)
     if not margin or not outside.any():
         return times, reasons

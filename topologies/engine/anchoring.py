@@ -10,13 +10,14 @@ from windowing.durations import Duration
 from windowing.rules import START
 
 
-def anchored(part: WindowedPart, anchor: int | None) -> tuple[WindowAssigner, ...]:
-    """The assigners of a bolt; aligned windows begin with the anchor, in microseconds, where the bolt asks for it."""
+def anchored(part: WindowedPart, anchor: int | None) -> WindowedPart:
+    """The bolt with aligned windows that begin with the anchor, in microseconds, where it asks for that."""
     if part.bolt.settings.anchor != START or anchor is None:
-        return part.assigners
-    return tuple(
+        return part
+    assigners: tuple[WindowAssigner, ...] = tuple(
         replace(each, origin=anchor + part.bolt.settings.offset.micros, offset=Duration(0))
         if isinstance(each, AlignedWindows)
         else each
         for each in part.assigners
     )
+    return replace(part, assigners=assigners)

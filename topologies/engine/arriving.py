@@ -15,7 +15,7 @@ from policies.marks import NONE
 from topologies.engine.admission import conform_input, event_times
 from topologies.hashing import hash_rows
 from topologies.model import WindowedPart
-from windowing.timestamps import FOREVER, from_column
+from windowing.timestamps import FOREVER, LATEST, from_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,11 +74,11 @@ def timed(part: WindowedPart, at: int, table: pa.Table, times: NDArray[np.int64]
     elif not part.carried[at] or times is None:
         times, found = event_times(part, table)
         reasons = reasons if found is None else found.astype(object)
-    given = _given(settings.watermark_field, table, reasons)
+    given = _given(settings.watermark_field, table, reasons) if part.event_time else None
     if given is not None:
         times = np.where(given > NONE, given, times)
     ends, end_edges = _lifetimes(part, table, times, reasons)
-    gaps, started = _gaps(part, table, reasons), times
+    gaps, started = _gaps(part, table, times, reasons), times
     actions = np.zeros(rows, np.int8)
     arrived = None
     if settings.arrival is not None and part.event_time:
@@ -88,8 +88,11 @@ def timed(part: WindowedPart, at: int, table: pa.Table, times: NDArray[np.int64]
             if wrong is not None:
                 said = (wrong != "") & (reasons == "")
                 reasons[said] = [f"arrival: {text}" for text in wrong[said]]
-        if rows:
-            arrived = int(np.max(arrivals))
+        sound = reasons == ""
+        if given is not None:
+            sound = sound & (given == NONE)
+        if sound.any():
+            arrived = int(np.max(np.broadcast_to(arrivals, rows)[sound]))
         times, actions = by_arrival(times, arrivals, settings.arrival)
     if given is not None:
         actions[given > NONE] = Action.WATERMARK
@@ -217,7 +220,11 @@ def _lifetimes(
             bad = there & (wrong != "") & (reasons == "")
             reasons[bad] = [f"end of its lifetime: {text}" for text in wrong[bad]]
     edges = None
-    shapes = np.where(there, "interval", "point").astype(object)
+    # An input without the column has points; where there is one, an end that is not known yet is none.
+    has_ends = lifetime.end_field in table.column_names
+    shapes = np.full(rows, "interval" if has_ends else "point", dtype=object)
+    if has_ends:
+        ends = np.where(there, ends, FOREVER)
     if lifetime.shape_field is not None:
         edges = np.zeros(rows, np.bool_)
         if lifetime.shape_field in table.column_names:
@@ -245,7 +252,9 @@ def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64], at
     return found.view(np.int64)
 
 
-def _gaps(part: WindowedPart, table: pa.Table, reasons: NDArray[Any]) -> NDArray[np.int64] | None:
+def _gaps(
+    part: WindowedPart, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
+) -> NDArray[np.int64] | None:
     """The session gap of each event in microseconds, where each has its own."""
     kinds = [kind for kind in part.bolt.settings.kinds if getattr(kind, "gap_field", None)]
     if not kinds:
@@ -254,11 +263,17 @@ def _gaps(part: WindowedPart, table: pa.Table, reasons: NDArray[Any]) -> NDArray
     if name not in table.column_names:
         return np.full(table.num_rows, usual, np.int64)
     column = table.column(name).combine_chunks()
+    scale = 1 if pa.types.is_duration(column.type) else 1_000
     if pa.types.is_duration(column.type):
-        values = column.cast(pa.duration("us")).cast(pa.int64())
+        values = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
     else:
-        values = pa.compute.multiply(column.cast(pa.int64()), 1_000)
-    gaps = values.fill_null(usual).to_numpy(zero_copy_only=False)
+        values = column.cast(pa.int64(), safe=False)
+    gaps = values.fill_null(usual if scale == 1 else -(-usual // scale)).to_numpy(zero_copy_only=False)
     wrong = (gaps <= 0) & (reasons == "")
     reasons[wrong] = "its session gap is not above zero"
+    beyond = (gaps > (LATEST - times) // scale) & (reasons == "")
+    reasons[beyond] = "its session would end after the year 9999"
+    gaps = np.where(
+        wrong | beyond, usual, np.where(column.is_null().to_numpy(zero_copy_only=False), usual, gaps * scale)
+    )
     return np.asarray(gaps, np.int64)

@@ -63,9 +63,10 @@ class AssignedTask:
     """One run of such a task."""
 
     def __init__(self, item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> None:
+        part = anchored(part, item.anchor)
         self.item, self.part, self.fanout, self.context = item, part, fanout, context
         self.state = item.state
-        self.assigners = anchored(part, item.anchor)
+        self.assigners = part.assigners
         self.windowed = np.zeros(len(part.inputs), np.int64)
         self.unwindowed = np.zeros(len(part.inputs), np.int64)
         self.last_end: int | None = None
@@ -77,6 +78,7 @@ class AssignedTask:
         kept = item.state.tables.get(PANES)
         self._states = WindowStates.of(None if kept is None else context.store.read(kept))
         self._number = item.state.evaluations
+        self._open_ends = item.state.open_ends
 
     def windows(self) -> Iterator[TupleWindow]:
         """The windows that are due, in order; to be used up before ``finish``."""
@@ -88,7 +90,7 @@ class AssignedTask:
         new = None if self._new is None else self._new.events
         parts = [part for part in (old, new) if part is not None]
         if not parts:
-            self._next_end, self._states = None, WindowStates.of(None)
+            self._next_end, self._states, self._open_ends = None, WindowStates.of(None), []
             if self._substreams is not None:
                 self._substreams.raise_floor(self.item.floor)
             self._finish_keys()
@@ -133,7 +135,7 @@ class AssignedTask:
         floor = self.state.floor if self._substreams is None else self._substreams.floor
         return replace(
             self.state, manager=manager, refs=refs, tables=tables, decided_by_stream=decided, next_end=self._next_end,
-            floor=floor, evaluations=self._number + 1,
+            floor=floor, evaluations=self._number + 1, open_ends=self._open_ends,
         )  # fmt: skip
 
     @property
@@ -144,7 +146,8 @@ class AssignedTask:
     def _due(self) -> bool:
         """Whether a window may be due; if not, the events of earlier batches need not be read."""
         frontier, new = self.item.frontier, self._new
-        if self.part.bolt.settings.panes is not None:
+        settings = self.part.bolt.settings
+        if settings.panes is not None or settings.idle_timeout is not None:
             return True
         if frontier is None and self._substreams is None:
             self._bound(new)
@@ -187,6 +190,8 @@ class AssignedTask:
         self._next_end = windows.next_end(span)
         if book is not None:
             self._states = book.states()
+        if self.part.bolt.settings.idle_timeout is not None:
+            self._open_ends = windows.open_ends(span)
 
     def _book(self, upto: int | None) -> PaneBook | None:
         """What decides about the panes of windows, where they fire more than once."""

@@ -76,7 +76,7 @@ def let_in(
     marks = _marks(item, fanout, batch, substreams)
     found = _decided(item, part, batch, marks, held)
     inputs = batch.column(STREAM_COLUMN)
-    _account(fanout, part, inputs, found.actions, batch.column(ACTION_COLUMN))
+    _account(fanout, part, inputs, found, batch.column(ACTION_COLUMN))
     if fanout.context.traced:
         _trace(fanout, part, batch, found, marks)
     if np.isin(found.actions, (Action.EARLY, Action.LATE, Action.OUT_OF_ORDER)).any():
@@ -103,6 +103,8 @@ class _Decided:
     actions: NDArray[np.int8]
     over: NDArray[np.int64]
     splits: list[int]
+    adjusted: NDArray[np.bool_]
+    """Which have been given another time, whatever became of them then."""
 
 
 def _marks(item: FireItem, fanout: Fanout, batch: _Batch, substreams: Substreams | None) -> _Marks:
@@ -128,6 +130,8 @@ def _decided(
     over, splits = np.full(len(times), NONE, np.int64), list[int]()
     if part.event_time and session is not None and part.door.late_by is LateBy.WINDOW:
         over = part.door.over(marks.bolt)
+        if item.forced is not None:
+            over = np.maximum(over, item.forced)
         gaps = batch.column(GAP_COLUMN)
         gaps = np.full(len(times), session.gap.micros, np.int64) if gaps is None else gaps
         keys = batch.column(KEY_COLUMN)
@@ -138,10 +142,11 @@ def _decided(
         times, actions, over = part.door.decide(times, ends, actions, marks.own, marks.bolt, edges)
     if part.event_time and item.forced is not None:
         actions, over = _forced(part, times, ends, actions, over, item.forced)
+    adjusted = (actions == Action.ADJUSTED_LATE) | (actions == Action.ADJUSTED_OUT_OF_ORDER)
     gap = _in_gap(part, times)
     if gap is not None:
         actions = np.where(gap & _accepted(actions), Action.UNWINDOWED, actions)
-    return _Decided(times, actions, over, splits)
+    return _Decided(times, actions, over, splits, adjusted)
 
 
 def _kept(item: FireItem, part: WindowedPart, batch: _Batch, found: _Decided, kept: NDArray[np.int64]) -> LetIn:
@@ -211,9 +216,9 @@ def _in_gap(part: WindowedPart, times: NDArray[np.int64]) -> NDArray[np.bool_] |
 
 
 def _account(
-    fanout: Fanout, part: WindowedPart, inputs: NDArray[np.int8], actions: NDArray[np.int8], arrival: NDArray[np.int8]
+    fanout: Fanout, part: WindowedPart, inputs: NDArray[np.int8], found: _Decided, arrival: NDArray[np.int8]
 ) -> None:
-    settings = part.bolt.settings
+    settings, actions = part.bolt.settings, found.actions
     turned_late = "dropped" if settings.arrival and settings.arrival.late_action is LateAction.DROP else "late"
     dropping = settings.late_action in (LateAction.DROP, LateAction.CUT)
     rows = {
@@ -221,7 +226,7 @@ def _account(
         "early": actions == Action.EARLY,
         turned_late: actions == Action.LATE,
         "unwindowed": actions == Action.UNWINDOWED,
-        "adjusted": (actions == Action.ADJUSTED_LATE) | (actions == Action.ADJUSTED_OUT_OF_ORDER),
+        "adjusted": found.adjusted,
         "early_input": arrival == Action.EARLY,
         "late_input": (arrival == Action.ADJUSTED_LATE) | (arrival == Action.LATE),
         "out_of_order": (actions == Action.OUT_OF_ORDER) | (actions == Action.ADJUSTED_OUT_OF_ORDER),

@@ -166,7 +166,8 @@ class MicroBatch:
         reached = max((moment for moment in known if moment is not None), default=None)
         bolt.frontier = reached
         if part.event_time:
-            bolt.watermark.emitted = reached
+            before = bolt.watermark.emitted
+            bolt.watermark.emitted = reached if before is None or reached is None else max(before, reached)
             if part.deferred and reached is not None:
                 bolt.watermark.forced = reached
 

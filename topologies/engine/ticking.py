@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from manager.event_watermarks import Arrivals, EventWatermarks, Marks
 from manager.manifest import BoltState, Manifest, TaskState
 from manager.segments import Ref, SegmentStore
 from manager.watermark import WaterMarkEventGenerator
-from policies.assigners import AlignedWindows
 from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.idleness import estimated
 from policies.marks import NONE, MarkState
@@ -51,6 +50,7 @@ def deferred_tick(progress: Progress, part: WindowedPart, beat: Beat, store: Seg
     bolt, settings = progress.state.bolts[part.name], part.bolt.settings
     if settings.anchor == START and bolt.anchor is None:
         bolt.anchor = beat.clock
+    part = anchored(part, bolt.anchor)
     arrived = progress.arrived.get(part.name, {})
     before = NONE if bolt.watermark.emitted is None else bolt.watermark.emitted
     forced, marks = bolt.watermark.forced, None
@@ -137,7 +137,7 @@ def _move(progress: Progress, part: WindowedPart, beat: Beat, store: SegmentStor
         if origins and promised is not None:
             mark = bolt.watermark.sources.setdefault(label, MarkState())
             mark.mark = max(mark.mark, promised)
-    watermarks.beat(beat.clock, tick=beat.tick, align=_align(part, bolt), last_end=_last_end(part))
+    watermarks.beat(beat.clock, tick=beat.tick, ends=[end for task in bolt.tasks for end in task.open_ends])
     return marks
 
 
@@ -204,31 +204,6 @@ def _floor(part: WindowedPart, bolt: BoltState, clock: int) -> int:
     return estimated(mark.arrived, mark.arrived_at, max(clock, mark.arrived_at)) - arrival.late.micros
 
 
-def _align(part: WindowedPart, bolt: BoltState) -> Callable[[int], int]:
-    """The last window end up to a moment; the moment itself where windows are not aligned."""
-    assigners = anchored(part, bolt.anchor)
-    if assigners:
-        first = assigners[0]
-        if not isinstance(first, AlignedWindows):
-            return lambda moment: moment
-        phase = first.offset.micros if first.origin is None else first.origin + first.length.micros
-        slide = first.slide.micros
-        return lambda moment: (moment - phase) // slide * slide + phase
-    if isinstance(part.trigger, TimeTriggerPolicy):
-        return part.trigger.last_passed
-    return lambda moment: moment
-
-
-def _last_end(part: WindowedPart) -> Callable[[int], int]:
-    """The end of the last window that may hold an event of this time."""
-    found, session = part.last_end, part.session
-    if found is not None:
-        return lambda moment: int(found(np.array([moment]), None)[0])
-    if session is not None:
-        return lambda moment: moment + session.gap.micros
-    return lambda moment: moment
-
-
 def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None:
     """What a stream promises of what it carries from one bolt: as much as that bolt, shifted on the way (SI-25)."""
     promised = _promise(topology.windowed[origin.bolt], state.bolts[origin.bolt])
@@ -258,7 +233,7 @@ def _earliest_start(part: WindowedPart, bolt: BoltState, reached: int) -> int:
     """
     held = min((ref.earliest for task in bolt.tasks for ref in task.refs if ref.alive), default=None)
     if part.assigners:
-        return min(each.earliest_start(reached, held) for each in anchored(part, bolt.anchor))
+        return min(each.earliest_start(reached, held) for each in anchored(part, bolt.anchor).assigners)
     reach, trigger = part.eviction.reach, part.trigger
     if reach is None:
         return reached if held is None else min(reached, held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from topologies.model import SpoutPart, Topology, WindowedPart, stream_label
@@ -12,6 +13,17 @@ from windowing.schema import format_schema, parse_schema
 
 STATE = ("key", "lifetime", "panes", "anchor", "aligned", "watermark_per_key", "watermark_partition")
 """Rules of time that what is kept in a checkpoint depends on; the others may change between two runs."""
+
+_AS_IT_IS = ("lifetime", "panes")
+"""Those whose text is Python's: older checkpoints hold it, so it stays; people are shown ``_shown``."""
+
+_WORDS = (
+    (r"parse_duration\('(\w+)'\)", r"\1"),
+    (r"Count\(value=1\)", "1 event"),
+    (r"Count\(value=(\d+)\)", r"\1 events"),
+    (r"<\w+\.\w+: '([^']*)'>", r"\1"),
+    (r", \w+=(?:None|False)\b", ""),
+)
 
 
 def fingerprint(topology: Topology) -> dict[str, Any]:
@@ -35,11 +47,19 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
                 changed.append(f"{kind[:-1]} {name!r} is {'new' if was is None else 'gone'}")
                 continue
             changed.extend(
-                f"{kind[:-1]} {name!r}: {what} was {was.get(what)!r}, and is {is_.get(what)!r}"
+                f"{kind[:-1]} {name!r}: {what} was {_shown(was.get(what))}, and is {_shown(is_.get(what))}"
                 for what in sorted({*was, *is_})
                 if was.get(what) != is_.get(what)
             )
     return changed
+
+
+def _shown(value: Any) -> str:
+    """What is kept, as people write it: ``parse_duration('5m')`` is 5m, and what is not set is left out."""
+    text = "; ".join(map(str, value)) if isinstance(value, list) else repr(value)
+    for pattern, words in _WORDS:
+        text = re.sub(pattern, words, text)
+    return text
 
 
 def _spout(part: SpoutPart) -> dict[str, Any]:
@@ -63,7 +83,9 @@ def _windowed(part: WindowedPart) -> dict[str, Any]:
         "trigger": type(part.trigger).__name__,
     }
     rules = changed(settings)
-    described |= {name: rules[name] for name in STATE if name in rules}
+    described |= {
+        name: repr(getattr(settings, name)) if name in _AS_IT_IS else rules[name] for name in STATE if name in rules
+    }
     if part.assigners:
         described["windows"] = [repr(each) for each in part.assigners]
     for each in part.inputs:

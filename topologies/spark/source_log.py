@@ -28,15 +28,15 @@ class SourceLog:
     def files(self, batch: int) -> list[tuple[str, str]]:
         """The (spout, path) of the files that are new in a batch, in order of arrival.
 
-        By time of change; among equal times in the order of the spouts, and of Spark's log. CheckpointError where
-        the log cannot be read.
+        Those of one spout by time of change, and in the order of Spark's log where that is equal; the spouts one after
+        the other, as they were declared, as in a local run. CheckpointError where the log cannot be read.
         """
         if not self.spouts:
             return []
         try:
             now, before = self._offsets(batch), self._offsets(batch - 1)
             found = [
-                (entry["timestamp"], spout, unquote(entry["path"]))
+                (at, entry["timestamp"], spout, unquote(entry["path"]))
                 for at, spout in enumerate(self.spouts)
                 for number in range(before.get(at, -1) + 1, now.get(at, -1) + 1)
                 for entry in self._entries(at, number)
@@ -47,7 +47,7 @@ class SourceLog:
                 why=f"{type(error).__name__}: {error}",
                 do="use a version of Spark that windbolt is tested with, or restore the checkpoint",
             ) from error
-        return [(spout, path) for _, spout, path in sorted(found, key=lambda each: each[0])]
+        return [(spout, path) for _, _, spout, path in sorted(found, key=lambda each: each[:2])]
 
     def _offsets(self, batch: int) -> dict[int, int]:
         """Per source, the last entry of its log that belongs to the batch or an earlier one."""
