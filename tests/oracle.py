@@ -300,7 +300,8 @@ class _Run:
                 if content:
                     self.emit(start, end, content)
         # The empty ends have been passed as well.
-        self.passed = max(self.passed, self.now if self.bolt.in_event_time else self.now - 1)
+        reached = self.bolt.in_event_time or not self.bolt.end_is_in
+        self.passed = max(self.passed, self.now if reached else self.now - 1)
 
     def accepted_before(self, end: int) -> list[_Event]:
         return in_order(event for event in self.accepted if self.bolt.comes_before_end(event.ts, end))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -21,10 +21,13 @@ from topologies.cli import app
 from topologies.commands.consoles import only_json
 from topologies.commands.demo import DemoFolder
 from topologies.commands.spans import spoken
-from topologies.describing import as_mermaid, as_text
+from topologies.describing import as_mermaid, as_text, to_json
 from topologies.engine.report import BatchReport, BoltReport
-from windowing import TupleWindow, WindowedBolt, seconds
+from topologies.rules_in_words import kind_in_words, trigger_in_words
+from windowing import Count, TemporalJoin, TupleWindow, Union, WindowedBolt, minutes, presets, seconds
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing
+from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.panes import PaneTrigger, after_clock, after_count, after_event_time
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKED = ROOT / "tests" / "scenarios" / "worked"
@@ -194,7 +197,31 @@ def test_many_scenarios_take_a_line_each_and_only_some_that_fail_are_drawn(tmp_p
     assert len(re.findall(r"^ok ", result.stdout, re.M)) == 4
     assert len(re.findall(r"^FAILED ", result.stdout, re.M)) == 5
     assert result.stdout.count("differences (times in milliseconds)") == 3
+    assert "the other 6 not drawn, there are more than 5 scenarios; --draw draws all" in result.stdout
     assert result.stdout.endswith("9 scenarios: 4 as expected, 5 not as expected\n")
+
+
+def test_all_of_many_scenarios_are_drawn_if_asked_for(tmp_path: Path) -> None:
+    given = [{**HOLDS, "name": f"good{n}"} for n in range(6)]
+    listed = _invoke("replay", _file(tmp_path, *given)).stdout
+    assert "pending" not in listed
+    assert "\nnot drawn, there are more than 5 scenarios; --draw draws all\n" in listed
+    drawn = _invoke("replay", "--draw", _file(tmp_path, *given)).stdout
+    assert drawn.count("as expected\n") == 7
+    assert "not drawn" not in drawn
+    assert drawn.endswith("6 scenarios: 6 as expected\n")
+    table = _invoke("replay", "--draw", ROOT / "tests/scenarios/azure/illustrated_1_all_policies.yaml").stdout
+    assert "adjusted" in table
+    assert _invoke("replay", "--draw", "--json", OFFICIAL).exit_code == 2
+
+
+def test_a_scenario_that_is_malformed_only_at_build_is_counted(tmp_path: Path) -> None:
+    wrong = {**HOLDS, "bolt": {**HOLDS["bolt"], "late": "drop", "late_stream": "late"}}  # type: ignore[dict-item]
+    result = _invoke("replay", _file(tmp_path, wrong, "{"))
+    assert result.exit_code == 2
+    assert result.stdout.endswith("2 scenarios: 2 malformed\n")
+    result = _invoke("replay", _file(tmp_path, wrong, HOLDS))
+    assert result.stdout.endswith("2 scenarios: 1 as expected, 1 malformed\n")
 
 
 def test_quiet_names_only_what_fails(tmp_path: Path) -> None:
@@ -504,6 +531,73 @@ def test_a_topology_is_described_in_words() -> None:
         "sink out\n  takes    second\n  to       function print (arrow)",
     ):
         assert line in text
+
+
+KINDS = (
+    Hopping(minutes(5), minutes(1)), Session(minutes(5)), Snapshot(), SlidingLog(minutes(5)), CountByStart(Count(3)),
+    Calendar("day", "Europe/Berlin"), Onset(),
+)  # fmt: skip
+
+
+def test_every_kind_of_window_is_put_in_words() -> None:
+    assert {type(kind) for kind in KINDS} == set(get_args(WindowKind))
+    for kind in KINDS:
+        words = kind_in_words(kind)
+        assert words
+        assert "(" not in words, words
+
+
+@pytest.mark.parametrize(
+    ("trigger", "words"),
+    [
+        (after_count(100), "every 100 events"),
+        (after_count(1), "every event"),
+        (after_clock("10s"), "every 10s of the clock"),
+        (after_event_time("1m"), "every 1m of event time"),
+        (after_count(5).once(), "once after 5 events"),
+        (after_count(100) | after_clock("10s"), "every 100 events or every 10s of the clock"),
+        (
+            (after_count(2) | after_clock("1s")) & after_count(1).once(),
+            "(every 2 events or every 1s of the clock) and once after 1 event",
+        ),
+    ],
+)
+def test_triggers_are_put_in_words(trigger: PaneTrigger, words: str) -> None:
+    assert trigger_in_words(trigger) == words
+
+
+def _described(bolt: WindowedBolt) -> str:
+    builder = TopologyBuilder("one")
+    builder.set_spout("in", spouts.memory("id string, ts timestamp"))
+    builder.set_bolt("b", bolt.with_timestamp_field("ts")).global_grouping("in")
+    built = builder.build()
+    assert "(value=" not in json.dumps(to_json(built)["bolts"][0]["time"])
+    return as_text(built)
+
+
+def test_the_rules_of_time_are_described_a_line_each_with_what_becomes_of_late_events() -> None:
+    tumbling = _Each().with_tumbling_window("10s")
+    text = _described(tumbling.with_time(presets.azure()))
+    assert max(map(len, text.splitlines())) < 100
+    assert "  late     by arrival: moved to the earliest time that is in time\n" in text
+    assert "           behind the watermark: moved to the watermark\n" in text
+    assert "           early: counted only; with_late_tuple_stream gives them a stream" in text
+    dropped = _described(tumbling.with_late("drop"))
+    assert "  late     dropped, and counted as such" in dropped
+    assert "with_late_tuple_stream" not in dropped
+    panes = _described(tumbling.with_panes(early=after_count(100) | after_clock("10s")))
+    assert "fires more than once, accumulating: early every 100 events or every 10s of the clock" in panes
+
+
+def test_a_join_and_a_union_are_described() -> None:
+    builder = TopologyBuilder("two")
+    builder.set_spout("one", spouts.memory("id string, ts timestamp, until timestamp"))
+    builder.set_spout("two", spouts.memory("id string, ts timestamp"))
+    join = TemporalJoin("one", "two", on="id").with_lifetime("until").with_timestamp_field("ts")
+    builder.set_bolt("join", join).global_grouping("one").global_grouping("two")
+    union = Union().with_timestamp_field("ts")
+    builder.set_bolt("all", union).global_grouping("one").global_grouping("two")
+    assert as_text(builder.build()).count("each moment at which an event begins") == 2
 
 
 def test_a_topology_is_a_flowchart() -> None:

@@ -229,6 +229,15 @@ class TestScenario:
             ({"expect": {"events": [{"id": "e1", "action": "kept"}]}}, "expect.events[0].action: expected 'accepted',"),
             ({"expect": {"windows": [{}]}}, "expect.windows[0]: expected a window with some of"),
             (
+                {"expect": {"counts": {"recieved": 1}}},
+                "expect.counts: expected some of received, windowed, late, early, dropped, invalid, unwindowed, purged, "
+                "pending, adjusted, found 'recieved'; did you mean 'received'?",
+            ),
+            (
+                {"expect": {"metrics": {"late": 1}}},
+                "expect.metrics: expected some of late_input, early_input, out_of_order, adjusted, watermark_delay, found",
+            ),
+            (
                 {"expect": {"windows": [{"new": None}]}},
                 "expect.windows[0]: expected a list for new, found null",
             ),

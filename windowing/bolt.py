@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import pyarrow as pa
 
+from windowing import presets
 from windowing.bounds import Bounds
 from windowing.durations import Count, Duration, as_duration, as_extent
 from windowing.errors import ConfigError
 from windowing.kinds import Calendar, CalendarUnit, CountByStart, Session, SlidingLog, Snapshot, WindowKind
-from windowing import presets
 from windowing.panes import PaneMode, Panes, PaneTrigger, after_clock, after_count
 from windowing.presets import SOURCE_ONLY, Preset, as_every
 from windowing.rows import DEFAULT_STREAM, Rows
@@ -167,7 +167,9 @@ class WindowedBolt(Component):
             name = getattr(preset, "__name__", "")
             if callable(preset) and hasattr(presets, name):
                 raise ConfigError(
-                    f"with_time(presets.{name})", why="that is the function that makes it", do=f"call it: presets.{name}()"
+                    f"with_time(presets.{name})",
+                    why="that is the function that makes it",
+                    do=f"call it: presets.{name}()",
                 )
             raise ConfigError(f"with_time({preset!r:.60})", do="give one of windowing.presets, such as presets.atlas()")
         return self._with(**preset.changes(), needs_event_time=preset.needs_event_time)

@@ -107,7 +107,9 @@ def parse_duration(text: str) -> Duration:
     sign, number, unit = match.groups()
     if sign:
         raise ConfigError(
-            f"{text!r} is not a duration", why="a duration cannot be negative", do=f"write '{number}{unit}', without a sign"
+            f"{text!r} is not a duration",
+            why="a duration cannot be negative",
+            do=f"write '{number}{unit}', without a sign",
         )
     return Duration(int(number) * _UNITS[unit])
 

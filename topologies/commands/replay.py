@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 from rich.console import Console
@@ -20,6 +20,7 @@ from topologies.model import Topology
 from topologies.scenarios.arrival_table import arrival_table
 from topologies.scenarios.loading import Loaded, Problem, load
 from topologies.scenarios.timeline import timeline
+from windowing.errors import ConfigError
 
 FEW = 5
 """Up to so many scenarios are all drawn."""
@@ -35,6 +36,7 @@ def replay(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object per scenario.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Draw nothing; name only what fails.")] = False,
+    draw: Annotated[bool, typer.Option("--draw", help=f"Draw all, also where there are more than {FEW}.")] = False,
     debug: Debug = False,
 ) -> None:
     """Replay scenarios: draw what happened, and compare it with what they expect.
@@ -42,35 +44,48 @@ def replay(
     Exit status 0 if all is as expected, 1 if something is not, 2 if a file or a scenario is malformed.
     """
     with readable_errors(debug=debug):
+        _together(draw=draw, quiet=quiet, as_json=as_json)
         chosen = None if topology is None else loaded(topology)
         items = [item for file in files for item in load(file)]
-        with _output(items, as_json=as_json, quiet=quiet) as show:
-            report = _Report(show, debug=debug)
+        with _output(items, as_json=as_json, quiet=quiet, draw=draw) as output:
+            report = _Report(output, debug=debug)
             report.all(items, engine, chosen)
     if report.status:
         raise typer.Exit(report.status)
 
 
-Show = Callable[[Loaded, Outcome], None]
+class _Output(Protocol):
+    """Where answers are shown."""
+
+    def show(self, item: Loaded, outcome: Outcome) -> None: ...
+
+    def malformed(self) -> None:
+        """One more that cannot be answered; what is wrong with it has been said."""
 
 
 @contextmanager
-def _output(items: Sequence[Loaded | Problem], *, as_json: bool, quiet: bool) -> Iterator[Show]:
+def _output(items: Sequence[Loaded | Problem], *, as_json: bool, quiet: bool, draw: bool) -> Iterator[_Output]:
     if as_json:
         with only_json() as write:
-            yield lambda item, outcome: _show_json(write, item, outcome)
+            yield _Objects(write)
         return
     number = sum(isinstance(item, Loaded) for item in items)
-    pictures = _Pictures(out(), few=number <= FEW, quiet=quiet)
-    yield pictures.show
-    pictures.end(len(items) - number)
+    pictures = _Pictures(out(), few=number <= FEW, draw=draw or number <= FEW, quiet=quiet)
+    yield pictures
+    pictures.end()
+
+
+def _together(*, draw: bool, quiet: bool, as_json: bool) -> None:
+    if draw and (quiet or as_json):
+        other = "--quiet" if quiet else "--json"
+        raise ConfigError(f"--draw and {other}", why=f"{other} draws nothing", do="choose one of them")
 
 
 @dataclass
 class _Report:
     """Has the scenarios answered and shown in the order of the files, and keeps the worst exit status."""
 
-    show: Show
+    output: _Output
     debug: bool
     status: int = 0
 
@@ -96,17 +111,27 @@ class _Report:
             return
         if outcome.answer.ok is False:
             self.status = max(self.status, FAILED)
-        self.show(item, outcome)
+        self.output.show(item, outcome)
 
     def _problem(self, text: str) -> None:
         self.status = UNUSABLE
+        self.output.malformed()
         err().print(Text.assemble(("malformed: ", "bold red"), text), soft_wrap=True)
 
 
-def _show_json(write: Callable[[Any], bool], item: Loaded, outcome: Outcome) -> None:
-    write(outcome.answer.to_json())
-    if outcome.answer.ok is False:
-        _differences(err(), item, outcome)
+@dataclass
+class _Objects:
+    """A JSON object for each answer."""
+
+    write: Callable[[Any], bool]
+
+    def show(self, item: Loaded, outcome: Outcome) -> None:
+        self.write(outcome.answer.to_json())
+        if outcome.answer.ok is False:
+            _differences(err(), item, outcome)
+
+    def malformed(self) -> None:
+        return
 
 
 def _differences(console: Console, item: Loaded, outcome: Outcome) -> None:
@@ -122,8 +147,16 @@ class _Pictures:
 
     console: Console
     few: bool
+    draw: bool
+    """Whether all are drawn."""
     quiet: bool
     counts: dict[bool | None, int] = field(default_factory=lambda: {True: 0, False: 0, None: 0})
+    unusable: int = 0
+    left_out: int = 0
+    """Those that could have been drawn, and were not."""
+
+    def malformed(self) -> None:
+        self.unusable += 1
 
     def show(self, item: Loaded, outcome: Outcome) -> None:
         answer = outcome.answer
@@ -133,22 +166,29 @@ class _Pictures:
             if failed:
                 _differences(self.console, item, outcome)
             return
-        if not self.few:
+        if not self.draw:
             sign = {True: ("ok    ", "green"), False: ("FAILED", "bold red"), None: ("-     ", "dim")}[answer.ok]
             line = Text.assemble(sign, f"  {answer.name}  ", (str(item.place), "dim"))
             self.console.print(line, soft_wrap=True)
-        if not outcome.trace and (self.few or (failed and self.counts[False] <= DRAWN)):
+        if not outcome.trace and (self.draw or (failed and self.counts[False] <= DRAWN)):
             self.console.print(timeline(item.scenario, answer))
             table = arrival_table(item.scenario, answer)
             if table is not None:
                 self.console.print(table)
             self.console.print(_verdict(item, outcome), soft_wrap=True)
             self.console.print()
-        elif failed:
-            _differences(self.console, item, outcome)
+        else:
+            self.left_out += not outcome.trace
+            if failed:
+                _differences(self.console, item, outcome)
 
-    def end(self, malformed: int) -> None:
-        if self.few and not self.quiet and sum(self.counts.values()) <= 1:
+    def end(self) -> None:
+        if self.left_out:
+            rest = "" if self.left_out == sum(self.counts.values()) else f"the other {self.left_out} "
+            words = f"{rest}not drawn, there are more than {FEW} scenarios; --draw draws all"
+            self.console.print(Text(words, "dim"), soft_wrap=True)
+        malformed = self.unusable
+        if self.few and not self.quiet and sum(self.counts.values()) <= 1 and not malformed:
             return
         named = {
             "as expected": self.counts[True],

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from topologies.scenarios.values import End, EventId, Strict, Time
 from windowing.errors import ScenarioError
 
 ACCOUNTS = ("windowed", "late", "early", "dropped", "invalid", "unwindowed", "purged", "pending")
 """Where a received event can be; the counts of an answer name these, ``received`` and ``adjusted``."""
+
+METRICS = ("late_input", "early_input", "out_of_order", "adjusted", "watermark_delay")
+"""What an answer counts beside the accounts."""
+
+
+def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
+    """The value, whose keys must be among the names."""
+    for key in value:
+        if key not in names:
+            close = difflib.get_close_matches(key, names, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise ScenarioError(f"expected some of {', '.join(names)}, found {key!r}{meant}")
+    return value
+
+
+Counts = Annotated[
+    dict[str, Annotated[int, Field(ge=0)]],
+    AfterValidator(lambda value: _only(value, ("received", *ACCOUNTS, "adjusted"))),
+]
+Metrics = Annotated[dict[str, int | float], AfterValidator(lambda value: _only(value, METRICS))]
 
 Action = Literal[
     "accepted",
@@ -84,11 +106,11 @@ class Expect(Strict):
     late: list[EventId] | None = None
     watermarks: list[End | None] | None = None
     pending: list[EventId] | None = None
-    counts: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    counts: Counts | None = None
     outputs: dict[str, list[dict[str, Any]]] | None = None
     events: list[ExpectedEvent] | None = None
     clocks: list[End | None] | None = None
-    metrics: dict[str, int | float] | None = None
+    metrics: Metrics | None = None
     """Only those that are named are compared."""
 
     @property

@@ -34,7 +34,7 @@ def _extent(value: object) -> Duration | Count:
 
 def _every(value: object) -> Duration | Count:
     if isinstance(value, Duration | Count | timedelta | str | int) and not isinstance(value, bool):
-        return as_every(value)
+        return as_every(Count(value) if isinstance(value, int) else value, "once")
     raise ScenarioError(f"expected a number of events or a duration, found {value!r}", do="write 1 or '5s'")
 
 
