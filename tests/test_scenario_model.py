@@ -230,12 +230,12 @@ class TestScenario:
             ({"expect": {"windows": [{}]}}, "expect.windows[0]: expected a window with some of"),
             (
                 {"expect": {"counts": {"recieved": 1}}},
-                "expect.counts: expected some of received, windowed, late, early, dropped, invalid, unwindowed, purged, "
-                "pending, adjusted, found 'recieved'; did you mean 'received'?",
+                "expect.counts: expected some of received, windowed, late, early, dropped, invalid, unwindowed, "
+                "purged, pending, adjusted, found 'recieved'; did you mean 'received'?",
             ),
             (
                 {"expect": {"metrics": {"late": 1}}},
-                "expect.metrics: expected some of late_input, early_input, out_of_order, adjusted, watermark_delay, found",
+                "expect.metrics: expected some of late_input, early_input, out_of_order, adjusted, watermark_delay, ",
             ),
             (
                 {"expect": {"windows": [{"new": None}]}},

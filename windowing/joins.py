@@ -41,7 +41,7 @@ class TemporalJoin(Operator):
     nothing. With several tasks, group both streams by fields among these.
 
     A row has the key, the other columns of the left stream, those of the right, and the overlap: ``overlap_start``,
-    and ``overlap_end``, which does not belong to it; null where no end was known at the time (start edges).
+    and ``overlap_end``, which does not belong to it; null where no end was known at the time.
     ``start`` and ``end`` give these two other names. A column that both streams have is named by ``rename``:
     ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``outputs`` keeps some of the columns only, by their names:
     ``"item string, price double"``.
