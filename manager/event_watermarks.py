@@ -289,6 +289,8 @@ class EventWatermarks:
             return
         assert self.state.started is not None
         names = {*self.state.sources, *(stream for stream in self.streams if not self._delivers(stream))}
+        # What comes from another bolt is as far as that bolt says, however quiet it is.
+        names = {name for name in names if not self.carried[self._input(name)]}
         for source in sorted(names):
             since = self.state.seen_at.get(source, self.state.started)
             if clock - since >= timeout.micros and source not in self.state.idle:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN = "_seq", "_action", "_end_edge"
+NO_PARTITION = "\0"
+"""What the partition of an event is called that has none; no text of a user's."""
 SHAPES = ("point", "interval", "start_edge", "end_edge")
 
 
@@ -142,7 +144,7 @@ def note(arriving: Arriving, part: WindowedPart, at: int, table: pa.Table, found
         if settings.watermark_partition is not None:
             name = settings.watermark_partition
             values = table.column(name) if name in table.column_names else pa.nulls(rows, pa.string())
-            door["partition"] = [str(value) for value in values.to_pylist()]
+            door["partition"] = [NO_PARTITION if value is None else str(value) for value in values.to_pylist()]
         arriving.doors.append(door)
 
 

@@ -89,6 +89,7 @@ class Fanout:
         self._arriving: dict[str, Arriving] = {}
         self._arrivals_at: dict[str, int] = {}
         self._heard: dict[str, int] = {}
+        self._began: dict[str, int] = {}
         self.turn = 0
         """Where a shuffle begins, for the rows that are being emitted."""
         self._arrivals: dict[str, _Arrivals] = {}
@@ -145,7 +146,7 @@ class Fanout:
                 sections, door = write_arriving(arriving, self.topology.windowed[name], writer)
                 output.arrived.extend((name, task, ref) for task, ref in sections)
                 output.doors[name] = (arriving.count, door)
-            output.arrivals, output.heard = self._arrivals_at, self._heard
+            output.arrivals, output.heard, output.began = self._arrivals_at, self._heard, self._began
             for name, parts in self._for_sinks.items():
                 self._serve(name, pa.concat_tables(parts), writer, output)
             for name, rows in self._traced.items():
@@ -205,6 +206,7 @@ class Fanout:
             self._invalid(part, at, rows, wrong, found.reasons, copies)
             found.actions[wrong] = Action.INVALID
         self._heard[part.name] = self._clock
+        self._began.setdefault(part.name, self._clock)
         if found.arrived is not None:
             self._arrivals_at[part.name] = max(found.arrived, self._arrivals_at.get(part.name, found.arrived))
         if part.event_time and not part.origins[at]:

@@ -161,6 +161,8 @@ class Output:
     """Per such bolt: the latest time of arrival, in microseconds."""
     heard: dict[str, int] = field(default_factory=dict)
     """Per such bolt: the clock when the last of its events came, in microseconds."""
+    began: dict[str, int] = field(default_factory=dict)
+    """Per such bolt: the clock when the first of them came."""
     for_sinks: list[tuple[str, Ref]] = field(default_factory=list)
     """(sink, rows), for sinks that the driver serves."""
     traced: list[tuple[str, Ref]] = field(default_factory=list)

@@ -33,6 +33,8 @@ class Progress:
     """Per bolt, the latest time of arrival."""
     heard: dict[str, int] = field(default_factory=dict)
     """Per bolt, the clock when the last of its events came."""
+    began: dict[str, int] = field(default_factory=dict)
+    """Per bolt, the clock when the first of them came."""
 
     def take(self, output: Output) -> None:
         """Add what a task wrote and counted."""
@@ -67,6 +69,8 @@ class Progress:
             self.doors.setdefault(name, []).extend([door] if door is not None else [])
         _raise_all(self.arrivals, output.arrivals)
         _raise_all(self.heard, output.heard)
+        for name, clock in output.began.items():
+            self.began[name] = min(clock, self.began.get(name, clock))
 
 
 def _raise_all(greatest: dict[str, int], values: Mapping[str, int]) -> None:

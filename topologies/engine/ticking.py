@@ -49,7 +49,7 @@ def deferred_tick(progress: Progress, part: WindowedPart, beat: Beat, store: Seg
     """Move the time of a bolt whose tasks let events in themselves; its tasks that have events, or windows due."""
     bolt, settings = progress.state.bolts[part.name], part.bolt.settings
     if settings.anchor == START and bolt.anchor is None:
-        bolt.anchor = beat.clock
+        bolt.anchor = min(beat.clock, progress.began.get(part.name, beat.clock))
     part = anchored(part, bolt.anchor)
     arrived = progress.arrived.get(part.name, {})
     before = NONE if bolt.watermark.emitted is None else bolt.watermark.emitted
