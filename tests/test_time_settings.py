@@ -347,3 +347,14 @@ def test_bolts_of_one_preset_and_one_that_differs() -> None:
 def test_by_time_of_arrival_azures_policies_do_nothing(late: str | None) -> None:
     bolt = tumbling().with_time(presets.azure(late=late, out_of_order="2s", action="drop"))
     assert run(*AT_10_12_9, bolt=bolt) == {"bolt": [["a", "b", "c", "d"]]}
+
+
+def test_a_bolt_has_windows_once_and_one_key() -> None:
+    with pytest.raises(ConfigError, match="has windows already"):
+        Ids().with_tumbling_window("1m").with_session_window("5m")
+    with pytest.raises(ConfigError, match="has windows already"):
+        Ids().with_session_window("5m").with_window(3)
+    assert Ids().with_tumbling_window("1m").with_window("1m", "1m").settings.length == minutes(1)
+    for first, second in (("with_key", "with_substreams"), ("with_substreams", "with_key")):
+        with pytest.raises(ConfigError, match="whose key is user"):
+            getattr(getattr(tumbling(), first)("user"), second)("device")

@@ -125,11 +125,12 @@ class WindowedBolt(Component):
         A whole number counts events; durations are ``seconds(20)``, a timedelta, or ``"20s"``. A slide longer than
         the length leaves gaps, whose events are counted as ``unwindowed``.
         """
-        return self._with(kinds=(), length=as_extent(length), slide=Count(1) if slide is None else as_extent(slide))
+        slides = Count(1) if slide is None else as_extent(slide)
+        return self._windows(kinds=(), length=as_extent(length), slide=slides)
 
     def with_tumbling_window(self, length: Extent) -> Self:
         """Windows of this length, one after the other (ST-1, ST-2, ST-25)."""
-        return self._with(kinds=(), length=as_extent(length), slide=as_extent(length))
+        return self._windows(kinds=(), length=as_extent(length), slide=as_extent(length))
 
     def with_timestamp_field(self, field: str) -> Self:
         """Event time from a column: timestamps, or whole numbers of milliseconds since the epoch (ST-9)."""
@@ -181,7 +182,14 @@ class WindowedBolt(Component):
         """
         if not fields or not all(isinstance(field, str) and field for field in fields):
             raise ConfigError(f"with_key{fields!r}", why="a key is one or more columns", do="name them")
-        return self._with(key=tuple(fields))
+        configured = self._with(key=tuple(fields))
+        if self.settings.key not in ((), fields):
+            raise ConfigError(
+                f"with_key{fields!r} on a bolt whose key is {', '.join(self.settings.key)}",
+                why="a bolt has windows for one key (substreams are keys too)",
+                do="name all columns at once, or use two bolts",
+            )
+        return configured
 
     def with_session_window(
         self,
@@ -371,7 +379,19 @@ class WindowedBolt(Component):
         return self._with(needs_event_time=(*self.settings.needs_event_time, call))
 
     def _kinds(self, *kinds: WindowKind) -> Self:
-        return self._with(kinds=kinds, length=None, slide=Count(1))
+        return self._windows(kinds=kinds, length=None, slide=Count(1))
+
+    def _windows(self, **windows: Any) -> Self:
+        settings, configured = self.settings, self._with(**windows)
+        if (settings.length is not None or settings.kinds) and any(
+            getattr(settings, name) != value for name, value in windows.items()
+        ):
+            raise ConfigError(
+                "other windows on a bolt that has windows already",
+                why="the first would be forgotten",
+                do="keep one of them, or give both to with_windows(...) where each event is to be in both",
+            )
+        return configured
 
     def _one_time_source(self, call: str) -> None:
         settings = self.settings
