@@ -1,0 +1,60 @@
+"""A key that goes quiet leaves no state behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from manager.checkpoint import MemoryCheckpoint
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.engine.plan import BatchPlan, Beat, InProcess
+from topologies.engine.step import MicroBatch
+from topologies.sources import TableSource
+from windowing import TupleWindow, WindowedBolt, presets
+from windowing.rows import Rows
+
+KEYS = 5_000
+AZURE = presets.azure(out_of_order="1s", late="10s", early=None, arrival_field="at")
+BOLTS: dict[str, Callable[[WindowedBolt], WindowedBolt]] = {
+    "windows": lambda bolt: bolt.with_tumbling_window("10s").with_key("user"),
+    "sessions": lambda bolt: bolt.with_time(presets.atlas("1s")).with_session_window("5s").with_key("user"),
+    "substreams": lambda bolt: bolt.with_time(AZURE).with_tumbling_window("10s").with_substreams("user"),
+    "panes": lambda bolt: bolt.with_time(presets.atlas("1s")).with_tumbling_window("10s").with_key("user")
+    .with_panes(early=1, mode="retracting"),
+}  # fmt: skip
+
+
+class Count(WindowedBolt):
+    outputs = "n long"
+
+    def execute(self, window: TupleWindow) -> Rows:
+        return (len(window),)
+
+
+@pytest.mark.feature("AZ-15")
+@pytest.mark.parametrize("name", BOLTS)
+def test_what_is_kept_is_of_the_keys_that_live(name: str) -> None:
+    builder = TopologyBuilder("quiet")
+    builder.set_spout("events", spouts.memory("user long, ts long, at long"))
+    bolt = BOLTS[name](Count()).with_timestamp_field("ts")
+    builder.set_bolt("bolt", bolt, 2).fields_grouping("events", "user")
+    builder.set_sink("out", sinks.discard()).from_("bolt")
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+
+    def run(number: int, users: np.ndarray, moment: int) -> None:
+        times = np.full(len(users), moment)
+        table = pa.table({"user": users, "ts": times, "at": times})
+        step.run(BatchPlan(number, Beat(moment * 1_000), [TableSource("events", table, 0)]))
+
+    run(0, np.arange(KEYS), 1_000)
+    tasks = step.manifest.bolts["bolt"].tasks
+    assert sum(ref.alive for task in tasks for ref in task.refs) == KEYS
+    run(1, np.array([KEYS]), 100_000)  # one key moves time on for all
+    run(2, np.array([KEYS]), 201_000)
+    tasks = step.manifest.bolts["bolt"].tasks
+    assert sum(ref.alive for task in tasks for ref in task.refs) == 1
+    kept = [step.checkpoint.segments.read(ref).num_rows for task in tasks for ref in task.tables.values()]
+    assert sum(kept) <= 2, "what is kept beside events is of that key alone"
