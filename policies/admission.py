@@ -86,7 +86,7 @@ class Door:
         known = (watermarks > NONE) & (watermarks < FOREVER)
         return np.where(known, watermarks - back, watermarks) if back else watermarks
 
-    def _missed(self, times: NDArray[np.int64], last: NDArray[np.int64], over: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def missed(self, times: NDArray[np.int64], last: NDArray[np.int64], over: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whose last window is over. An event between two windows is in none, and so not late for one (AT-4)."""
         between = last < times + self.holds_start
         return (last <= over) & ~between
@@ -113,10 +113,10 @@ class Door:
             late = judged < reference
             if last is not None:
                 tied = times == reference if end_edges is None else (times == reference) & ~end_edges
-                late |= tied & self._missed(judged, last, over)
+                late |= tied & self.missed(judged, last, over)
         else:
             assert last is not None
-            late = self._missed(judged, last, over)
+            late = self.missed(judged, last, over)
         late &= (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
         if not late.any():
             return times, actions, over
@@ -127,7 +127,7 @@ class Door:
                 # Where the window that ends at the watermark is over, the earliest time is just after it.
                 tied = np.zeros(len(times), np.bool_)
                 if self.last_end is not None:
-                    tied = late & self._missed(reference, self.last_end(reference, None), over)
+                    tied = late & self.missed(reference, self.last_end(reference, None), over)
                 times = np.where(late, reference + tied, times)
             case LateAction.CUT:
                 cut = late & (ends > reference) if ends is not None else np.zeros(len(times), np.bool_)

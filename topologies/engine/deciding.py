@@ -204,7 +204,7 @@ def _forced(
     over = np.maximum(over, forced)
     last_end = part.last_end
     if last_end is not None:
-        missed = _accepted(actions) & (last_end(times, ends) <= over)
+        missed = _accepted(actions) & part.door.missed(times, last_end(times, ends), over)
         actions = np.where(missed, Action.OUT_OF_ORDER, actions)
     return actions, over
 
