@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from manager.accounts import Accounts
 from manager.held import GONE, SEEN, Held
 from manager.panes import PaneBook, WindowStates
 from policies.assigners import Assigned, Live, SessionWindows, WindowAssigner
+from windowing.order import group_numbers
 from windowing.panes import PaneMode
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
@@ -55,12 +57,13 @@ class AssignedWindows:
         self.accounts = Accounts(streams)
         self._order = events.order()
         self._events = events
-        self._sorted = _columns_of(events, self._order)
+        self._hashes, self._born = self._take(events.keys), self._take(events.born)
+        codes = None if self._hashes is None else group_numbers(self._hashes)
+        times, ends, closed, gaps = map(self._take, (events.times, events.ends, events.closed, events.gaps))
+        self._sorted = Live(times, codes, ends, closed, gaps)
         count = len(events)
         self._seen = np.zeros(count, np.bool_) if events.seen is None else self._take(events.seen).copy()
         self._finished = np.zeros(count, np.bool_)
-        self._hashes = None if events.keys is None else self._take(events.keys)
-        self._born = None if events.born is None else self._take(events.born)
 
     def __len__(self) -> int:
         return len(self._events)
@@ -116,7 +119,8 @@ class AssignedWindows:
         """Which members are new to their window since it fired last."""
         assert self._born is not None
         shown = np.repeat(states.shown, np.diff(piece.offsets))
-        return self._born[piece.members] > shown
+        fresh: NDArray[np.bool_] = self._born[piece.members] > shown
+        return fresh
 
     def next_end(self, span: Span) -> int | None:
         """When the next window is due, as things stand; None where nothing waits."""
@@ -197,12 +201,17 @@ class AssignedWindows:
             counts = np.bincount(self._take(streams)[which], minlength=len(self.stream_names))
         self.accounts.add(account, counts)
 
-    def _take(self, column: NDArray[Any]) -> NDArray[Any]:
-        return column if self._order is None else column[self._order]
+    def _take(self, column: NDArray[Any] | None) -> Any:
+        return column if column is None or self._order is None else column[self._order]
+
+    @cached_property
+    def payload(self) -> pa.Table:
+        """The columns of the events as they were given, each in one piece, however many windows ask for them."""
+        return self._events.payload.combine_chunks()
 
     def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
         """The keys of these live events: the value of a key of one column, else a tuple of values."""
-        chosen = self._events.payload.select(list(self.key)).combine_chunks()
+        chosen = self.payload.select(list(self.key))
         columns = [column.to_pylist() for column in chosen.take(pa.array(self.positions(members))).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
@@ -245,25 +254,10 @@ class Gathered:
     def _gathered(self) -> pa.Table:
         if self._payload is None:
             places = self._windows.positions(self._members)
-            payload = self._windows._events.payload
+            payload = self._windows.payload
             run = len(places) and bool((np.diff(places) == 1).all())
-            if run:
-                self._payload = payload.slice(int(places[0]), len(places)).combine_chunks()
-            else:
-                self._payload = payload.combine_chunks().take(pa.array(places))
+            self._payload = payload.slice(int(places[0]), len(places)) if run else payload.take(pa.array(places))
         return self._payload
-
-
-def _columns_of(events: Held, order: NDArray[np.int64] | None) -> Live:
-    def take(column: NDArray[Any] | None) -> Any:
-        return column if column is None or order is None else column[order]
-
-    keys = take(events.keys)
-    codes = None
-    if keys is not None and len(keys):
-        codes = np.zeros(len(keys), np.int64)
-        codes[1:] = np.cumsum(keys[1:] != keys[:-1])
-    return Live(take(events.times), codes, take(events.ends), take(events.closed), take(events.gaps))
 
 
 def _one(piece: Assigned, at: int) -> Assigned:

@@ -67,8 +67,11 @@ class EventWatermarks:
         self.carried = tuple(carried) or (False,) * len(self.streams)
         """Which inputs carry the watermark of a bolt before this one."""
 
-    def sequence(self, arrivals: Arrivals) -> Marks:
-        """Take in the events of a batch."""
+    def sequence(self, arrivals: Arrivals, clock: int) -> Marks:
+        """Take in the events of a batch, the last of which came at this clock."""
+        self.state.heard_at = clock
+        if self.state.started is None:
+            self.state.started = clock
         count = len(arrivals.times)
         marks = Marks(*(np.full(count, NONE, np.int64) for _ in range(4)))
         silent, known = set(self.state.idle), set(self.state.sources)
@@ -84,6 +87,7 @@ class EventWatermarks:
             along = self._advance(source, places, arrivals, marks, absent=absent)
             first[self._input(source)] = min(int(places[0]), first.get(self._input(source), count))
             speaking.add(source)
+            self.state.seen_at[source] = clock
             if source in wanted:
                 kept[source] = along
             else:
@@ -160,18 +164,6 @@ class EventWatermarks:
         state = self.state
         state.arrived = latest if state.arrived is None else max(state.arrived, latest)
         state.arrived_at = clock
-
-    def heard(self, sources: Sequence[str], clock: int) -> None:
-        """Note which sources have delivered in a batch, the last of them at this clock."""
-        self.state.heard_at = clock
-        if self.state.started is None:
-            self.state.started = clock
-        for source in sources:
-            self.state.seen_at[source] = clock
-
-    def names(self, arrivals: Arrivals) -> list[str]:
-        """The sources of marks that these events are from."""
-        return [source for source, _ in self._sources(arrivals)]
 
     def _emit(self, mark: int) -> None:
         if mark > NONE and (self.state.emitted is None or mark > self.state.emitted):

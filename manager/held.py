@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from manager.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
 from windowing.events import count_by_stream
-from windowing.order import hash_order, is_sorted, order_within, stable_order
+from windowing.order import group_numbers, hash_order, is_sorted, order_within, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,18 +66,7 @@ class Held:
         if bool(((self.keys[1:] > self.keys[:-1]) | (same & (self.times[1:] >= self.times[:-1]))).all()):
             return None
         by_key = hash_order(self.keys)
-        keys = self.keys[by_key]
-        groups = np.zeros(len(keys), np.int64)
-        np.cumsum(keys[1:] != keys[:-1], out=groups[1:])
-        return by_key[order_within(groups, self.times[by_key])]
-
-    def codes(self) -> NDArray[np.int64] | None:
-        """Of sorted events: the number of each one's key, from 0; None without keys."""
-        if self.keys is None:
-            return None
-        steps = np.zeros(len(self.keys), np.int64)
-        steps[1:] = self.keys[1:] != self.keys[:-1]
-        return np.cumsum(steps)
+        return by_key[order_within(group_numbers(self.keys[by_key]), self.times[by_key])]
 
     @staticmethod
     def concat(parts: Sequence[Held]) -> Held:

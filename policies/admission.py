@@ -46,6 +46,12 @@ class Action(IntEnum):
         return self.name.lower()
 
 
+def timely(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Which events their arrival lets through; the watermark sees these alone."""
+    through: NDArray[np.bool_] = (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
+    return through
+
+
 def by_arrival(
     times: NDArray[np.int64], arrivals: NDArray[np.int64] | int, rule: Arrival
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
@@ -117,7 +123,7 @@ class Door:
         else:
             assert last is not None
             late = self.missed(judged, last, over)
-        late &= (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
+        late &= timely(actions)
         if not late.any():
             return times, actions, over
         actions = actions.copy()

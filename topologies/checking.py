@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -41,18 +42,14 @@ def faults(
         yield from check()
 
 
+@dataclass(frozen=True)
 class _Checks:
-    def __init__(
-        self,
-        name: str,
-        settings: WindowSettings,
-        inputs: Sequence[tuple[Input, pa.Schema]],
-        outputs: Sequence[pa.Schema],
-        parallelism: int,
-        event_time: bool,
-    ) -> None:
-        self.name, self.settings, self.inputs, self.outputs = name, settings, inputs, outputs
-        self.parallelism, self.event_time = parallelism, event_time
+    name: str
+    settings: WindowSettings
+    inputs: Sequence[tuple[Input, pa.Schema]]
+    outputs: Sequence[pa.Schema]
+    parallelism: int
+    event_time: bool
 
     def event_time_asked(self) -> Iterator[ConfigError]:
         """What says nothing to a bolt whose time is the clock (ST-18, AT-22); a preset's own rules are passed over."""

@@ -58,3 +58,10 @@ def order_within(groups: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[
     if (int(groups[-1]) + 1) * span < 1 << 62:
         return stable_order(groups * span + (keys - low))
     return np.lexsort((keys, groups))
+
+
+def group_numbers(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of keys in order: the number of the group of equal ones that each is in, from 0."""
+    numbers = np.zeros(len(keys), np.int64)
+    np.cumsum(keys[1:] != keys[:-1], out=numbers[1:])
+    return numbers

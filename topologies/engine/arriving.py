@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from manager.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
 from manager.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter
-from policies.admission import Action, by_arrival
+from policies.admission import Action, by_arrival, timely
 from policies.marks import NONE
 from topologies.engine.admission import conform_input, event_times
 from topologies.hashing import hash_rows
@@ -103,7 +103,7 @@ def timed(part: WindowedPart, at: int, table: pa.Table, times: NDArray[np.int64]
 
 
 def note(arriving: Arriving, part: WindowedPart, at: int, table: pa.Table, found: Timed, tasks: Any) -> None:
-    """Take in rows, all of them valid, for the tasks that they go to; None: every row goes to every task."""
+    """Take in rows, for the tasks that they go to; None: every row goes to every task."""
     rows, settings = table.num_rows, part.bolt.settings
     columns = conform_input(table, part.schema)
     numbers = np.arange(arriving.count, arriving.count + rows)
@@ -134,8 +134,7 @@ def note(arriving: Arriving, part: WindowedPart, at: int, table: pa.Table, found
         arriving.tables.append(columns)
         arriving.tasks.append(tasks)
     if part.sequenced:
-        seen = found.actions == Action.ACCEPTED
-        seen |= found.actions == Action.ADJUSTED_LATE
+        seen = timely(found.actions)
         if found.end_edges is not None:
             seen &= ~found.end_edges
         door = {"time": found.times, "input": inner[STREAM_COLUMN], "counts": seen}

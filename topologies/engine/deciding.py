@@ -11,7 +11,7 @@ import pyarrow as pa
 from manager.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, INNER, KEY_COLUMN, Held
 from manager.open_sessions import turned_away
 from manager.segments import STREAM_COLUMN, TIME_COLUMN
-from policies.admission import Action
+from policies.admission import Action, timely
 from policies.lateness import BEHIND, WINDOW_OVER
 from policies.marks import NONE
 from topologies.engine.admission import late_rows
@@ -109,8 +109,7 @@ class _Decided:
 
 def _marks(item: FireItem, fanout: Fanout, batch: _Batch, substreams: Substreams | None) -> _Marks:
     if substreams is not None:
-        actions = batch.column(ACTION_COLUMN)
-        counts = (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
+        counts = timely(batch.column(ACTION_COLUMN))
         own, after = substreams.advance(batch.column(KEY_COLUMN), batch.column(TIME_COLUMN), counts)
         own = np.maximum(own, substreams.floor)
         return _Marks(own, own, after)
@@ -118,8 +117,7 @@ def _marks(item: FireItem, fanout: Fanout, batch: _Batch, substreams: Substreams
         before = np.full(len(batch.numbers), item.watermark, np.int64)
         return _Marks(before, before)
     table = fanout.context.store.read(item.marks)
-    names = ["own", "bolt", *(["own_after", "bolt_after"] if fanout.context.traced else [])]
-    return _Marks(*(table.column(name).to_numpy()[batch.numbers] for name in names))
+    return _Marks(**{name: table.column(name).to_numpy()[batch.numbers] for name in table.column_names})
 
 
 def _decided(
@@ -218,13 +216,10 @@ def _in_gap(part: WindowedPart, times: NDArray[np.int64]) -> NDArray[np.bool_] |
 def _account(
     fanout: Fanout, part: WindowedPart, inputs: NDArray[np.int8], found: _Decided, arrival: NDArray[np.int8]
 ) -> None:
-    settings, actions = part.bolt.settings, found.actions
-    turned_late = "dropped" if settings.arrival and settings.arrival.late_action is LateAction.DROP else "late"
-    dropping = settings.late_action in (LateAction.DROP, LateAction.CUT)
+    actions, dropping = found.actions, _dropping(part)
     rows = {
         "received": (actions != Action.WATERMARK) & (actions != Action.INVALID),
         "early": actions == Action.EARLY,
-        turned_late: actions == Action.LATE,
         "unwindowed": actions == Action.UNWINDOWED,
         "adjusted": found.adjusted,
         "early_input": arrival == Action.EARLY,
@@ -233,11 +228,24 @@ def _account(
     }
     for account, which in rows.items():
         fanout.count_all(part, account, inputs, which)
-    fanout.count_all(part, "dropped" if dropping else "late", inputs, actions == Action.OUT_OF_ORDER)
+    for action in (Action.LATE, Action.OUT_OF_ORDER):
+        fanout.count_all(part, "dropped" if action in dropping else "late", inputs, actions == action)
+
+
+def _dropping(part: WindowedPart) -> set[Action]:
+    """The ways of being late for which the user said that events are to be dropped."""
+    settings = part.bolt.settings
+    dropping = set()
+    if settings.late_action in (LateAction.DROP, LateAction.CUT):
+        dropping.add(Action.OUT_OF_ORDER)
+    if settings.arrival is not None and settings.arrival.late_action is LateAction.DROP:
+        dropping.add(Action.LATE)
+    return dropping
 
 
 def _trace(fanout: Fanout, part: WindowedPart, batch: _Batch, found: _Decided, marks: _Marks) -> None:
     accepted = _accepted(found.actions) | (found.actions == Action.UNWINDOWED)
+    dropping = _dropping(part)
     for place, name in enumerate(event_ids(batch.table)):
         fanout.trace(
             "events",
@@ -246,23 +254,16 @@ def _trace(fanout: Fanout, part: WindowedPart, batch: _Batch, found: _Decided, m
                 "seq": int(batch.numbers[place]),
                 "event": name,
                 "time": int(found.times[place]) if accepted[place] else None,
-                "action": _said(part, Action(int(found.actions[place]))),
+                "action": _said(Action(int(found.actions[place])), dropping),
                 "watermark": _mark(marks.bolt_after, place),
                 "mark": _mark(marks.own_after, place),
             },
         )
 
 
-def _said(part: WindowedPart, action: Action) -> str:
-    settings = part.bolt.settings
-    match action:
-        case Action.OUT_OF_ORDER:
-            if settings.late_action in (LateAction.DROP, LateAction.CUT):
-                return "dropped_out_of_order"
-            return "late"
-        case Action.LATE:
-            dropped = settings.arrival is not None and settings.arrival.late_action is LateAction.DROP
-            return "dropped_late" if dropped else "late"
+def _said(action: Action, dropping: set[Action]) -> str:
+    if action in (Action.LATE, Action.OUT_OF_ORDER):
+        return f"dropped_{action.said}" if action in dropping else "late"
     return action.said
 
 
@@ -284,12 +285,7 @@ def _turn_away(
             why="events that violate a watermark stop the run (SI-14)",
             do="mend the source, or say what is to become of them: with_late('drop'), 'adjust' or 'divert'",
         )
-    drops = np.zeros(len(actions), np.bool_)
-    if settings.late_action in (LateAction.DROP, LateAction.CUT):
-        drops |= actions == Action.OUT_OF_ORDER
-    if settings.arrival is not None and settings.arrival.late_action is LateAction.DROP:
-        drops |= actions == Action.LATE
-    places = np.flatnonzero(turned & ~drops)
+    places = np.flatnonzero(turned & ~np.isin(actions, list(_dropping(part))))
     if not len(places):
         return
     rows = batch.table.take(pa.array(places))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.segments import SegmentWriter, write_events
-from policies.admission import Action
+from policies.admission import Action, timely
 from policies.lateness import BEHIND, WINDOW_OVER
 from topologies.engine.admission import admit, conform_input, late_rows
 from topologies.engine.arriving import Arriving, note, timed
@@ -178,9 +178,7 @@ class Fanout:
     def count_all(self, part: WindowedPart, account: str, inputs: NDArray[np.int8], which: NDArray[np.bool_]) -> None:
         """Put those of some events that are chosen into an account."""
         if which.any():
-            accounts = self._counts.setdefault(part.name, {})
-            counts = accounts.setdefault(account, np.zeros(len(part.inputs), np.int64))
-            counts += np.bincount(inputs[which], minlength=len(part.inputs))
+            self._counter(part, account)[:] += np.bincount(inputs[which], minlength=len(part.inputs))
 
     def refuse_edges(self, part: WindowedPart, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
         """Account for ends of edges that fit no start."""
@@ -210,7 +208,7 @@ class Fanout:
         if found.arrived is not None:
             self._arrivals_at[part.name] = max(found.arrived, self._arrivals_at.get(part.name, found.arrived))
         if part.event_time and not part.origins[at]:
-            seen = found.times[(found.actions == Action.ACCEPTED) | (found.actions == Action.ADJUSTED_LATE)]
+            seen = found.times[timely(found.actions)]
             if len(seen):
                 _raise(self._latest, part, at, int(seen.max()))
         elif part.event_time and not part.carried[at] and rows.times is not None:
@@ -413,8 +411,11 @@ class Fanout:
         return self._bolts[part.name, task]
 
     def _count(self, part: WindowedPart, at: int, account: str, rows: int) -> None:
-        accounts = self._counts.setdefault(part.name, {})
-        accounts.setdefault(account, np.zeros(len(part.inputs), np.int64))[at] += rows
+        self._counter(part, account)[at] += rows
+
+    def _counter(self, part: WindowedPart, account: str) -> NDArray[np.int64]:
+        """The counts of an account, one for each input."""
+        return self._counts.setdefault(part.name, {}).setdefault(account, np.zeros(len(part.inputs), np.int64))
 
     @staticmethod
     def _copies(part: WindowedPart, at: int) -> int:

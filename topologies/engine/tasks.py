@@ -121,7 +121,6 @@ class _Calls:
         """Windows that end before the first output."""
         self._emitted = dict(before.emitted)
         self._bolt: WindowedBolt | None = None
-        self._task = 0
         self._retractions = Retractions(part, before, context.store) if part.retracts else None
 
     def make(self, windows: Iterable[TupleWindow]) -> None:
@@ -132,7 +131,7 @@ class _Calls:
                 self.suppressed += 1
                 continue
             if self._bolt is None:
-                self._bolt, self._task = _prepared(part, window.task, context, self.before), window.task
+                self._bolt = _prepared(part, window.task, context, self.before)
             self.windows += 1
             if context.traced:
                 self.fanout.trace("windows", window_row(part.name, window))

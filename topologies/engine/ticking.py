@@ -17,7 +17,7 @@ from policies.idleness import estimated
 from policies.marks import NONE, MarkState
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
 from topologies.engine.anchoring import anchored
-from topologies.engine.plan import Beat, FireItem
+from topologies.engine.plan import Beat, Context, FireItem
 from topologies.model import Origin, Topology, WindowedPart, shifted
 from windowing.rules import START, LateBy, OutputTime
 from windowing.timestamps import FOREVER
@@ -130,8 +130,7 @@ def _move(progress: Progress, part: WindowedPart, beat: Beat, store: SegmentStor
     if doors:
         arrivals = _arrivals(pa.concat_tables([store.read(ref) for ref in doors]))
         assert heard is not None
-        watermarks.heard(watermarks.names(arrivals), heard)
-        marks = _write(store, progress.context.folder, watermarks.sequence(arrivals))
+        marks = _write(store, progress.context, watermarks.sequence(arrivals, heard))
     for label, origins in zip(part.streams, part.origins, strict=True):
         promised = bolt.watermark.latest.get(label)
         if origins and promised is not None:
@@ -156,19 +155,14 @@ def _arrivals(door: pa.Table) -> Arrivals:
     )
 
 
-def _write(store: SegmentStore, folder: str, marks: Marks) -> Ref:
-    writer = store.writer(folder)
+def _write(store: SegmentStore, context: Context, marks: Marks) -> Ref:
+    """What was known before each event; where somebody watches, after it too."""
+    columns = {"own": marks.own, "bolt": marks.bolt}
+    if context.traced:
+        columns |= {"own_after": marks.own_after, "bolt_after": marks.bolt_after}
+    writer = store.writer(context.folder)
     try:
-        return writer.add(
-            pa.table(
-                {
-                    "own": marks.own,
-                    "bolt": marks.bolt,
-                    "own_after": marks.own_after,
-                    "bolt_after": marks.bolt_after,
-                }
-            )
-        )
+        return writer.add(pa.table(columns))
     finally:
         writer.close()
 
