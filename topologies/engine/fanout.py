@@ -195,7 +195,7 @@ class Fanout:
 
     def _defer(self, part: WindowedPart, at: int, rows: Rows) -> None:
         """Events on their way to tasks that decide themselves who is let in."""
-        grouping, copies = part.inputs[at].grouping, self._copies(part, at)
+        copies = self._copies(part, at)
         with bolt_failure(part.name, self.context.batch, "in giving events their times"):
             found = timed(part, at, rows.table, rows.times, self._clock)
         wrong = np.flatnonzero(found.reasons != "")
@@ -215,13 +215,8 @@ class Fanout:
             good = found.actions != Action.INVALID
             if good.any():
                 _raise(self._skew, part, at, int((rows.times - found.times)[good].max()))
-        tasks: NDArray[np.int64] | None = np.zeros(rows.table.num_rows, np.int64)
-        if isinstance(grouping, AllGrouping):
-            tasks = None
-        elif part.parallelism > 1:
-            places = rows.positions + self.turn if rows.placed else None
-            tasks = grouping.tasks(rows.table, places, part.parallelism)
-        note(self._arriving.setdefault(part.name, Arriving()), part, at, rows.table, found, tasks)
+        arriving = self._arriving.setdefault(part.name, Arriving())
+        note(arriving, part, at, rows.table, found, self._tasks(part, at, rows))
 
     def _arrive(self, part: WindowedPart, at: int, rows: Rows) -> None:
         """Events at the door of a windowed bolt."""
@@ -235,7 +230,7 @@ class Fanout:
 
     def _admit(self, part: WindowedPart, at: int, rows: Rows) -> None:
         """Events whose fate is known at once: they are let in, or turned away."""
-        grouping, copies = part.inputs[at].grouping, self._copies(part, at)
+        copies = self._copies(part, at)
         watermark = self.context.watermarks[part.name]
         with bolt_failure(part.name, self.context.batch, "in giving events their times"):
             admitted = admit(part, at, rows.table, rows.times, self._clock, watermark)
@@ -258,15 +253,22 @@ class Fanout:
             return
         assert queued.times is not None
         table = conform_input(queued.table, part.schema)
-        if isinstance(grouping, AllGrouping):
-            for task in range(copies):
-                self._queue(part, at, table, queued.times, np.full(len(queued.times), task, np.int64))
-        elif part.parallelism == 1:
-            self._queue(part, at, table, queued.times, np.zeros(len(queued.times), np.int64))
-        else:
-            places = queued.positions + self.turn if queued.placed else None
-            tasks = grouping.tasks(queued.table, places, part.parallelism)
+        tasks = self._tasks(part, at, queued)
+        if tasks is not None:
             self._queue(part, at, table, queued.times, tasks)
+            return
+        for task in range(copies):
+            self._queue(part, at, table, queued.times, np.full(len(queued.times), task, np.int64))
+
+    def _tasks(self, part: WindowedPart, at: int, rows: Rows) -> NDArray[np.int64] | None:
+        """The task that each row goes to; None: every row goes to every task."""
+        grouping = part.inputs[at].grouping
+        if isinstance(grouping, AllGrouping):
+            return None
+        if part.parallelism == 1:
+            return np.zeros(rows.table.num_rows, np.int64)
+        places = rows.positions + self.turn if rows.placed else None
+        return grouping.tasks(rows.table, places, part.parallelism)
 
     def _needed(self, part: WindowedPart, at: int, rows: Rows) -> Rows:
         """Without the events that are older than what the first output needs; that they were skipped is counted."""

@@ -11,7 +11,6 @@ from manager.accounts import SKIPPED, Accounts
 from manager.checkpoint import Checkpoint, batch_key
 from manager.manifest import BoltState, Manifest, TaskState
 from manager.segments import Ref
-from manager.watermark import WaterMarkEventGenerator
 from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy
 from topologies.engine.behind import watermark_delay
@@ -21,7 +20,7 @@ from topologies.engine.plan import BatchPlan, Beat, CompactItem, Context, Execut
 from topologies.engine.progress import Progress
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.engine.tasks import compact, fire, ingest
-from topologies.engine.ticking import carry, deferred_tick, idle
+from topologies.engine.ticking import carry, deferred_tick, idle, ticked
 from topologies.model import Topology, WindowedPart
 from windowing.timestamps import FOREVER
 
@@ -132,16 +131,12 @@ class MicroBatch:
             return
         if part.event_time:
             carry(self.topology, progress.state, part, bolt)
-            generator = WaterMarkEventGenerator(
-                part.streams, part.lag, part.bolt.settings.watermark_interval, state=bolt.watermark
-            )
-            watermark = generator.tick(beat.clock) if beat.tick else None
-            if watermark is not None:
-                progress.emitted[part.name] = watermark
-            frontier = watermark
+            frontier = ticked(part, bolt, beat)
+            if frontier is not None:
+                progress.emitted[part.name] = frontier
         else:
             frontier = part.trigger.frontier(beat.clock, None)
-        if beat.close:
+        if beat.close and part.bolt.settings.close_fires:
             frontier = FOREVER
         if frontier is None or (bolt.frontier is not None and frontier < bolt.frontier):
             return

@@ -45,6 +45,13 @@ def carry(topology: Topology, state: Manifest, part: WindowedPart, bolt: BoltSta
             mark.latest[label] = at if part.takes_ties else at - 1
 
 
+def ticked(part: WindowedPart, bolt: BoltState, beat: Beat) -> int | None:
+    """The watermark that a tick emits, by the latest times that the inputs have brought (ST-15)."""
+    interval = part.bolt.settings.watermark_interval
+    generator = WaterMarkEventGenerator(part.streams, part.lag, interval, state=bolt.watermark)
+    return generator.tick(beat.clock) if beat.tick else None
+
+
 def deferred_tick(progress: Progress, part: WindowedPart, beat: Beat, store: SegmentStore) -> Iterator[FireItem]:
     """Move the time of a bolt whose tasks let events in themselves; its tasks that have events, or windows due."""
     bolt, settings = progress.state.bolts[part.name], part.bolt.settings
@@ -121,9 +128,7 @@ def _move(progress: Progress, part: WindowedPart, beat: Beat, store: SegmentStor
     if settings.watermark_per_key:
         return None
     if not part.sequenced:
-        generator = WaterMarkEventGenerator(part.streams, part.lag, settings.watermark_interval, state=bolt.watermark)
-        if beat.tick:
-            generator.tick(beat.clock)
+        ticked(part, bolt, beat)
         return None
     marks = None
     doors = progress.doors.get(part.name, [])
