@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.shop import SCHEMA, Spans, at, shop_in_files, shop_in_memory, write_orders
-from tests.spark.tools import CONF, drafts, file_rows, memory_rows, published, run
+from tests.spark.tools import CONF, drafts, file_rows, memory_rows, run
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.report import BatchReport
 from topologies.model import Topology
@@ -129,8 +129,8 @@ def test_a_signal_ends_the_command_after_the_batch_in_hand(number: signal.Signal
     write_orders(half, range(2, 4))
     run(shop_in_files(half, out), out / "checkpoint")
     for name in ("revenue", "late", "best"):
+        # Not the same files: a file that Spark's source had noted, but planned no batch for, joins the next one's batch.
         assert file_rows(out / name) == file_rows(tmp_path / "whole" / name) != []
-        assert published(out / name) == published(tmp_path / "whole" / name)
         assert drafts(out / name) == []
 
 
