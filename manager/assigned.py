@@ -73,6 +73,11 @@ class AssignedWindows:
         """The events as assigners see them."""
         return self._sorted
 
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """Which events, in the order of ``live``, have been in a window."""
+        return self._seen
+
     def span_of(self, after: Limit, upto: Limit) -> Span:
         """Limits that are given for the events as they came, in the order of ``live``."""
         order = np.arange(len(self._events)) if self._order is None else self._order
@@ -83,7 +88,7 @@ class AssignedWindows:
         if not len(self._events):
             return
         for kind, piece in self._pieces(span):
-            yield from self._of(kind, piece)
+            yield from self.show(piece, kind)
         self._finish(span)
 
     def _finish(self, span: Span) -> None:
@@ -91,7 +96,7 @@ class AssignedWindows:
         for assigner in self.assigners:
             finished &= assigner.finished(self._sorted, span.upto)
         self._finished = finished
-        self._count("unwindowed", finished & ~self._seen)
+        self.count("unwindowed", finished & ~self._seen)
 
     def panes(self, span: Span, book: PaneBook) -> Iterator[TupleWindow]:
         """All firings that are due, those beside the end of a window too, in order of (kind, end, start, key)."""
@@ -110,7 +115,7 @@ class AssignedWindows:
                 shown = fresh if book.panes.mode is PaneMode.DISCARDING else None
                 chosen = _chosen(piece, fires, shown)
                 idents = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
-                for window, pane, ident in zip(self._of(kind, chosen, firsts[fires]), panes, idents, strict=True):
+                for window, pane, ident in zip(self.show(chosen, kind, firsts[fires]), panes, idents, strict=True):
                     window.pane, window.ident = pane, (kind, *ident)
                     yield window
         self._finish(span)
@@ -161,7 +166,7 @@ class AssignedWindows:
         ):
             yield kind, _one(piece, at)
 
-    def _of(self, kind: int, piece: Assigned, firsts: NDArray[np.int64] | None = None) -> Iterator[TupleWindow]:
+    def show(self, piece: Assigned, kind: int = 0, firsts: NDArray[np.int64] | None = None) -> Iterator[TupleWindow]:
         """The windows of a piece. ``firsts``: an event of each, where a window may show none of its own."""
         members = piece.members
         fresh = ~self._seen[members]
@@ -171,7 +176,7 @@ class AssignedWindows:
             fresh &= first
             now = np.zeros(len(self._seen), np.bool_)
             now[members[fresh]] = True
-            self._count("windowed", now)
+            self.count("windowed", now)
             self._seen |= now
         gathered = Gathered(self, members)
         keys = self.keys_of(members[piece.offsets[:-1]] if firsts is None else firsts) if self.key else None
@@ -192,7 +197,8 @@ class AssignedWindows:
                 window.kind = kind
             yield window
 
-    def _count(self, account: str, which: NDArray[np.bool_]) -> None:
+    def count(self, account: str, which: NDArray[np.bool_]) -> None:
+        """Put events, in the order of ``live``, into an account."""
         streams = self._events.streams
         if streams is None:
             counts = np.zeros(len(self.stream_names), np.int64)
@@ -214,6 +220,13 @@ class AssignedWindows:
         chosen = self.payload.select(list(self.key))
         columns = [column.to_pylist() for column in chosen.take(pa.array(self.positions(members))).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def streams_of(self, members: NDArray[np.int64]) -> list[str]:
+        """The names of the streams that these live events came on."""
+        codes = self._events.streams
+        if codes is None:
+            return [self.stream_names[0]] * len(members)
+        return [self.stream_names[code] for code in codes[self.positions(members)].tolist()]
 
     def positions(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where members of a window lie among the events as they were given."""

@@ -68,6 +68,8 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     Windows are assigned where they are per key, of another kind than Storm's, anchored, fire more than once, hold
     events that last, or may miss an event that is let in because another of its windows is open (AT-16).
     """
+    if settings.key_trigger is not None:
+        return ()
     past = past_the_end(settings, event_time=event_time)
     if Onset() in settings.kinds and not event_time:
         raise ConfigError(

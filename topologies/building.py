@@ -19,6 +19,7 @@ from topologies.model import (
     ERROR_SCHEMA,
     ERRORS,
     LATE_COLUMNS,
+    REASON,
     RETRACT,
     Input,
     Origin,
@@ -298,7 +299,8 @@ class _Building:
             return None
         try:
             assigners = choose_assigners(settings, event_time=event_time)
-            eviction, trigger = choose_policies(_stand_in(settings) if assigners else settings, event_time=event_time)
+            holds = assigners or settings.key_trigger is not None
+            eviction, trigger = choose_policies(_stand_in(settings) if holds else settings, event_time=event_time)
         except ConfigError as error:
             self._problem(f"bolt {name!r}: {error}")
             return None
@@ -311,6 +313,10 @@ class _Building:
             if settings.late_stream in outputs:
                 self._problem(f"bolt {name!r} has two streams {settings.late_stream!r}", do="rename the late stream")
             outputs = {**outputs, settings.late_stream: pa.schema([*schema, *LATE_COLUMNS])}
+        if settings.refused_stream is not None and schema is not None:
+            if settings.refused_stream in outputs:
+                self._problem(f"bolt {name!r} has two streams {settings.refused_stream!r}", do="rename the refused one")
+            outputs = {**outputs, settings.refused_stream: pa.schema([*schema, (REASON, pa.string())])}
         if len(self.problems) > before or schema is None:
             return None
         if event_time:

@@ -37,7 +37,7 @@ def faults(
     checks = _Checks(name, settings, inputs, outputs, parallelism, event_time)
     for check in (
         checks.event_time_asked, checks.columns, checks.imports, checks.key, checks.keys_watermark, checks.lateness,
-        checks.late_stream, checks.windows, checks.panes, checks.policies,
+        checks.late_stream, checks.windows, checks.panes, checks.policies, checks.key_trigger,
     ):  # fmt: skip
         yield from check()
 
@@ -308,6 +308,33 @@ class _Checks:
             yield self._fault(
                 f"has a policy of its own, and {call}",
                 "its policy decides about the queue of a task, which such windows do not have",
+                "leave one of the two out",
+            )
+
+    def key_trigger(self) -> Iterator[ConfigError]:
+        """A trigger of keys leaves nothing for other rules to decide (UH-4)."""
+        settings = self.settings
+        if settings.key_trigger is None:
+            return
+        if not settings.key:
+            yield self._fault("has a trigger and no key", "its windows are those of keys (UH-4)", "call with_key")
+        if self.event_time:
+            yield self._fault(
+                "has a trigger, and event times",
+                "triggers of keys go by the clock at arrival (UH-15)",
+                "call with_processing_time()",
+            )
+        asked = {
+            "with_panes": settings.panes,
+            "with_lifetime": settings.lifetime,
+            "with_anchor": settings.anchor,
+            "a policy of its own": settings.eviction or settings.trigger,
+            "with_substreams": settings.watermark_per_key or None,
+        }
+        for call in [call for call, given in asked.items() if given is not None]:
+            yield self._fault(
+                f"has a trigger, and {call}",
+                "the trigger alone decides when its windows fire",
                 "leave one of the two out",
             )
 

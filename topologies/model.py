@@ -58,6 +58,9 @@ LATE_COLUMNS = (
 )
 """What a late stream carries behind the event's own columns; the window is the last that could have held it."""
 
+REASON = "_reason"
+"""What a refused stream carries behind the event's own columns: why the rule of the trigger failed."""
+
 RETRACT = "_retract"
 """A column of what a bolt emits whose windows take rows back: whether this row is one of these."""
 
@@ -140,6 +143,11 @@ class WindowedPart:
     """What forms its windows, where they are not the runs of a queue that eviction and trigger decide about."""
 
     @property
+    def holds(self) -> bool:
+        """Whether its tasks hold events until no window needs them, and not a queue that is in order of time."""
+        return bool(self.assigners) or self.bolt.settings.key_trigger is not None
+
+    @property
     def takes_ties(self) -> bool:
         """Whether an event at the very watermark is always in time, and all its windows are still to come."""
         if self.bolt.settings.bounds is not Bounds.START:
@@ -164,7 +172,7 @@ class WindowedPart:
         settings = self.bolt.settings
         if not self.event_time:
             by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
-            return bool(self.assigners) or not by_count
+            return self.holds or not by_count
         timeouts = settings.idle_timeout or settings.partition_idle_timeout
         early = settings.panes is not None and settings.panes.uses_clock
         return timeouts is not None or settings.estimate_arrival or early
@@ -174,7 +182,7 @@ class WindowedPart:
         """Whether its tasks decide who is let in, not the task that reads: the rules need more than the last tick."""
         settings = self.bolt.settings
         return (
-            bool(self.assigners)
+            self.holds
             or (self.event_time and (self.sequenced or settings.watermark_per_key))
             or (self.event_time and _has_rules(settings))
         )

@@ -33,6 +33,7 @@ from windowing.schema import parse_schema
 from windowing.settings import WindowSettings
 from windowing.state import StateType, new_state
 from windowing.timestamps import from_datetime
+from windowing.triggers import KeyTrigger
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class TaskContext:
     component: str
     task: int
     parallelism: int
+    run: str = ""
+    """Which run of the topology this is: another one after each start."""
 
 
 class Component:
@@ -118,6 +121,9 @@ class WindowedBolt(Component):
         The window may be read during the call only. See ``windowing.rows`` for what may be returned.
         """
         raise NotImplementedError
+
+    def forget(self, key: Any) -> None:
+        """Called when a trigger has forgotten a key after empty intervals (UH-22): drop what is kept of it."""
 
     def with_window(self, length: Extent, slide: Extent | None = None) -> Self:
         """Windows of this length, sliding by this much; without a slide, by every event (ST-8).
@@ -236,6 +242,16 @@ class WindowedBolt(Component):
         if not kinds or not all(isinstance(kind, get_args(WindowKind)) for kind in kinds):
             raise ConfigError("with_windows without kinds of window", do="give some of windowing.kinds")
         return self._kinds(*kinds)
+
+    def with_trigger(self, trigger: KeyTrigger, *, refused_stream: str | None = None) -> Self:
+        """The window of a key lasts from its first event until a trigger fires and purges it (UH-10 to UH-23).
+
+        For a bolt with a key, in processing time. ``trigger``: one of ``windowing.triggers``. Events on which its rule
+        fails go to the ``errors`` stream; or, with all their columns and ``_reason``, to ``refused_stream``.
+        """
+        if not isinstance(trigger, get_args(KeyTrigger)):
+            raise ConfigError(f"with_trigger({trigger!r:.60})", do="give one of windowing.triggers")
+        return self._windows(key_trigger=trigger, refused_stream=refused_stream)
 
     def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
         """Events that last from their timestamp to ``end_field`` (SI-3); see ``windowing.rules.Lifetime``."""
@@ -383,7 +399,7 @@ class WindowedBolt(Component):
 
     def _windows(self, **windows: Any) -> Self:
         settings, configured = self.settings, self._with(**windows)
-        if (settings.length is not None or settings.kinds) and any(
+        if (settings.length is not None or settings.kinds or settings.key_trigger is not None) and any(
             getattr(settings, name) != value for name, value in windows.items()
         ):
             raise ConfigError(

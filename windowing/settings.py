@@ -11,6 +11,7 @@ from windowing.durations import Count, Duration
 from windowing.kinds import WindowKind
 from windowing.panes import Panes
 from windowing.rules import Aligned, Arrival, IdleRule, LateAction, LateBy, Lifetime, OutputTime, Over
+from windowing.triggers import KeyTrigger
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class WindowSettings:
     panes: Panes | None = None
     eviction: Any = None
     trigger: Any = None
+    key_trigger: KeyTrigger | None = None
+    """In place of a kind of window: the window of a key lasts until this fires and purges it (UH-10 to UH-23)."""
+    refused_stream: str | None = None
+    """Where events go on which a rule of the trigger fails."""
 
     # -- where the time of an event comes from
     timestamp_field: str | None = None

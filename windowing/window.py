@@ -13,6 +13,7 @@ from windowing.errors import ConfigError
 from windowing.order import is_sorted, stable_order
 from windowing.panes import Pane
 from windowing.timestamps import FOREVER, to_datetime
+from windowing.triggers import FiredBy
 from windowing.tuples import Tuple
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class TupleWindow:
         "_source",
         "_table",
         "end_timestamp",
+        "fired_by",
         "ident",
         "key",
         "kind",
@@ -82,6 +84,8 @@ class TupleWindow:
         self.kind: int | None = None
         """Of a bolt with several kinds of window: which of them this is, from 0 (``with_windows``)."""
         self.ident: Ident | None = None
+        self.fired_by: FiredBy | None = None
+        """Of a bolt with a trigger (``with_trigger``): what made the window fire."""
         self.pane: Pane | None = None
         """Of a bolt that fires its windows more than once: which firing this is (``with_panes``)."""
         self._table: pa.Table | None = None

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from manager.assigned import AssignedWindows, Span
-from manager.held import GONE, SEEN, Held, flag, live, read_held, write_held
+from manager.held import GONE, SEEN, Held
 from manager.manifest import TaskState
 from manager.panes import Moment, PaneBook, WindowStates
-from manager.segments import Ref, SegmentStore, SegmentWriter
 from manager.substreams import Substreams
 from policies.marks import NONE
 from topologies.engine.anchoring import anchored
 from topologies.engine.deciding import LetIn, let_in
 from topologies.engine.edges import match_edges
-from topologies.engine.plan import CompactItem, Context, FireItem
+from topologies.engine.held_task import HeldTask, OldEvents
+from topologies.engine.plan import Context, FireItem
 from topologies.model import WindowedPart
-from windowing.events import count_by_stream
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
 
@@ -35,45 +32,19 @@ KEYS, PANES = "keys", "panes"
 """The tables of a task's state: the marks of its keys, and what is remembered of open windows."""
 
 
-@dataclass
-class _Old:
-    """The events of earlier batches, read when they are asked for."""
-
-    store: SegmentStore
-    refs: Sequence[Ref]
-
-    @cached_property
-    def parts(self) -> list[tuple[Held, NDArray[np.uint8]]]:
-        """Per reference: all of its rows, and the flags of each."""
-        return [read_held(self.store, ref) for ref in self.refs]
-
-    @cached_property
-    def places(self) -> list[NDArray[np.int64]]:
-        """Per reference: the rows that a window may still need."""
-        return [np.flatnonzero((flags & GONE) == 0) for _, flags in self.parts]
-
-    def live(self) -> Held | None:
-        """The events that a window may still need, in order of arrival; None where there are none."""
-        found = [live(held, flags) for held, flags in self.parts]
-        found = [held for held in found if len(held)]
-        return Held.concat(found) if found else None
-
-
-class AssignedTask:
+class AssignedTask(HeldTask):
     """One run of such a task."""
 
     def __init__(self, item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> None:
         part = anchored(part, item.anchor)
-        self.item, self.part, self.fanout, self.context = item, part, fanout, context
-        self.state = item.state
+        super().__init__(part, item.state, context.store)
+        self.item, self.fanout, self.context = item, fanout, context
         self.assigners = part.assigners
         self.windowed = np.zeros(len(part.inputs), np.int64)
         self.unwindowed = np.zeros(len(part.inputs), np.int64)
         self.last_end: int | None = None
-        self._old = _Old(context.store, item.state.refs)
         self._substreams = self._open_substreams()
         self._new: LetIn | None = let_in(item, part, fanout, self._old.live, self._substreams)
-        self._evaluated = False
         self._next_end = item.state.next_end
         kept = item.state.tables.get(PANES)
         self._states = WindowStates.of(None if kept is None else context.store.read(kept))
@@ -137,6 +108,10 @@ class AssignedTask:
             self.state, manager=manager, refs=refs, tables=tables, decided_by_stream=decided, next_end=self._next_end,
             floor=floor, evaluations=self._number + 1, open_ends=self._open_ends,
         )  # fmt: skip
+
+    @property
+    def _arrived(self) -> Held | None:
+        return None if self._new is None else self._new.events
 
     @property
     def over(self) -> int:
@@ -241,72 +216,6 @@ class AssignedTask:
         """Give start edges the ends that have arrived; everything is then written anew."""
         assert self._new is not None
         remaining = match_edges(self.part, self.fanout, self._old.live(), self._new)
-        self._old = _Old(self.context.store, ())
+        self._old = OldEvents(self.context.store, ())
         self.state = replace(self.state, refs=[])
         self._new = LetIn(remaining) if len(remaining) else None
-
-    def _kept(self, writer: SegmentWriter, streams: int) -> list[Ref]:
-        """The references to all events that a window may still need."""
-        new = None if self._new is None else self._new.events
-        if not self._evaluated:
-            refs = list(self.state.refs)
-            if new is not None and len(new):
-                refs.append(write_held(writer, new.sorted(), streams))
-            return refs
-        refs, at = [], 0
-        for ref, (held, flags), places in zip(self._old.refs, self._old.parts, self._old.places, strict=True):
-            count = len(places)
-            seen, gone = self._seen[at : at + count], self._gone[at : at + count]
-            at += count
-            left = count - int(np.count_nonzero(gone))
-            if not left:
-                continue
-            if left < len(held) // 2:
-                kept = places[~gone]
-                refs.append(replace(self._write(writer, held.take(kept), seen[~gone], streams), level=ref.level))
-                continue
-            now = flags.copy()
-            now[places] = seen * np.uint8(SEEN) + gone * np.uint8(GONE)
-            refs.append(ref if (now == flags).all() else flag(writer, ref, now, held, streams))
-        if new is not None:
-            alive = ~self._gone[at:]
-            if alive.any():
-                refs.append(self._write(writer, new.take(np.flatnonzero(alive)), self._seen[at:][alive], streams))
-        return refs
-
-    @staticmethod
-    def _write(writer: SegmentWriter, held: Held, seen: NDArray[np.bool_], streams: int) -> Ref:
-        return write_held(writer, replace(held, seen=seen).sorted(), streams)
-
-    def _decided(self, streams: int) -> list[int]:
-        """Events still kept that have been in a window."""
-        old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
-        which = self._seen & ~self._gone
-        if streams == 1:
-            return [int(np.count_nonzero(which))]
-        if self._new is not None:
-            assert self._new.events.streams is not None
-            old.append(self._new.events.streams)
-        codes = np.concatenate(old)
-        return [int(n) for n in count_by_stream(codes[which], 0, streams)]
-
-    def _parts(self) -> list[tuple[tuple[Held, NDArray[np.uint8]], NDArray[np.int64]]]:
-        return list(zip(self._old.parts, self._old.places, strict=True))
-
-
-def compact_held(item: CompactItem, part: WindowedPart, context: Context) -> Ref:
-    """Write the live events of several segments as one."""
-    held = Held.concat([live(*read_held(context.store, ref)) for ref in item.refs]).sorted()
-    writer = context.store.writer(context.folder)
-    try:
-        ref = write_held(writer, held, len(part.inputs))
-    finally:
-        writer.close()
-    return replace(ref, level=1 + max(each.level for each in item.refs))
-
-
-def pending_tables(store: SegmentStore, state: TaskState) -> Iterator[pa.Table]:
-    """The events of a task that have been in no window and may still be in one."""
-    for ref in state.refs:
-        held, flags = read_held(store, ref)
-        yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))

@@ -208,7 +208,7 @@ def _forced(
 
 
 def _in_gap(part: WindowedPart, times: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    if part.assigners:
+    if part.holds:
         return None  # the assigner says so when the event is finished
     return part.lateness.in_gap(times)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from manager.held import Held
 from manager.segments import SegmentWriter, write_events
 from policies.admission import Action, timely
 from policies.lateness import BEHIND, WINDOW_OVER
@@ -27,7 +28,7 @@ from topologies.engine.trace import TRACES, event_ids
 from topologies.formats import write_table
 from topologies.formats.bad import python_columns, row_as_json
 from topologies.groupings import AllGrouping
-from topologies.model import ERROR_SCHEMA, ERRORS, PlainPart, Stream, WindowedPart, stream_label
+from topologies.model import ERROR_SCHEMA, ERRORS, REASON, PlainPart, Stream, WindowedPart, stream_label
 from topologies.places import locate
 from topologies.sinks import DiscardSink, FileSink
 from windowing.bolt import BatchBolt, Bolt, TaskContext
@@ -180,6 +181,24 @@ class Fanout:
         if which.any():
             self._counter(part, account)[:] += np.bincount(inputs[which], minlength=len(part.inputs))
 
+    def refuse_events(self, part: WindowedPart, events: Held, refused: list[tuple[int, str]]) -> None:
+        """Account for events on which the rule of a trigger failed; they are in no window."""
+        places = np.array([place for place, _ in refused], np.int64)
+        inputs = np.zeros(len(events), np.int8) if events.streams is None else events.streams
+        self.count_all(part, "invalid", inputs, np.isin(np.arange(len(events)), places))
+        reasons = [reason for _, reason in refused]
+        stream = part.bolt.settings.refused_stream
+        if stream is not None:
+            rows = events.payload.take(pa.array(places)).append_column(REASON, pa.array(reasons, pa.string()))
+            self._complain(part.name, stream, reasons[0])
+            self.emit((part.name, stream), Rows(rows, None, np.arange(len(places))))
+            return
+        said = np.full(len(events), "", dtype=object)
+        said[places] = reasons
+        for at in np.unique(inputs[places]).tolist():
+            mine = places[inputs[places] == at]
+            self._bad_rows(part, at, Rows(events.payload, None, np.arange(len(events))), mine, said, 1)
+
     def refuse_edges(self, part: WindowedPart, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
         """Account for ends of edges that fit no start."""
         reason = "the end of an edge, and no open start edge has its start and key (SI-3)"
@@ -315,6 +334,11 @@ class Fanout:
         self, part: WindowedPart, at: int, rows: Rows, places: NDArray[np.int64], reasons: Any, copies: int
     ) -> None:
         self._count(part, at, "invalid", len(places) * copies)
+        self._bad_rows(part, at, rows, places, reasons, copies)
+
+    def _bad_rows(
+        self, part: WindowedPart, at: int, rows: Rows, places: NDArray[np.int64], reasons: Any, copies: int
+    ) -> None:
         label = part.streams[at]
         self._complain(part.name, label, f"row {rows.positions[places[0]]}: {reasons[places[0]]}")
         wrong = python_columns(rows.table.take(pa.array(places)))
@@ -408,7 +432,7 @@ class Fanout:
         if (part.name, task) not in self._bolts:
             bolt = deepcopy(part.bolt)
             with bolt_failure(part.name, self.context.batch, "in prepare"):
-                bolt.prepare(TaskContext(part.name, task, part.parallelism))
+                bolt.prepare(TaskContext(part.name, task, part.parallelism, self.context.run))
             self._bolts[part.name, task] = bolt
         return self._bolts[part.name, task]
 

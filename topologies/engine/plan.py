@@ -100,6 +100,8 @@ class Context:
     """Whether somebody watches: windows and late events are then noted with the ids of their events."""
     first: FirstOutput | None = None
     """Where the run starts, if that is at the time of an output."""
+    run: str = ""
+    """Which run this is: another one after each start."""
 
 
 @dataclass(frozen=True)

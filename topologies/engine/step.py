@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ class MicroBatch:
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
         """Called with the batch, the kind and the rows of what was traced, before the commit."""
         self._seconds: dict[str, float] = {}
+        self._run = uuid.uuid4().hex
         prepare_folders(topology, fresh=found is None and not checkpoint.planned(batch_key(0, False)))
 
     def tidy(self) -> None:
@@ -73,7 +75,7 @@ class MicroBatch:
         watermarks = {name: bolt.watermark.emitted for name, bolt in state.bolts.items()}
         context = Context(
             self.topology, self.checkpoint.segments, key, key, plan.batch, plan.beat.clock, watermarks,
-            self.tracer is not None, self.first,
+            self.tracer is not None, self.first, self._run,
         )  # fmt: skip
         progress = Progress(state, context)
         with self._phase("ingest"):
@@ -155,6 +157,8 @@ class MicroBatch:
     def _close(progress: Progress, part: WindowedPart) -> None:
         """After the end of the streams time has come as far as the last window, so that a later run goes on there."""
         bolt = progress.state.bolts[part.name]
+        if part.bolt.settings.key_trigger is not None:
+            return  # its windows were fired before their time; time itself has not moved
         fired = [task.manager.last_reference for task in bolt.tasks]
         over = [part.trigger.over_at(reference) for reference in fired if reference is not None]
         known = [bolt.frontier, *bolt.watermark.latest.values(), *over]

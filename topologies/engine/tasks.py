@@ -17,14 +17,17 @@ import pyarrow as pa
 
 from manager.manifest import TaskState
 from manager.segments import Ref, SegmentStore, read_events, write_events
+from manager.triggered import Forgotten
 from manager.window_manager import WindowManager
-from topologies.engine.assigned_task import AssignedTask, compact_held, pending_tables
+from topologies.engine.assigned_task import AssignedTask
 from topologies.engine.deciding import let_in
 from topologies.engine.failures import bolt_failure, failed
 from topologies.engine.fanout import Fanout, Rows
+from topologies.engine.held_task import compact_held, pending_tables
 from topologies.engine.plan import CompactItem, Context, Fired, FireItem, Output, Piece
 from topologies.engine.retracting import Retractions
 from topologies.engine.trace import window_row
+from topologies.engine.triggered_task import TriggeredTask
 from topologies.model import ERROR_SCHEMA, WindowedPart
 from windowing.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.errors import BoltError, SchemaError
@@ -59,6 +62,8 @@ def fire(item: FireItem, context: Context) -> Fired:
     what it emits to whoever reads it."""
     part = context.topology.windowed[item.bolt]
     fanout = Fanout(context)
+    if part.bolt.settings.key_trigger is not None:
+        return _fire_triggered(item, part, fanout, context)
     return _fire_assigned(item, part, fanout, context) if part.assigners else _fire_queue(item, part, fanout, context)
 
 
@@ -73,7 +78,7 @@ def _fire_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Con
     state = replace(deepcopy(before.manager), passed=item.passed)
     manager = WindowManager(part.eviction, part.trigger, part.streams, task=item.task, state=state)
     manager.restore([events for events in parts if events is not None])
-    calls = _Calls(part, before, fanout, context)
+    calls = _Calls(part, item, before, fanout, context)
     calls.make(manager.advance(item.frontier))
     refs, alive = _left(before.refs, parts, manager, len(part.inputs))
     after = replace(
@@ -89,11 +94,19 @@ def _fire_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Con
 def _fire_assigned(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
     """A task whose windows are assigned."""
     task = AssignedTask(item, part, fanout, context)
-    calls = _Calls(part, item.state, fanout, context)
+    calls = _Calls(part, item, item.state, fanout, context)
     calls.make(task.windows())
     return calls.finish(
         calls.remember(task.finish(), task.over), {"windowed": task.windowed, "unwindowed": task.unwindowed}
     )
+
+
+def _fire_triggered(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
+    """A task whose windows a trigger fires."""
+    task = TriggeredTask(item, part, fanout, context)
+    calls = _Calls(part, item, item.state, fanout, context)
+    calls.make(task.windows())
+    return calls.finish(task.finish(), {"windowed": task.windowed, "purged": task.purged})
 
 
 def _let_into_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> list[Ref]:
@@ -114,24 +127,28 @@ def _let_into_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context:
 class _Calls:
     """Calls a bolt for each of a task's windows, and brings what it emits to whoever reads it."""
 
-    def __init__(self, part: WindowedPart, before: TaskState, fanout: Fanout, context: Context) -> None:
-        self.part, self.before, self.fanout, self.context = part, before, fanout, context
+    def __init__(self, part: WindowedPart, item: FireItem, before: TaskState, fanout: Fanout, context: Context) -> None:
+        self.part, self.task, self.before, self.fanout, self.context = part, item.task, before, fanout, context
         self.windows = 0
+        self._forgot = False
         self.suppressed = 0
         """Windows that end before the first output."""
         self._emitted = dict(before.emitted)
         self._bolt: WindowedBolt | None = None
         self._retractions = Retractions(part, before, context.store) if part.retracts else None
 
-    def make(self, windows: Iterable[TupleWindow]) -> None:
+    def make(self, windows: Iterable[TupleWindow | Forgotten]) -> None:
         """Call the bolt for each of the windows, in order; it is prepared before the first."""
         part, context, run = self.part, self.context, _Run(self.part)
         for window in windows:
+            if isinstance(window, Forgotten):
+                self._forget(window.key)
+                continue
             if context.first is not None and context.first.is_after(part.name, window.end_timestamp):
                 self.suppressed += 1
                 continue
             if self._bolt is None:
-                self._bolt = _prepared(part, window.task, context, self.before)
+                self._bolt = _prepared(part, self.task, context, self.before)
             self.windows += 1
             if context.traced:
                 self.fanout.trace("windows", window_row(part.name, window))
@@ -151,6 +168,13 @@ class _Calls:
             positions = np.arange(first, first + table.num_rows)
             self.fanout.emit((part.name, stream), Rows(table, times, positions))
 
+    def _forget(self, key: Any) -> None:
+        if self._bolt is None:
+            self._bolt = _prepared(self.part, self.task, self.context, self.before)
+        self._forgot = True
+        with bolt_failure(self.part.name, self.context.batch, f"in task {self.task} in forgetting {key!r}"):
+            self._bolt.forget(key)
+
     def remember(self, after: TaskState, over: int) -> TaskState:
         """The state with the rows that may be taken back, of windows that end after ``over``."""
         if self._retractions is None:
@@ -168,7 +192,7 @@ class _Calls:
         part = self.part
         after = replace(after, emitted=self._emitted, fired=self.before.fired + self.windows)
         after = replace(after, suppressed=self.before.suppressed + self.suppressed)
-        if self.windows and isinstance(self._bolt, StatefulWindowedBolt):
+        if (self.windows or self._forgot) and isinstance(self._bolt, StatefulWindowedBolt):
             after = replace(after, user=_save_state(self._bolt, part, self.context))
         result = self.fanout.finish(Fired(state=after, windows=self.windows))
         mine = result.counts.setdefault(part.name, {})
@@ -180,7 +204,7 @@ class _Calls:
 def compact(item: CompactItem, context: Context) -> Ref:
     """Write the events of several segments as one."""
     part = context.topology.windowed[item.bolt]
-    if part.assigners:
+    if part.holds:
         return compact_held(item, part, context)
     streams = len(part.inputs)
     events = Events.concat([read_events(context.store, ref) for ref in item.refs]).sorted()
@@ -200,7 +224,7 @@ def load_state(store: SegmentStore, user: dict[str, Ref]) -> dict[str, Any]:
 
 def pending_events(store: SegmentStore, part: WindowedPart, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that are in no window yet and may still be in one: for looking at."""
-    if part.assigners:
+    if part.holds:
         yield from pending_tables(store, state)
         return
     for events in restored_manager(store, part, task, state).pending_events():
@@ -298,7 +322,7 @@ def _prepared(part: WindowedPart, task: int, context: Context, before: TaskState
     with bolt_failure(part.name, context.batch, f"in task {task} in prepare"):
         if isinstance(bolt, StatefulWindowedBolt):
             bolt.state = load_state(context.store, before.user) if before.user else bolt.initial_state()
-        bolt.prepare(TaskContext(part.name, task, part.parallelism))
+        bolt.prepare(TaskContext(part.name, task, part.parallelism, context.run))
     return bolt
 
 

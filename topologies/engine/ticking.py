@@ -110,7 +110,7 @@ def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
 def _has_work(
     part: WindowedPart, task: TaskState, arrived: Sequence[object], passed: int | None, frontier: int
 ) -> bool:
-    if part.assigners:
+    if part.holds:
         waits = task.next_end is not None and task.next_end <= frontier
         return bool(arrived) or waits or (frontier == FOREVER and bool(task.refs))
     refs = [*task.refs, *(each.ref for each in arrived)]  # type: ignore[attr-defined]
@@ -176,7 +176,8 @@ def _frontier(part: WindowedPart, bolt: BoltState, beat: Beat) -> int | None:
     """Up to where the windows of a bolt are over; in the terms of its policies."""
     settings = part.bolt.settings
     if not part.event_time:
-        return int(part.over(np.array([beat.clock]))[0])
+        by_trigger = settings.key_trigger is not None
+        return beat.clock if by_trigger else int(part.over(np.array([beat.clock]))[0])
     if settings.watermark_per_key:
         return None
     emitted, forced = bolt.watermark.emitted, bolt.watermark.forced

@@ -27,6 +27,7 @@ TRACES = {
             ("key", pa.string()),
             ("kind", pa.int64()),
             ("pane", pa.string()),
+            ("by", pa.string()),
         ]
     ),
     "late": pa.schema([("bolt", pa.string()), ("event", pa.string())]),
@@ -65,6 +66,7 @@ def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
         "key": None if window.key is None else json.dumps(window.key, default=str),
         "kind": window.kind,
         "pane": None if pane is None else _pane(pane),
+        "by": window.fired_by,
     }
 
 

@@ -86,6 +86,8 @@ def _windowed(part: WindowedPart) -> dict[str, Any]:
     described |= {
         name: repr(getattr(settings, name)) if name in _AS_IT_IS else rules[name] for name in STATE if name in rules
     }
+    if settings.key_trigger is not None:
+        described["trigger of keys"] = type(settings.key_trigger).__name__
     if part.assigners:
         described["windows"] = [repr(each) for each in part.assigners]
     for each in part.inputs:

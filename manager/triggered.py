@@ -1,0 +1,441 @@
+"""The windows of keys that a trigger fires: a count, a rule, a timeout, a time of day (UH-10 to UH-23)."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.assigned import AssignedWindows
+from manager.held import GONE, SEEN, Held
+from manager.key_book import KeyBook, KeyRecord, hashes_of
+from policies.assigners import Assigned
+from policies.firing import (
+    CLOSE,
+    CODES,
+    RULE,
+    TIME,
+    TIMEOUT,
+    Blocks,
+    Fired,
+    Timeout,
+    fire_counted,
+    fire_daily,
+    fire_open,
+)
+from policies.marks import NONE
+from windowing.daytimes import DayTime
+from windowing.errors import WindboltError
+from windowing.timestamps import FOREVER
+from windowing.triggers import (
+    CountTrigger,
+    DailyByRule,
+    DailyTrigger,
+    FireResult,
+    KeyTrigger,
+    RuleTrigger,
+    TriggerCall,
+)
+from windowing.tuples import Tuple, tuples_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from windowing.window import TupleWindow
+
+_AT_ONCE = 1 << 20
+"""Events of windows that are gathered at once: a rule that fires and keeps shows the same events again and again."""
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """A key that has been silent for so long that nothing is remembered of it (UH-22)."""
+
+    key: Any
+
+
+@dataclass
+class _Firings:
+    """What fires, in any order; lists of equal length."""
+
+    lows: list[int] = field(default_factory=list)
+    highs: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    causes: list[int] = field(default_factory=list)
+    purges: list[bool] = field(default_factory=list)
+    forgotten: list[tuple[int, int]] = field(default_factory=list)
+    """(moment, hash of the key)."""
+    cleared: list[tuple[int, int]] = field(default_factory=list)
+    """Runs of events that a rule has cleared without a call."""
+    waiting: list[int] = field(default_factory=list)
+    """The clocks at which something is due."""
+
+    def fire(self, low: int, high: int, end: int, cause: int, *, purge: bool = True) -> None:
+        """A window fires."""
+        self.lows.append(low)
+        self.highs.append(high)
+        self.ends.append(end)
+        self.causes.append(cause)
+        self.purges.append(purge)
+
+    def take(self, fired: Fired) -> None:
+        """Windows that have been found all at once."""
+        self.lows += fired.lows.tolist()
+        self.highs += fired.highs.tolist()
+        self.ends += fired.ends.tolist()
+        self.causes += fired.causes.tolist()
+        self.purges += [True] * len(fired.lows)
+        if fired.next_due is not None:
+            self.waiting.append(fired.next_due)
+
+
+class TriggeredWindows:
+    """One evaluation of the windows of a task's keys, up to a clock.
+
+    Usable on its own: give it all events that are in open windows and, behind them, those that are new; iterate over
+    ``windows``; then ask for ``flags``, ``refused``, ``next_due``, and the book for its table.
+    """
+
+    def __init__(
+        self,
+        trigger: KeyTrigger,
+        events: Held,
+        new: int,
+        book: KeyBook,
+        streams: Sequence[str] = ("default",),
+        *,
+        key: Sequence[str] = (),
+        task: int = 0,
+    ) -> None:
+        """``new``: the place of the first new event."""
+        self.trigger, self.book, self._events = trigger, book, events
+        self._shown = AssignedWindows((), events, streams, key=key, task=task)
+        self.accounts = self._shown.accounts
+        count = len(events)
+        self._times = self._shown.live.starts
+        assert events.keys is not None
+        self._places = self._shown.positions(np.arange(count))
+        keys = events.keys[self._places]
+        self._new = self._places >= new
+        edges = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [count]]) if count else np.zeros(1, int)
+        self._blocks = Blocks(self._times, edges)
+        self._keys = hashes_of(keys, edges)
+        self._firings = _Firings()
+        self._refused = np.zeros(count, np.bool_)
+        self._reasons: dict[int, str] = {}
+        self._purged = np.zeros(count, np.bool_)
+
+    @property
+    def next_due(self) -> int | None:
+        """The clock at which something is due, as things stand; None where only events can change that."""
+        timer = self.book.next_timer
+        known = self._firings.waiting if timer is None else [*self._firings.waiting, timer]
+        return min(known, default=None)
+
+    @property
+    def refused(self) -> list[tuple[int, str]]:
+        """The places, among the events as they were given, of those on which a rule failed, and why."""
+        return sorted((int(self._places[at]), reason) for at, reason in self._reasons.items())
+
+    def windows(self, clock: int) -> Iterator[TupleWindow | Forgotten]:
+        """What is due at a clock, in order of (end, key): windows that fire, and keys that are forgotten."""
+        match self.trigger:
+            case CountTrigger() as trigger:
+                if len(self._times):
+                    self._firings.take(fire_counted(self._blocks, trigger, clock))
+            case RuleTrigger() as trigger:
+                self._by_rule(trigger, clock)
+            case DailyTrigger(day, None):
+                if len(self._times):
+                    self._firings.take(fire_daily(self._blocks, day, clock))
+            case DailyTrigger(day, int() as most):
+                self._daily(day, most, clock)
+            case DailyByRule() as trigger:
+                self._by_days(trigger, clock)
+        yield from self._in_order()
+        self._settle()
+
+    def flags(self) -> NDArray[np.uint8]:
+        """What has become of each event, in the order in which they were given."""
+        flags = self._shown.flags()
+        gone = np.zeros(len(flags), np.bool_)
+        gone[self._places] = self._purged | self._refused
+        found: NDArray[np.uint8] = (flags & np.uint8(SEEN)) | (gone * np.uint8(GONE))
+        return found
+
+    # -- what is shown
+
+    def _in_order(self) -> Iterator[TupleWindow | Forgotten]:
+        found = self._firings
+        count = len(found.lows)
+        ends = np.array(found.ends + [moment for moment, _ in found.forgotten], np.int64)
+        keys = [self._keys[block] for block in self._block_of(np.array(found.lows, np.int64)).tolist()]
+        hashes = np.array(keys + [key for _, key in found.forgotten], np.int64)
+        order = np.lexsort((np.arange(len(ends)), hashes, ends))
+        stops = [-1, *np.flatnonzero(order >= count).tolist(), len(order)]
+        for before, stop in pairwise(stops):
+            yield from self._fire(order[before + 1 : stop])
+            if stop < len(order):
+                yield Forgotten(self.book.value(found.forgotten[int(order[stop]) - count][1], self._events.payload))
+
+    def _fire(self, which: NDArray[np.int64]) -> Iterator[TupleWindow]:
+        """Some of the windows, as many at once as have few events."""
+        if not len(which):
+            return
+        found = self._firings
+        lows, highs = np.array(found.lows, np.int64)[which], np.array(found.highs, np.int64)[which]
+        ends, causes = np.array(found.ends, np.int64)[which], np.array(found.causes, np.int64)[which]
+        parts = np.cumsum(highs - lows) // _AT_ONCE
+        edges = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(which)]
+        for start, stop in pairwise(edges):
+            piece = self._piece(lows[start:stop], highs[start:stop], ends[start:stop])
+            for window, cause in zip(self._shown.show(piece), causes[start:stop].tolist(), strict=True):
+                window.fired_by = CODES[cause]
+                yield window
+
+    def _piece(self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]) -> Assigned:
+        sizes = highs - lows
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        members = np.arange(offsets[-1]) + np.repeat(lows - offsets[:-1], sizes)
+        if self._reasons:
+            taken = ~self._refused[members]
+            offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(taken.astype(np.int64), offsets[:-1]))])
+            members = members[taken]
+        return Assigned(self._times[members[offsets[:-1]]], ends, offsets, members)
+
+    def _block_of(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(self._blocks.edges, events, side="right") - 1
+
+    def _settle(self) -> None:
+        """After the last window: which events are done with, and which have been cleared without a call."""
+        found, count = self._firings, len(self._times)
+        purges = np.array(found.purges, np.bool_)
+        fired = zip(np.array(found.lows)[purges].tolist(), np.array(found.highs)[purges].tolist(), strict=True)
+        steps = np.zeros(count + 1, np.int64)
+        cleared = np.zeros(count, np.bool_)
+        for low, high in found.cleared:
+            cleared[low:high] = True
+        for low, high in (*fired, *found.cleared):
+            steps[low] += 1
+            steps[high] -= 1
+        self._purged = np.cumsum(steps[:-1]) > 0
+        self._shown.count("purged", cleared & ~self._refused & ~self._shown.seen)
+        self._shown.count("invalid", self._refused)
+        for _, key in found.forgotten:
+            if self.book.get(key) == KeyRecord():
+                self.book.drop(key)
+
+    # -- rules
+
+    def _by_rule(self, trigger: RuleTrigger, clock: int) -> None:
+        timeout = Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
+        edges, fresh = self._blocks.edges, self._fresh_blocks()
+        quiet = edges[:-1][~fresh]
+        if len(quiet):
+            fired = fire_open(self._blocks, quiet, timeout, clock)
+            self._firings.take(fired)
+            for low in fired.lows.tolist():
+                self.book.drop(self._keys[int(self._block_of(np.array([low]))[0])])
+        rows = self._rows(trigger.rule)
+        for block in np.flatnonzero(fresh).tolist():
+            self._rule_on(trigger, timeout, clock, block, rows)
+
+    def _rule_on(self, trigger: RuleTrigger, timeout: Timeout, clock: int, block: int, rows: dict[int, Tuple]) -> None:
+        """The new events of a key, one after the other."""
+        low, high = self._blocks.edges[block : block + 2].tolist()
+        times, new = self._times[low:high].tolist(), low + int(np.argmax(self._new[low:high]))
+        key, firings = self._keys[block], self._firings
+        record = self.book.get(key)
+        kept = record.cache if record is not None else ""
+        """What the rule keeps, as it will be found after a restart."""
+        call = TriggerCall(self._key_of(low), json.loads(kept) if kept else {})
+        start, held = low, new - low
+        first, last = (times[0], times[held - 1]) if held else (0, 0)
+        for at in range(new, high):
+            now = times[at - low]
+            if held and timeout.passed(first, last, now):
+                firings.fire(start, at, timeout.end(first, last), TIMEOUT)
+                held, kept, call.cache = 0, "", {}
+            call.fired_at = now
+            answer = self._ask(trigger.rule, at, rows, call)
+            if answer is None:
+                call.cache = json.loads(kept) if kept else {}
+                continue
+            said, kept = answer
+            if not held:
+                start, first = at, now
+            held, last = held + 1, now
+            if said == FireResult.CONTINUE:
+                continue
+            if said == FireResult.FIRE:
+                firings.fire(start, at + 1, now, RULE, purge=False)
+                continue
+            if said == FireResult.PURGE:
+                firings.cleared.append((start, at + 1))
+            else:
+                firings.fire(start, at + 1, now, RULE)
+            held, kept, call.cache = 0, "", {}
+        open_still = held > 0 and self._leave_open(start, high, timeout, clock, (first, last))
+        if open_still and kept:
+            self.book.put(key, KeyRecord(cache=kept), int(self._places[start]))
+        else:
+            self.book.drop(key)
+
+    def _ask(self, rule: Any, at: int, rows: dict[int, Tuple], call: TriggerCall) -> tuple[Any, str] | None:
+        """What a rule says of an event, and what it keeps as JSON; None where it fails."""
+        try:
+            said = rule(rows[at], call)
+            if not call.cache:
+                return said, ""
+            kept = json.dumps(call.cache)
+        except Exception as error:
+            self._refuse(at, rule, error)
+            return None
+        call.cache = json.loads(kept)
+        return said, kept
+
+    def _leave_open(self, start: int, high: int, timeout: Timeout, clock: int, span: tuple[int, int]) -> bool:
+        """Whether a window stays open at the clock; it fires if not."""
+        due = timeout.due(*span)
+        if (due is None or due > clock) and clock != FOREVER:
+            self._firings.waiting.extend([] if due is None else [due])
+            return True
+        self._firings.fire(start, high, timeout.end(*span), CLOSE if due is None else TIMEOUT)
+        return False
+
+    def _rows(self, rule: Any) -> dict[int, Tuple]:
+        """The new events as objects, by their places in the order of keys."""
+        at = np.flatnonzero(self._new)
+        places = pa.array(self._places[at])
+        wanted = getattr(rule, "columns", None)
+        payload = self._shown.payload if wanted is None else self._shown.payload.select(list(wanted))
+        streams = self._shown.streams_of(at)
+        found = tuples_of(payload.take(places), self._times[at].tolist(), streams)
+        return dict(zip(at.tolist(), found, strict=True))
+
+    def _refuse(self, at: int, rule: Any, error: Exception) -> None:
+        self._refused[at] = True
+        if isinstance(error, WindboltError):
+            self._reasons[at] = str(error)
+            return
+        name = getattr(rule, "__qualname__", type(rule).__qualname__)
+        line = traceback.extract_tb(error.__traceback__)[-1].lineno
+        self._reasons[at] = f"rule {name}, line {line}: {type(error).__name__}: {error}"
+
+    def _fresh_blocks(self) -> NDArray[np.bool_]:
+        if not len(self._times):
+            return np.zeros(0, np.bool_)
+        return np.add.reduceat(self._new.astype(np.int64), self._blocks.edges[:-1]) > 0
+
+    def _key_of(self, at: int) -> Any:
+        return self._shown.keys_of(np.array([at]))[0]
+
+    # -- times of day
+
+    def _daily(self, day: DayTime, most: int, clock: int) -> None:
+        """A time of day for all keys, which are forgotten after ``most`` firings without events."""
+        blocks = {key: at for at, key in enumerate(self._keys)}
+        for key in dict.fromkeys([*self._keys, *self.book.due(clock)]):
+            block = blocks.get(key)
+            if block is None:
+                self._walk(_Days(self, key, -1, most, clock))
+                continue
+            low, high = self._blocks.edges[block : block + 2].tolist()
+            days = _Days(self, key, low, most, clock)
+            new = low + int(np.count_nonzero(~self._new[low:high]))
+            days.held = new - low
+            for at in range(new, high):
+                now = int(self._times[at])
+                days.pass_timers(at, now)
+                days.join(at, day, day.next(now) if days.timer == NONE else days.timer)
+            days.high = high
+            self._walk(days)
+
+    def _by_days(self, trigger: DailyByRule, clock: int) -> None:
+        """A time of day that the latest event of each key asks for."""
+        blocks, rows = {key: at for at, key in enumerate(self._keys)}, self._rows(trigger.rule)
+        for key in dict.fromkeys([*self._keys, *self.book.due(clock)]):
+            block = blocks.get(key)
+            if block is None:
+                self._walk(_Days(self, key, -1, trigger.max_empty, clock))
+                continue
+            low, high = self._blocks.edges[block : block + 2].tolist()
+            days = _Days(self, key, low, trigger.max_empty, clock)
+            new = low + int(np.count_nonzero(~self._new[low:high]))
+            days.held = new - low
+            for at in range(new, high):
+                now = int(self._times[at])
+                days.pass_timers(at, now)
+                try:
+                    day = trigger.rule(rows[at])
+                    timer = day.next(now)
+                except Exception as error:
+                    self._refuse(at, trigger.rule, error)
+                    continue
+                days.join(at, day, timer)
+            days.high = high
+            self._walk(days)
+
+    def _walk(self, days: _Days) -> None:
+        """Pass the timers that have come, and keep what is left."""
+        days.finish()
+        if days.timer == NONE or days.day is None or (not days.held and days.most is None):
+            if not days.forgotten_now:
+                self.book.drop(days.key)
+            return
+        self.book.put(days.key, KeyRecord(days.timer, days.empty, days.day), days.event)
+
+
+class _Days:
+    """The daily timer of one key, walked along its events."""
+
+    def __init__(self, windows: TriggeredWindows, key: int, low: int, most: int | None, clock: int) -> None:
+        self.windows, self.key, self.most, self.clock = windows, key, most, clock
+        record = windows.book.get(key) or KeyRecord()
+        self.timer, self.empty, self.day = record.timer, record.empty, record.day
+        if self.day is None and isinstance(windows.trigger, DailyTrigger):
+            self.day = windows.trigger.time
+        self.start, self.high, self.held = low, low, 0
+        self.event = -1 if low < 0 else int(windows._places[low])
+        self.forgotten_now = False
+
+    def join(self, at: int, day: DayTime, timer: int) -> None:
+        """An event is in the window."""
+        if not self.held:
+            self.start = at
+        self.held, self.day, self.timer, self.forgotten_now = self.held + 1, day, timer, False
+
+    def pass_timers(self, upto: int, now: int) -> None:
+        """The firings up to a moment; the window has the events before the place ``upto``."""
+        while self.timer != NONE and self.timer <= now:
+            self._pass(upto)
+
+    def finish(self) -> None:
+        """The firings up to the clock; at the end of the streams one for the events that are left."""
+        if self.clock != FOREVER:
+            self.pass_timers(self.high, self.clock)
+        elif self.held:
+            self._pass(self.high)
+
+    def _pass(self, upto: int) -> None:
+        assert self.day is not None
+        if self.held:
+            self.windows._firings.fire(self.start, upto, self.timer, TIME)
+            self.held, self.empty = 0, 0
+        elif self.most is None:
+            self.timer = NONE
+            return
+        else:
+            self.empty += 1
+            if self.empty >= self.most:
+                self.windows._firings.forgotten.append((self.timer, self.key))
+                self.windows.book.put(self.key, KeyRecord(), self.event)
+                self.timer, self.empty, self.forgotten_now = NONE, 0, True
+                return
+        self.timer = self.day.next(self.timer)

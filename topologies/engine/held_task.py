@@ -1,0 +1,129 @@
+"""What a task has of the events that it holds: those of earlier batches, what becomes of each, and which are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.held import GONE, SEEN, Held, flag, live, read_held, write_held
+from manager.manifest import TaskState
+from manager.segments import Ref, SegmentStore, SegmentWriter
+from topologies.engine.plan import CompactItem, Context
+from topologies.model import WindowedPart
+from windowing.events import count_by_stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass
+class OldEvents:
+    """The events of earlier batches, read when they are asked for."""
+
+    store: SegmentStore
+    refs: Sequence[Ref]
+
+    @cached_property
+    def parts(self) -> list[tuple[Held, NDArray[np.uint8]]]:
+        """Per reference: all of its rows, and the flags of each."""
+        return [read_held(self.store, ref) for ref in self.refs]
+
+    @cached_property
+    def places(self) -> list[NDArray[np.int64]]:
+        """Per reference: the rows that a window may still need."""
+        return [np.flatnonzero((flags & GONE) == 0) for _, flags in self.parts]
+
+    def live(self) -> Held | None:
+        """The events that a window may still need, in order of arrival; None where there are none."""
+        found = [live(held, flags) for held, flags in self.parts]
+        found = [held for held in found if len(held)]
+        return Held.concat(found) if found else None
+
+
+class HeldTask:
+    """A task that holds events until no window needs them: the part that is alike for all kinds of windows."""
+
+    def __init__(self, part: WindowedPart, state: TaskState, store: SegmentStore) -> None:
+        self.part, self.state = part, state
+        self._old = OldEvents(store, state.refs)
+        self._evaluated = False
+        self._seen: NDArray[np.bool_]
+        """Per event, old ones first: whether it has been in a window."""
+        self._gone: NDArray[np.bool_]
+        """Whether no window needs it any more."""
+
+    @property
+    def _arrived(self) -> Held | None:
+        """The events that have been let in now."""
+        raise NotImplementedError
+
+    def _kept(self, writer: SegmentWriter, streams: int) -> list[Ref]:
+        """The references to all events that a window may still need."""
+        new = self._arrived
+        if not self._evaluated:
+            refs = list(self.state.refs)
+            if new is not None and len(new):
+                refs.append(write_held(writer, new.sorted(), streams))
+            return refs
+        refs, at = [], 0
+        for ref, (held, flags), places in zip(self._old.refs, self._old.parts, self._old.places, strict=True):
+            count = len(places)
+            seen, gone = self._seen[at : at + count], self._gone[at : at + count]
+            at += count
+            left = count - int(np.count_nonzero(gone))
+            if not left:
+                continue
+            if left < len(held) // 2:
+                kept = places[~gone]
+                refs.append(replace(self._write(writer, held.take(kept), seen[~gone], streams), level=ref.level))
+                continue
+            now = flags.copy()
+            now[places] = seen * np.uint8(SEEN) + gone * np.uint8(GONE)
+            refs.append(ref if (now == flags).all() else flag(writer, ref, now, held, streams))
+        if new is not None:
+            alive = ~self._gone[at:]
+            if alive.any():
+                refs.append(self._write(writer, new.take(np.flatnonzero(alive)), self._seen[at:][alive], streams))
+        return refs
+
+    @staticmethod
+    def _write(writer: SegmentWriter, held: Held, seen: NDArray[np.bool_], streams: int) -> Ref:
+        return write_held(writer, replace(held, seen=seen).sorted(), streams)
+
+    def _decided(self, streams: int) -> list[int]:
+        """Events still kept that have been in a window."""
+        old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
+        which = self._seen & ~self._gone
+        if streams == 1:
+            return [int(np.count_nonzero(which))]
+        if self._arrived is not None:
+            assert self._arrived.streams is not None
+            old.append(self._arrived.streams)
+        codes = np.concatenate(old)
+        return [int(n) for n in count_by_stream(codes[which], 0, streams)]
+
+    def _parts(self) -> list[tuple[tuple[Held, NDArray[np.uint8]], NDArray[np.int64]]]:
+        return list(zip(self._old.parts, self._old.places, strict=True))
+
+
+def compact_held(item: CompactItem, part: WindowedPart, context: Context) -> Ref:
+    """Write the live events of several segments as one."""
+    held = Held.concat([live(*read_held(context.store, ref)) for ref in item.refs]).sorted()
+    writer = context.store.writer(context.folder)
+    try:
+        ref = write_held(writer, held, len(part.inputs))
+    finally:
+        writer.close()
+    return replace(ref, level=1 + max(each.level for each in item.refs))
+
+
+def pending_tables(store: SegmentStore, state: TaskState) -> Iterator[pa.Table]:
+    """The events of a task that have been in no window and may still be in one."""
+    for ref in state.refs:
+        held, flags = read_held(store, ref)
+        yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))

@@ -1,0 +1,90 @@
+"""The task of a bolt whose windows a trigger fires: let events in, fire what is due, keep what is still open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.held import GONE, SEEN, Held
+from manager.key_book import KeyBook
+from manager.manifest import TaskState
+from manager.triggered import Forgotten, TriggeredWindows
+from topologies.engine.deciding import let_in
+from topologies.engine.held_task import HeldTask
+from topologies.engine.plan import Context, FireItem
+from topologies.model import WindowedPart
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from topologies.engine.fanout import Fanout
+
+BOOK = "keys"
+"""The table of a task's state with what is remembered of its keys."""
+
+
+class TriggeredTask(HeldTask):
+    """One run of such a task."""
+
+    def __init__(self, item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> None:
+        super().__init__(part, item.state, context.store)
+        self.item, self.fanout, self.context = item, fanout, context
+        self.windowed = np.zeros(len(part.inputs), np.int64)
+        self.purged = np.zeros(len(part.inputs), np.int64)
+        found = let_in(item, part, fanout)
+        self._new = None if found is None else found.events
+        kept = item.state.tables.get(BOOK)
+        self._book = KeyBook(None if kept is None else context.store.read(kept), part.bolt.settings.key)
+        self._next_due = item.state.next_end
+        self._events: Held | None = None
+
+    @property
+    def _arrived(self) -> Held | None:
+        return self._new
+
+    def windows(self) -> Iterator[TupleWindow | Forgotten]:
+        """What is due, in order; to be used up before ``finish``."""
+        clock = self.item.clock if self.item.frontier is None else self.item.frontier
+        old = self._old.live()
+        parts = [part for part in (old, self._new) if part is not None]
+        events = self._events = Held.concat(parts) if parts else self._none()
+        part, trigger = self.part, self.part.bolt.settings.key_trigger
+        assert trigger is not None
+        before = 0 if old is None else len(old)
+        windows = TriggeredWindows(
+            trigger, events, before, self._book, part.streams, key=part.bolt.settings.key, task=self.item.task
+        )
+        yield from windows.windows(clock)
+        self._evaluated = True
+        flags = windows.flags()
+        self._seen, self._gone = (flags & SEEN) != 0, (flags & GONE) != 0
+        self.windowed += windows.accounts.by_stream("windowed")
+        self.purged += windows.accounts.by_stream("purged")
+        self._next_due = windows.next_due
+        if windows.refused:
+            self.fanout.refuse_events(part, events, windows.refused)
+
+    def finish(self) -> TaskState:
+        """The state of the task after the batch; what it needs of the events is written."""
+        writer = self.context.store.writer(self.context.folder)
+        try:
+            refs = self._kept(writer, len(self.part.inputs))
+            tables = dict(self.state.tables)
+            if self._book.changed:
+                tables.pop(BOOK, None)
+                table = self._book.table(None if self._events is None else self._events.payload)
+                if table is not None:
+                    tables[BOOK] = writer.add(table)
+        finally:
+            writer.close()
+        decided = self._decided(len(self.part.inputs))
+        return replace(self.state, refs=refs, tables=tables, decided_by_stream=decided, next_end=self._next_due)
+
+    def _none(self) -> Held:
+        """No events at all, of the columns that there would be."""
+        none = np.zeros(0, np.int64)
+        streams = np.zeros(0, np.int8) if len(self.part.inputs) > 1 else None
+        return Held(none, pa.Table.from_pylist([], schema=self.part.schema), streams, none)
