@@ -115,6 +115,7 @@ class TriggeredWindows:
     ) -> None:
         """``new``: the place of the first new event."""
         self.trigger, self.book, self._events = trigger, book, events
+        self.closing = False
         self._shown = AssignedWindows((), events, streams, key=key, task=task)
         self.accounts = self._shown.accounts
         count = len(events)
@@ -143,8 +144,12 @@ class TriggeredWindows:
         """The places, among the events as they were given, of those on which a rule failed, and why."""
         return sorted((int(self._places[at]), reason) for at, reason in self._reasons.items())
 
-    def windows(self, clock: int) -> Iterator[TupleWindow | Forgotten]:
-        """What is due at a clock, in order of (end, key): windows that fire, and keys that are forgotten."""
+    def windows(self, now: int, *, close: bool = False) -> Iterator[TupleWindow | Forgotten]:
+        """What is due at a clock, in order of (end, key): windows that fire, and keys that are forgotten.
+
+        ``close``: the streams end at that clock, and all windows fire that are still open then.
+        """
+        self.closing, clock = close, FOREVER if close else now
         match self.trigger:
             case CountTrigger() as trigger:
                 if len(self._times):
@@ -155,9 +160,9 @@ class TriggeredWindows:
                 if len(self._times):
                     self._firings.take(fire_daily(self._blocks, day, clock))
             case DailyTrigger(day, int() as most):
-                self._daily(day, most, clock)
+                self._daily(day, most, now)
             case DailyByRule() as trigger:
-                self._by_days(trigger, clock)
+                self._by_days(trigger, now)
         yield from self._in_order()
         self._settle()
 
@@ -374,6 +379,8 @@ class TriggeredWindows:
                 days.pass_timers(at, now)
                 try:
                     day = trigger.rule(rows[at])
+                    if not isinstance(day, DayTime):
+                        raise TypeError(f"it returned {day!r:.60}, which is no DayTime")
                     timer = day.next(now)
                 except Exception as error:
                     self._refuse(at, trigger.rule, error)
@@ -418,10 +425,10 @@ class _Days:
 
     def finish(self) -> None:
         """The firings up to the clock; at the end of the streams one for the events that are left."""
-        if self.clock != FOREVER:
-            self.pass_timers(self.high, self.clock)
-        elif self.held:
-            self._pass(self.high)
+        self.pass_timers(self.high, self.clock)
+        if self.windows.closing and self.held:
+            self.windows._firings.fire(self.start, self.high, self.timer, TIME)
+            self.held, self.empty = 0, -1  # its time is still to come, and this interval is not empty
 
     def _pass(self, upto: int) -> None:
         assert self.day is not None

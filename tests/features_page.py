@@ -25,6 +25,7 @@ SYSTEMS = {
     "SI": "StreamInsight",
     "ST": "Apache Storm",
     "AZ": "Azure Stream Analytics",
+    "UH": "Universal handler, aggregation step",
 }
 LINKS = 3
 NOT_RUN = {"skip", "xfail"}

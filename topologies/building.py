@@ -15,6 +15,7 @@ from manager.held import INNER
 from policies.choose import choose_assigners, choose_policies
 from topologies.checking import faults
 from topologies.groupings import FieldsGrouping
+from topologies.kafka import KafkaSink
 from topologies.model import (
     ERROR_SCHEMA,
     ERRORS,
@@ -429,6 +430,8 @@ class _Building:
             self._problem(f"sink {name!r} takes {labels}", "their columns differ", "give each a sink of its own")
         try:
             declarer.sink.check()
+            if known and isinstance(declarer.sink, KafkaSink):
+                declarer.sink.check_columns(known[0])
         except WindboltError as error:
             self._problem(f"sink {name!r}: {error}")
         except (AttributeError, TypeError):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from topologies.commands.check import check
 from topologies.commands.demo import demo
 from topologies.commands.describe import describe
 from topologies.commands.replay import replay
@@ -24,6 +25,7 @@ app.command()(demo)
 app.command()(run)
 app.command()(replay)
 app.command()(describe)
+app.command()(check)
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from topologies.kafka import KafkaSink, KafkaSpout
 from topologies.model import ERRORS, Input, PlainPart, SinkPart, SpoutPart, Topology, WindowedPart, stream_label
 from topologies.rules_in_words import changed, kind_in_words, late_in_words, policies_in_words, rules_in_words
 from topologies.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
@@ -39,24 +40,24 @@ def as_mermaid(topology: Topology) -> str:
     nodes: dict[str, str] = {}
     for spout in topology.spouts.values():
         nodes[spout.name] = f"n{len(nodes)}"
-        lines.append(f"    {nodes[spout.name]}([{_label(spout.name, spout_in_words(spout.spout))}])")
+        lines.append(f"    {nodes[spout.name]}([{label(spout.name, spout_in_words(spout.spout))}])")
     for bolt in _bolts(topology):
         nodes[bolt.name] = f"n{len(nodes)}"
         facts = [f"{bolt.parallelism} tasks"] if bolt.parallelism > 1 else []
         if isinstance(bolt, WindowedPart):
             facts = [window_in_words(bolt), time_in_words(bolt), *facts]
-        lines.append(f"    {nodes[bolt.name]}[{_label(bolt.name, *facts)}]")
+        lines.append(f"    {nodes[bolt.name]}[{label(bolt.name, *facts)}]")
     for sink in topology.sinks.values():
         nodes[sink.name] = f"n{len(nodes)}"
-        lines.append(f"    {nodes[sink.name]}[({_label(sink.name, sink_in_words(sink.sink))})]")
+        lines.append(f"    {nodes[sink.name]}[({label(sink.name, sink_in_words(sink.sink))})]")
     for bolt in _bolts(topology):
         for each in bolt.inputs:
             component, stream = each.stream
             texts = [str(each.grouping)] if stream == DEFAULT_STREAM else [stream, str(each.grouping)]
-            lines.append(f"    {nodes[component]} -->|{_label(*texts)}| {nodes[bolt.name]}")
+            lines.append(f"    {nodes[component]} -->|{label(*texts)}| {nodes[bolt.name]}")
     for sink in topology.sinks.values():
         for component, stream in sink.streams:
-            text = "" if stream == DEFAULT_STREAM else f"|{_label(stream)}|"
+            text = "" if stream == DEFAULT_STREAM else f"|{label(stream)}|"
             lines.append(f"    {nodes[component]} -->{text} {nodes[sink.name]}")
     return "\n".join(lines)
 
@@ -135,6 +136,10 @@ def spout_in_words(spout: Spout) -> str:
         case FileSpout():
             limit = f", at most {spout.files_per_batch} a batch" if spout.files_per_batch else ""
             return f"{spout.format.name} files {_near(spout.path)}{limit}"
+        case KafkaSpout():
+            limit = f", at most {spout.records_per_batch} records a batch" if spout.records_per_batch else ""
+            what = "records" if spout.declared is None else "JSON"
+            return f"{what} of Kafka {spout.shown} at {spout.servers}{limit}"
         case FrameSpout():
             return "a streaming DataFrame"
         case MemorySpout():
@@ -143,7 +148,7 @@ def spout_in_words(spout: Spout) -> str:
     return type(spout).__name__
 
 
-def sink_in_words(sink: Sink) -> str:
+def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
     """Where a sink's rows go."""
     match sink:
         case FileSink():
@@ -154,6 +159,8 @@ def sink_in_words(sink: Sink) -> str:
             return "memory"
         case FunctionSink():
             return f"function {_called(sink.function)} ({sink.frame})"
+        case KafkaSink(servers, topic):
+            return f"Kafka {'topics by the row' if topic is None else f'topic {topic}'} at {servers}"
         case DiscardSink():
             return "nowhere"
     return type(sink).__name__
@@ -304,7 +311,7 @@ def _near(path: str) -> str:
 _ENTITIES = {sign: f"#{ord(sign)};" for sign in '#"&<>|`\\'}
 
 
-def _label(*lines: str) -> str:
+def label(*lines: str) -> str:
     """Text in quotes, with what Mermaid or HTML would read as its own written as entities."""
     safe = ("".join(_ENTITIES.get(sign, sign) for sign in line.replace("\n", " ")) for line in lines)
     return f'"{"<br/>".join(safe)}"'

@@ -1,4 +1,4 @@
-"""Finding a user's topology: ``my_topology.py:topology`` or ``package.module:topology``."""
+"""Finding a user's topology: ``my_topology.py:topology``, ``package.module:topology``, or ``step.conf``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ from types import ModuleType
 
 from topologies.builder import TopologyBuilder
 from topologies.model import Topology
+from topologies.step.config import is_step, load_step
 from windowing.errors import ConfigError, WindboltError
 
 
 def load_topology(reference: str) -> Topology:
-    """The topology that a reference names: a Topology, a TopologyBuilder, or a function that returns either."""
+    """The topology that a reference names: a Topology, a TopologyBuilder, or a function that returns either.
+
+    The file of a step (``.conf``, ``.hocon``, ``.yaml``, ``.yml``, ``.json``) is a topology by itself.
+    """
+    if is_step(reference):
+        from topologies.step.building import step_topology
+
+        return step_topology(load_step(reference))
     place, _, name = reference.rpartition(":")
     if not place or not name:
         raise ConfigError(
             f"{reference!r} does not name a topology",
             why="it takes a file or module, and the name of a variable in it",
-            do="write it like my_topology.py:topology",
+            do="write it like my_topology.py:topology, or name the file of a step, such as step.conf",
         )
     module = _load_file(place) if place.endswith(".py") else _import(place)
     found = getattr(module, name, None)

@@ -10,6 +10,7 @@ from manager.checkpoint import MemoryCheckpoint
 from topologies.engine.first_output import FirstOutput
 from topologies.engine.plan import BatchPlan, Beat, InProcess, Piece
 from topologies.engine.step import MicroBatch
+from topologies.kafka import KafkaSink, KafkaSpout
 from topologies.model import SpoutPart, Topology
 from topologies.running import FILES_PER_BATCH, RunOptions, Summary
 from topologies.sources import TableSource, file_pieces
@@ -20,7 +21,8 @@ from windowing.errors import ConfigError
 def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     """Run a topology over the input that is there now, in this process; its state is gone afterwards.
 
-    ConfigError where a spout is a Spark DataFrame, or where the run is to be continuous or to have a checkpoint.
+    ConfigError where a spout is a Spark DataFrame, where Kafka is read or written, or where the run is to be
+    continuous or to have a checkpoint.
     """
     options = options or RunOptions()
     if options.checkpoint is not None or options.every is not None:
@@ -29,6 +31,7 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
             why="the local runner reads what is there now, and keeps its state in memory",
             do="leave them out, or run on Spark",
         )
+    _refuse_kafka(topology)
     summary, started = Summary(), time.perf_counter()
     first = FirstOutput.of(topology, options.first_output_at)
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess(), first=first)
@@ -47,6 +50,18 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
         options.on_report(report)
     summary.seconds = time.perf_counter() - started
     return summary
+
+
+def _refuse_kafka(topology: Topology) -> None:
+    """Kafka is reached through Spark's connector."""
+    found = [f"spout {name!r}" for name, part in topology.spouts.items() if isinstance(part.spout, KafkaSpout)]
+    found += [f"sink {name!r}" for name, part in topology.sinks.items() if isinstance(part.sink, KafkaSink)]
+    if found:
+        raise ConfigError(
+            f"Kafka in a local run: {', '.join(found)}",
+            why="Kafka is reached through Spark's connector, and a local run has no Spark",
+            do="run on Spark; to try the bolts out, replay scenarios, or read files and write to memory",
+        )
 
 
 def _batches(topology: Topology) -> Iterator[list[Piece]]:

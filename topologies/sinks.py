@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from topologies.formats import FileFormat, file_format
+from topologies.kafka import KafkaSink, checked_options, checked_servers
 from windowing.errors import ConfigError
 
 
@@ -80,7 +81,7 @@ class DiscardSink:
         """Nothing can be wrong with it."""
 
 
-Sink = FileSink | ConsoleSink | MemorySink | FunctionSink | DiscardSink
+Sink = FileSink | ConsoleSink | MemorySink | FunctionSink | KafkaSink | DiscardSink
 
 
 def files(path: str | os.PathLike[str], format: str = "parquet", **options: Any) -> FileSink:
@@ -112,6 +113,19 @@ def foreach_batch(function: Callable[[Any, int], None], frame: str = "spark") ->
     if frame not in ("spark", "arrow", "pandas"):
         raise ConfigError(f"frame={frame!r}", why="there are three kinds", do="use 'spark', 'arrow' or 'pandas'")
     return FunctionSink(function, frame)
+
+
+def kafka(
+    servers: str | Sequence[str], topic: str | None = None, *, options: Mapping[str, Any] | None = None
+) -> KafkaSink:
+    """Records for Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
+
+    A row is a record: ``value`` (string or binary), and if there are such columns ``key``, ``headers`` (a list of
+    ``key`` and ``value``, or a map), ``partition``, and ``topic``, which goes before the topic of the sink. Each has
+    the header ``windbolt-id``: a record that comes again, after a crash, has the id that it had before. ``options``
+    are for Spark's connector: ``{"kafka.compression.type": "zstd"}``.
+    """
+    return KafkaSink(checked_servers(servers), topic, checked_options(options))
 
 
 def discard() -> DiscardSink:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -13,6 +13,17 @@ import pyarrow.fs as pafs
 
 from topologies.formats import FileFormat, file_format, infer_schema
 from topologies.formats.choose import format_of
+from topologies.kafka import (
+    Form,
+    KafkaSpout,
+    Starting,
+    checked_form,
+    checked_metadata,
+    checked_options,
+    checked_servers,
+    checked_start,
+    checked_topics,
+)
 from windowing.errors import ConfigError, DataError
 from windowing.rows import DEFAULT_STREAM, Rows, tables
 from windowing.schema import parse_schema
@@ -82,7 +93,7 @@ class MemorySpout:
         return [_one_table(batch, schema) for batch in self.batches]
 
 
-Spout = FileSpout | FrameSpout | MemorySpout
+Spout = FileSpout | FrameSpout | KafkaSpout | MemorySpout
 
 
 def files(
@@ -112,7 +123,7 @@ def files(
 
 
 def stream(make: Callable[[Any], Any] | Any, schema: Declared | None = None) -> FrameSpout:
-    """Events from a streaming DataFrame: Kafka, rate, sockets, Delta, a Python data source.
+    """Events from a streaming DataFrame: rate, sockets, Delta, a Python data source.
 
     ``make`` is a function that is given the SparkSession and returns the DataFrame, with the columns of ``schema``;
     or the DataFrame itself, whose columns then need not be declared.
@@ -128,6 +139,59 @@ def stream(make: Callable[[Any], Any] | Any, schema: Declared | None = None) -> 
             do="declare the columns: stream(function, 'user string, ts timestamp')",
         )
     return FrameSpout(make, schema)
+
+
+def kafka(
+    servers: str | Sequence[str],
+    topics: str | Iterable[str] | None = None,
+    schema: Declared | None = None,
+    *,
+    pattern: str | None = None,
+    starting: Starting = "earliest",
+    records_per_batch: int | None = None,
+    key: Form = "binary",
+    value: Form = "binary",
+    metadata: bool | Iterable[str] = False,
+    options: Mapping[str, Any] | None = None,
+) -> KafkaSpout:
+    """Events from Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
+
+    ``topics`` is a name or several; ``pattern`` a regular expression for them instead. Without ``schema`` a row is a
+    record: ``topic``, ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, where ``key="text"``
+    and ``value="text"`` make strings of bytes. With ``schema`` the value is a JSON object, read by the rules of JSON
+    lines; ``metadata=True``, or a list, adds ``kafka_topic``, ``kafka_partition``, ``kafka_offset``,
+    ``kafka_timestamp`` and ``kafka_key`` (text). What cannot be read is a bad row with its topic, partition and offset.
+
+    ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
+    record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch. ``options``
+    are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``.
+    """
+    names = checked_topics(topics, pattern)
+    checked_form("key", key)
+    checked_form("value", value)
+    if schema is not None and (key, value) != ("binary", "binary"):
+        raise ConfigError(
+            "kafka() with a schema, and with the form of a key or value",
+            why="with a schema the value is JSON, and the key is metadata",
+            do="leave the form out; metadata=['key'] gives the key as the text kafka_key",
+        )
+    columns = checked_metadata(metadata)
+    if schema is None and columns:
+        raise ConfigError("kafka() with metadata and without a schema", why="the rows are the records, with all of it")
+    if records_per_batch is not None and records_per_batch < 1:
+        raise ConfigError(f"records_per_batch={records_per_batch}", why="a batch reads some", do="use 1 or more")
+    return KafkaSpout(
+        checked_servers(servers),
+        names,
+        pattern,
+        schema,
+        columns,
+        key,
+        value,
+        checked_start(starting, names),
+        records_per_batch,
+        checked_options(options),
+    )
 
 
 def memory(schema: Declared, *batches: Rows) -> MemorySpout:

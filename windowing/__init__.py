@@ -1,8 +1,9 @@
 """The vocabulary of windbolt, and what its users subclass and read."""
 
-from windowing import kinds, panes, presets
+from windowing import kinds, panes, presets, triggers
 from windowing.bolt import BatchBolt, Bolt, StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.bounds import Bounds
+from windowing.daytimes import DayTime
 from windowing.durations import (
     Count,
     Duration,
@@ -43,6 +44,7 @@ __all__ = [
     "ConfigError",
     "Count",
     "DataError",
+    "DayTime",
     "Duration",
     "Emit",
     "EnvironmentMissing",
@@ -69,4 +71,5 @@ __all__ = [
     "parse_duration",
     "presets",
     "seconds",
+    "triggers",
 ]

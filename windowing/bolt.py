@@ -87,6 +87,8 @@ class Bolt(Component):
 
     time_shift: int = 0
     """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
+    refused_stream: str | None = None
+    """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
 
     def execute(self, tuple: Tuple) -> Rows:
         """Called for each event; what it returns, a row, several or None, is emitted with the time of that event."""
@@ -101,6 +103,8 @@ class BatchBolt(Component):
 
     time_shift: int = 0
     """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
+    refused_stream: str | None = None
+    """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
 
     def execute(self, batch: pa.Table) -> Rows:
         """Called with events as they come, at least one; what it returns is emitted."""

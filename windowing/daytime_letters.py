@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from windowing.errors import ConfigError
 
-_SUPPORTED = "H, HH, k, kk, K, KK, h, hh, a, m, mm, s, ss, S to SSSSSSSSS, X to XXXXX, x to xxxxx, Z to ZZZZZ and VV"
-_DO = "use {0}; quote other texts, like 'T'".format(_SUPPORTED.replace("{", "{{"))
 _TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|.", re.DOTALL)
-_SECOND, _MINUTE, _HOUR, _DAY = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
+_DAY_HOURS, _MICROS = 24, {"m": 60_000_000, "s": 1_000_000}
+_DO = (
+    "use H, HH, k, kk, K, KK, h, hh, a, m, mm, s, ss, S to SSSSSSSSS, X to XXXXX, x to xxxxx, Z to ZZZZZ or VV, "
+    "and put other texts between quotes: 'T'"
+)
 
-# What each letter is called, its lowest and highest value, and an example.
+# What the numbers of each letter are called, the lowest and the highest; an example.
 _NUMBERS = {
     "H": ("hours", 0, 24, "11"),
     "k": ("hours", 0, 24, "11"),
-    "K": ("hours of half a day", 0, 11, "11"),
-    "h": ("hours of half a day", 1, 12, "11"),
+    "K": ("hours", 0, 11, "11"),
+    "h": ("hours", 1, 12, "11"),
     "m": ("minutes", 0, 59, "05"),
     "s": ("seconds", 0, 59, "00"),
 }
-_HOURS = frozenset("HkKh")
-# By the number of letters: hours; with minutes; with a colon; with seconds if there are any; those with colons.
+# Offsets by the number of letters.
 _OFFSETS = (
     (r"[+-]\d\d(?:\d\d)?", "+03"),
     (r"[+-]\d{4}", "+0300"),
@@ -31,7 +33,7 @@ _OFFSETS = (
     (r"[+-]\d{4}(?:\d\d)?", "+0300"),
     (r"[+-]\d\d:\d\d(?::\d\d)?", "+03:00"),
 )
-_ZONE = r"([A-Za-z][A-Za-z0-9~/._+-]+|Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)"
+_ZONE = r"((?:GMT|UTC|UT)?[+-]\d\d(?::?\d\d(?::?\d\d)?)?|[A-Za-z][A-Za-z0-9~/._+-]+|Z)"
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Part:
     says: str
     example: str
     letters: tuple[str, ...] = ()
-    """Of each group its letter; any offset is an X."""
+    """The letter of each group; any offset is an X."""
 
 
 @dataclass(frozen=True)
@@ -52,43 +54,46 @@ class TimeText:
     pattern: str
     parts: tuple[Part, ...]
 
-    def __post_init__(self) -> None:
-        regex = re.compile("".join(part.regex for part in self.parts), re.ASCII)
-        object.__setattr__(self, "_regex", regex)
-        object.__setattr__(self, "_letters", tuple(letter for part in self.parts for letter in part.letters))
+    @cached_property
+    def letters(self) -> tuple[str, ...]:
+        """The letter of each group of the regex."""
+        return tuple(letter for part in self.parts for letter in part.letters)
 
-    @property
+    @cached_property
     def example(self) -> str:
-        """A text that fits."""
+        """A text that fits, in quotes."""
         return repr("".join(part.example for part in self.parts))
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        return re.compile("".join(part.regex for part in self.parts), re.ASCII)
 
     def read(self, text: str) -> tuple[int, str | None]:
         """The microseconds after midnight, and the zone if the text names one; ConfigError if it does not fit."""
-        match = self._regex.fullmatch(text)  # type: ignore[attr-defined]
+        match = self._regex.fullmatch(text)
         if match is None:
             raise self._refused(text, self._misfit(text))
         found: dict[str, str] = {}
-        for letter, said in zip(self._letters, match.groups(), strict=True):  # type: ignore[attr-defined]
+        for letter, said in zip(self.letters, match.groups(), strict=True):
             if said is not None and found.setdefault(letter, said) != said:
-                raise self._refused(text, f"it says {found[letter]} and {said} for the same thing")
-        return self._micros(text, found), found.get("V") or _offset(found.get("X"))
+                raise self._refused(text, f"it says both {found[letter]} and {said}")
+        if missing := _missing(found.keys()):
+            raise self._refused(text, missing)
+        return self._micros(text, found), found.get("V") or _zone(found.get("X"))
 
-    def _micros(self, text: str, found: dict[str, str]) -> int:
-        values = {letter: int(found[letter]) for letter in found if letter in _NUMBERS}
-        for letter, value in values.items():
+    def _micros(self, text: str, found: Mapping[str, str]) -> int:
+        numbers = {letter: int(said) for letter, said in found.items() if letter in _NUMBERS}
+        rest = sum(numbers.get(letter, 0) * micros for letter, micros in _MICROS.items())
+        rest += int(found.get("S", "")[:6].ljust(6, "0"))
+        for letter, number in numbers.items():
             name, low, high, _ = _NUMBERS[letter]
-            if not low <= value <= high:
-                raise self._refused(text, f"{name} are {low:02} to {min(high, 23):02}, and here {value}")
-        if missing := _missing(set(found)):
-            raise self._refused(text, f"{missing}, and so it tells no time of day")
-        hours = _hours(values, found.get("a", "").upper())
+            if not low <= number <= high or (letter == "H" and number == _DAY_HOURS and rest):
+                most = 23 if letter == "H" else high
+                raise self._refused(text, f"{name} ({letter}) are {low} to {most}, found {number}")
+        hours = _hours(numbers, found.get("a"))
         if len(hours) > 1:
-            raise self._refused(text, f"it tells the hours {' and '.join(map(str, sorted(hours)))}")
-        (hour,) = hours
-        rest = values.get("m", 0) * _MINUTE + values.get("s", 0) * _SECOND + int(found.get("S", "")[:6].ljust(6, "0"))
-        if hour == 24 and rest and "k" not in values:
-            raise self._refused(text, "hours are 00 to 23, and here 24")
-        return hour * _HOUR % _DAY + rest
+            raise self._refused(text, "its hours do not agree")
+        return hours.pop() * 3_600_000_000 + rest
 
     def _misfit(self, text: str) -> str:
         """What was expected, after what, and what was found instead."""
@@ -97,9 +102,9 @@ class TimeText:
             regex += part.regex
             match = re.match(regex, text, re.ASCII)
             if match is None:
-                return f"{part.says} expected{_after(text[:end])}, found {text[end:]!r:.40}"
+                return _expected(part.says, text, end)
             end = match.end()
-        return f"the end expected{_after(text[:end])}, found {text[end:]!r:.40}"
+        return _expected("the end", text, end)
 
     def _refused(self, text: str, why: str) -> ConfigError:
         return ConfigError(
@@ -108,10 +113,94 @@ class TimeText:
 
 
 def time_text(pattern: str) -> TimeText:
-    """A pattern, read; ConfigError for one with unknown letters, or that tells no time of day."""
-    text = TimeText(pattern, tuple(_parts(pattern, iter(_TOKEN.findall_tokens(pattern)), 0)))
+    """A pattern as it reads texts; ConfigError for letters that are not known, or that tell no time of day."""
+    tokens = (match.group() for match in _TOKEN.finditer(pattern))
+    text = TimeText(pattern, tuple(_parts(pattern, tokens)))
+    if missing := _missing(frozenset(text.letters)):
+        raise _unreadable(pattern, missing)
     return text
 
 
-def _after(text: str) -> str:
-    return f" after {text!r}" if text else ""
+def _parts(pattern: str, tokens: Iterator[str], depth: int = 0) -> Iterator[Part]:
+    for token in tokens:
+        if token == "[":
+            inner = list(_parts(pattern, tokens, depth + 1))
+            regex, example = "".join(part.regex for part in inner), "".join(part.example for part in inner)
+            letters = tuple(letter for part in inner for letter in part.letters)
+            yield Part(f"(?:{regex})?", "more", example, letters)
+        elif token == "]" and depth:
+            return
+        elif token.isascii() and token.isalpha():
+            yield _part(pattern, token[0], len(token))
+        elif token in ("'", "]", "{", "}", "#"):
+            raise _unreadable(pattern, f"{token} has no meaning there, or is without its other half")
+        else:
+            literal = "'" if token == "''" else token[1:-1].replace("''", "'") if len(token) > 1 else token
+            yield Part(re.escape(literal), repr(literal), literal)
+
+
+def _part(pattern: str, letter: str, count: int) -> Part:
+    """The part of a letter that is repeated so often."""
+    match letter, count:
+        case (("H" | "k" | "K" | "h" | "m" | "s"), (1 | 2)):
+            name, _, _, example = _NUMBERS[letter]
+            digits, some = (r"(\d{2})", "two digits") if count == 2 else (r"(\d{1,18})", "some digits")
+            return Part(digits, f"{name} of {some}", example, (letter,))
+        case "S", number if number <= 9:
+            return Part(rf"(\d{{{count}}})", f"a fraction of {count} digits", "5".ljust(count, "0"), ("S",))
+        case "a", 1:
+            return Part("([AP]M|[ap]m)", "AM or PM", "AM", ("a",))
+        case (("X" | "x" | "Z"), number) if number <= 5:
+            return _offset(letter, count)
+        case "V", 2:
+            return Part(_ZONE, "a zone like Europe/Berlin", "Europe/Berlin", ("V",))
+    raise _unreadable(pattern, f"{letter * count} is none of the letters of a time of day that are known here")
+
+
+def _offset(letter: str, count: int) -> Part:
+    if letter == "Z" and count <= 3:
+        regex, example = _OFFSETS[1]
+    elif letter == "Z" and count == 4:
+        regex, example = f"GMT(?:{_OFFSETS[4][0]})?", "GMT+03:00"
+    else:
+        regex, example = _OFFSETS[count - 1]
+        regex = regex if letter == "x" else f"Z|{regex}"
+    return Part(f"({regex})", f"an offset like {example}", example, ("X",))
+
+
+def _unreadable(pattern: str, why: str) -> ConfigError:
+    return ConfigError(f"{pattern!r:.80} is no pattern of a time of day", why=why, do=_DO)
+
+
+def _missing(letters: Set[str]) -> str:
+    """What letters lack to tell a time of day; "" if nothing."""
+    if not letters & {"H", "k"}:
+        if not letters & {"K", "h"}:
+            return "it has no hours"
+        if "a" not in letters:
+            return "its hours do not say whether AM or PM (a)"
+    if "s" in letters and "m" not in letters:
+        return "it has seconds without minutes"
+    return "it has a fraction without seconds" if "S" in letters and "s" not in letters else ""
+
+
+def _hours(numbers: Mapping[str, int], half: str | None) -> set[int]:
+    """The hour of the day by each of the letters that tell it; more than one if they do not agree."""
+    hours = {numbers[letter] % _DAY_HOURS for letter in ("H", "k") if letter in numbers}
+    if half is not None:
+        noon = 12 if half in ("PM", "pm") else 0
+        hours |= {hour % 12 + noon for hour in hours}
+        hours |= {numbers[letter] % 12 + noon for letter in ("K", "h") if letter in numbers}
+    return hours
+
+
+def _zone(offset: str | None) -> str | None:
+    """The zone of an offset; nothing but zeros is Z."""
+    if offset is None:
+        return None
+    return offset.removeprefix("GMT") if offset.strip("GMT+-0:") else "Z"
+
+
+def _expected(what: str, text: str, end: int) -> str:
+    place = f" after {text[:end]!r:.60}" if end else ""
+    return f"expected {what}{place}, found {text[end:]!r:.40}" if end < len(text) else f"expected {what}{place}"

@@ -109,7 +109,10 @@ class DayTimePattern:
 @lru_cache(maxsize=1 << 14)
 def _read(pattern: DayTimePattern, text: str) -> DayTime:
     micros, zone = pattern._text.read(text)
-    return DayTime(micros, zone or pattern.zone)
+    try:
+        return DayTime(micros, zone or pattern.zone)
+    except ConfigError as error:
+        raise ConfigError(f"{text!r:.80} is no time: {error.what}", why=error.why, do=error.do) from error
 
 
 # ---- the clocks of a zone

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.broker import broker
+from tests.jars import jars
+from tests.spark.kafka_shop import Kafka
 from tests.spark.shop import write_orders
 from tests.spark.tools import CONF
 from topologies.spark.session import open_session
@@ -22,11 +26,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session on two cores whose tasks may fail three times before their job does."""
-    session, own = open_session("local[2,4]", CONF)
+    """A session on two cores whose tasks may fail three times before their job does; it has the Kafka connector."""
+    connector: dict[str, str] = {}
+    with suppress(OSError):  # no network: the tests that need Kafka will say so
+        connector["spark.jars"] = ",".join(jars("connector"))
+    session, own = open_session("local[2,4]", CONF | connector)
     yield session
     if own:
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    """A broker of this session's own."""
+    with broker() as servers:
+        client = Kafka(servers)
+        yield client
+        client.close()
 
 
 @pytest.fixture

@@ -10,12 +10,16 @@ from topologies.commands.consoles import out
 from topologies.commands.failing import Debug, readable_errors
 from topologies.commands.progress import print_summary
 from topologies.commands.running import Engine, loaded, run_watched, runner
+from topologies.commands.steps import NoFileRules, Set, StepOptions, With
 from topologies.running import RunOptions
 from windowing.durations import parse_duration
 from windowing.errors import ConfigError
 
 Reference = Annotated[
-    str, typer.Argument(metavar="FILE:NAME", help="A topology: my_topology.py:topology, or package.module:topology.")
+    str,
+    typer.Argument(
+        metavar="FILE:NAME", help="A topology: my_topology.py:topology, package.module:topology, or a step: step.conf."
+    ),
 ]
 
 
@@ -39,6 +43,9 @@ def run(
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
     ] = None,
+    overlays: With = None,
+    assignments: Set = None,
+    no_file_rules: NoFileRules = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object per batch, and one for the run.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -55,7 +62,7 @@ def run(
         )
         settings = _settings(conf or [])
         _check(engine, options, master, settings)
-        topology = loaded(reference)
+        topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
         summary = run_watched(topology, runner(topology, engine, master, settings), options, as_json=as_json)
         if not as_json:
             print_summary(out(), topology, summary, checkpoint)

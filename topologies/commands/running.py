@@ -13,9 +13,11 @@ from enum import StrEnum
 from types import FrameType
 
 from topologies.commands.progress import Progress, shown_progress
+from topologies.commands.steps import NO_OPTIONS, StepOptions
 from topologies.loading import load_topology
 from topologies.model import Topology
 from topologies.running import RunOptions, Summary
+from topologies.step.config import is_step
 
 Run = Callable[[RunOptions], Summary]
 
@@ -27,9 +29,14 @@ class Engine(StrEnum):
     LOCAL = "local"
 
 
-def loaded(reference: str) -> Topology:
+def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
     """A user's topology; what its file prints as it is loaded is no result, and goes to standard error."""
     with redirect_stdout(sys.stderr):
+        if is_step(reference):
+            from topologies.step.building import step_topology
+
+            return step_topology(options.load(reference))
+        options.refuse(reference)
         return load_topology(reference)
 
 

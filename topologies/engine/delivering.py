@@ -4,22 +4,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from manager.segments import Ref, SegmentStore
+from topologies.engine.plan import Handed
+from topologies.kafka import KafkaSink
 from topologies.model import SinkPart, Topology
 from topologies.places import locate
 from topologies.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink
 from windowing.errors import ConfigError
 
 
-class Frames(Protocol):
-    """Makes the DataFrame of a sink's function from rows that lie in segments."""
+@dataclass(frozen=True)
+class SinkBatch:
+    """The batch of which a sink is given the rows."""
 
-    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object: ...
+    topology: str
+    key: str
+    step: int
+    """The number that no other step has."""
+
+    def record_name(self, sink: str, handed: Handed) -> str:
+        """The id of records, without their number; the same when the batch runs again."""
+        return f"{self.topology}/{sink}/{handed.origin}/{self.step}"
+
+
+class Frames(Protocol):
+    """What Spark does for sinks with rows that lie in segments."""
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
+        """The DataFrame for a function."""
+        ...
+
+    def send(self, part: SinkPart, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+        """Write the rows to Kafka."""
+        ...
 
 
 class NoSpark:
@@ -29,6 +52,13 @@ class NoSpark:
         raise ConfigError(
             "a sink's function asks for a Spark DataFrame, and there is no Spark in a local run",
             do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
+        )
+
+    def send(self, part: SinkPart, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+        raise ConfigError(
+            f"sink {part.name!r} writes to Kafka, and there is no Spark in a local run",
+            why="Kafka is written to by Spark's connector",
+            do="run on Spark, or give the topology another sink: sinks.memory(), sinks.console()",
         )
 
 
@@ -80,9 +110,10 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
         )
 
 
-def hand_over(part: SinkPart, key: str, step: int, refs: list[Ref], store: SegmentStore, frames: Frames) -> None:
+def hand_over(part: SinkPart, batch: SinkBatch, handed: list[Handed], store: SegmentStore, frames: Frames) -> None:
     """Give the rows of a batch to a sink that the driver serves."""
-    sink = part.sink
+    sink, key, step = part.sink, batch.key, batch.step
+    refs = [each.ref for each in handed]
     match sink:
         case MemorySink():
             sink.batches[key] = _table(store, refs)
@@ -94,6 +125,8 @@ def hand_over(part: SinkPart, key: str, step: int, refs: list[Ref], store: Segme
             function(_table(store, refs), step)
         case FunctionSink(function, _):
             function(_table(store, refs).to_pandas(), step)
+        case KafkaSink():
+            frames.send(part, batch, handed, store)
 
 
 def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:

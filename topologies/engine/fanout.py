@@ -193,11 +193,12 @@ class Fanout:
             self._complain(part.name, stream, reasons[0])
             self.emit((part.name, stream), Rows(rows, None, np.arange(len(places))))
             return
-        said = np.full(len(events), "", dtype=object)
-        said[places] = reasons
         for at in np.unique(inputs[places]).tolist():
-            mine = places[inputs[places] == at]
-            self._bad_rows(part, at, Rows(events.payload, None, np.arange(len(events))), mine, said, 1)
+            mine = inputs[places] == at
+            label, why = part.streams[at], [reason for reason, here in zip(reasons, mine, strict=True) if here]
+            self._complain(part.name, label, why[0])
+            table = events.payload.take(pa.array(places[mine]))
+            self._error_rows(part.name, _bad(part.name, label, table, None, why))
 
     def refuse_edges(self, part: WindowedPart, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
         """Account for ends of edges that fit no start."""
@@ -334,24 +335,10 @@ class Fanout:
         self, part: WindowedPart, at: int, rows: Rows, places: NDArray[np.int64], reasons: Any, copies: int
     ) -> None:
         self._count(part, at, "invalid", len(places) * copies)
-        self._bad_rows(part, at, rows, places, reasons, copies)
-
-    def _bad_rows(
-        self, part: WindowedPart, at: int, rows: Rows, places: NDArray[np.int64], reasons: Any, copies: int
-    ) -> None:
         label = part.streams[at]
         self._complain(part.name, label, f"row {rows.positions[places[0]]}: {reasons[places[0]]}")
-        wrong = python_columns(rows.table.take(pa.array(places)))
-        bad = pa.table(
-            [
-                pa.array([part.name] * len(places), pa.string()),
-                pa.array([label] * len(places), pa.string()),
-                pa.array(rows.positions[places]),
-                pa.array(reasons[places].tolist(), pa.string()),
-                pa.array([row_as_json(wrong, place) for place in range(len(places))], pa.string()),
-            ],
-            schema=ERROR_SCHEMA,
-        )
+        wrong = rows.table.take(pa.array(places))
+        bad = _bad(part.name, label, wrong, rows.positions[places], reasons[places].tolist())
         for _ in range(copies):
             self._error_rows(part.name, bad)
 
@@ -370,14 +357,17 @@ class Fanout:
         named = bad.set_column(0, ERROR_SCHEMA.field(0), pa.array([component] * len(bad), pa.string()))
         self.emit((component, ERRORS), Rows(named, None, np.arange(len(bad))))
 
-    def _reached(self, component: str) -> set[tuple[str, int]]:
-        """The bolts, and their inputs, that rows of a spout reach before any window."""
+    def _reached(self, component: str, besides: str | None = None) -> set[tuple[str, int]]:
+        """The bolts, and their inputs, that rows of a spout or plain bolt reach before any window.
+
+        ``besides``: a stream of it that is passed over.
+        """
         reached: set[tuple[str, int]] = set()
         waiting = [component]
         while waiting:
             source = waiting.pop()
             for (name, stream), readers in self.topology.readers.items():
-                if name != source or stream == ERRORS:
+                if name != source or stream == ERRORS or (source == component and stream == besides):
                     continue
                 for reader in readers:
                     if reader not in reached:
@@ -396,7 +386,18 @@ class Fanout:
                 else self._batch_by_batch(part, bolt, rows)
             )
             for stream, out in emitted:
+                if stream == bolt.refused_stream:
+                    self._count_refused(part, out.table.num_rows)
                 self.emit((part.name, stream), out.shifted(part.shift) if part.shift else out)
+
+    def _count_refused(self, part: PlainPart, rows: int) -> None:
+        """Rows that a plain bolt could not read are invalid at the windowed bolts that they would have reached."""
+        for name, at in self._reached(part.name, besides=part.bolt.refused_stream):
+            bolt = self.topology.windowed.get(name)
+            if bolt is not None:
+                copies = self._copies(bolt, at)
+                self._count(bolt, at, "received", rows * copies)
+                self._count(bolt, at, "invalid", rows * copies)
 
     def _tuple_by_tuple(self, part: PlainPart, bolt: Bolt, at: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
         label = stream_label(part.inputs[at].stream)
@@ -446,6 +447,23 @@ class Fanout:
     @staticmethod
     def _copies(part: WindowedPart, at: int) -> int:
         return part.parallelism if isinstance(part.inputs[at].grouping, AllGrouping) else 1
+
+
+def _bad(
+    component: str, label: str, rows: pa.Table, positions: NDArray[np.int64] | None, reasons: list[str]
+) -> pa.Table:
+    """Rows of the error stream; without ``positions`` their places in the source are not known any more."""
+    wrong = python_columns(rows)
+    return pa.table(
+        [
+            pa.array([component] * rows.num_rows, pa.string()),
+            pa.array([label] * rows.num_rows, pa.string()),
+            pa.nulls(rows.num_rows, pa.int64()) if positions is None else pa.array(positions),
+            pa.array(reasons, pa.string()),
+            pa.array([row_as_json(wrong, place) for place in range(rows.num_rows)], pa.string()),
+        ],
+        schema=ERROR_SCHEMA,
+    )
 
 
 def _by_task(arrivals: _Arrivals, parallelism: int, streams: int) -> Iterator[tuple[int, Events]]:

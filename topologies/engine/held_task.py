@@ -104,6 +104,8 @@ class HeldTask:
         if self._arrived is not None:
             assert self._arrived.streams is not None
             old.append(self._arrived.streams)
+        if not old:
+            return [0] * streams
         codes = np.concatenate(old)
         return [int(n) for n in count_by_stream(codes[which], 0, streams)]
 

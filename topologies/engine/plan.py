@@ -183,6 +183,17 @@ class Output:
     """Some of what could not be read, for the log."""
 
 
+@dataclass(frozen=True)
+class Handed:
+    """Rows for a sink, and how they are told from all others of the batch."""
+
+    ref: Ref
+    origin: str
+    """The bolt and task that emitted them, ``revenue.2``; ``input`` where they came with the input."""
+    first: int
+    """The number of the first of them among those of this origin, in order of arrival."""
+
+
 @dataclass
 class Fired(Output):
     """What a task of a windowed bolt did."""

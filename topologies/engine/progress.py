@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 from manager.manifest import Manifest
 from manager.segments import Ref
-from topologies.engine.plan import Arrived, Context, Output
+from topologies.engine.plan import Arrived, Context, Handed, Output
+
+_INPUT = "input"
+"""The origin of rows that came with the input; those of bolts end in a point and a number."""
 
 
 @dataclass
@@ -18,7 +21,9 @@ class Progress:
     context: Context
     rows: int = 0
     files: dict[str, list[str]] = field(default_factory=dict)
-    for_sinks: dict[str, list[Ref]] = field(default_factory=dict)
+    for_sinks: dict[str, list[Handed]] = field(default_factory=dict)
+    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Per sink and origin, how many rows there are."""
     traced: dict[str, list[Ref]] = field(default_factory=dict)
     emitted: dict[str, int] = field(default_factory=dict)
     windows: dict[str, int] = field(default_factory=dict)
@@ -36,13 +41,15 @@ class Progress:
     began: dict[str, int] = field(default_factory=dict)
     """Per bolt, the clock when the first of them came."""
 
-    def take(self, output: Output) -> None:
-        """Add what a task wrote and counted."""
+    def take(self, output: Output, origin: str = _INPUT) -> None:
+        """Add what a task wrote and counted; ``origin``: the bolt and task that emitted, if it was not the input."""
         for name, task, ref in output.queued:
             self.state.bolts[name].tasks[task].refs.append(ref)
         self._take_arrivals(output)
         for name, ref in output.for_sinks:
-            self.for_sinks.setdefault(name, []).append(ref)
+            first = self.numbers.get((name, origin), 0)
+            self.for_sinks.setdefault(name, []).append(Handed(ref, origin, first))
+            self.numbers[name, origin] = first + ref.rows
         for kind, ref in output.traced:
             self.traced.setdefault(kind, []).append(ref)
         for name, path in output.files:

@@ -15,7 +15,7 @@ from manager.segments import Ref
 from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy
 from topologies.engine.behind import watermark_delay
-from topologies.engine.delivering import Frames, NoSpark, hand_over, prepare_folders, publish, tidy_folders
+from topologies.engine.delivering import Frames, NoSpark, SinkBatch, hand_over, prepare_folders, publish, tidy_folders
 from topologies.engine.first_output import FirstOutput
 from topologies.engine.plan import BatchPlan, Beat, CompactItem, Context, Executor, Fired, FireItem
 from topologies.engine.progress import Progress
@@ -97,8 +97,9 @@ class MicroBatch:
             bolt = state.bolts[part.name]
             bolt.accounts.check(bolt.pending, part.name)
         with self._phase("sinks"):
-            for name, refs in progress.for_sinks.items():
-                hand_over(self.topology.sinks[name], key, plan.step, refs, self.checkpoint.segments, self.frames)
+            for name, handed in progress.for_sinks.items():
+                batch = SinkBatch(self.topology.name, key, plan.step)
+                hand_over(self.topology.sinks[name], batch, handed, self.checkpoint.segments, self.frames)
             publish(self.topology, key, progress.files, again=again)
             if self.tracer is not None:
                 for kind, refs in progress.traced.items():
@@ -151,7 +152,7 @@ class MicroBatch:
     def _fired(self, progress: Progress, item: FireItem, fired: Fired) -> None:
         progress.state.bolts[item.bolt].tasks[item.task] = fired.state
         progress.windows[item.bolt] = progress.windows.get(item.bolt, 0) + fired.windows
-        progress.take(fired)
+        progress.take(fired, f"{item.bolt}.{item.task}")
 
     @staticmethod
     def _close(progress: Progress, part: WindowedPart) -> None:

@@ -17,6 +17,7 @@ from topologies.engine.deciding import let_in
 from topologies.engine.held_task import HeldTask
 from topologies.engine.plan import Context, FireItem
 from topologies.model import WindowedPart
+from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ class TriggeredTask(HeldTask):
 
     def windows(self) -> Iterator[TupleWindow | Forgotten]:
         """What is due, in order; to be used up before ``finish``."""
-        clock = self.item.clock if self.item.frontier is None else self.item.frontier
         old = self._old.live()
         parts = [part for part in (old, self._new) if part is not None]
         events = self._events = Held.concat(parts) if parts else self._none()
@@ -57,7 +57,7 @@ class TriggeredTask(HeldTask):
         windows = TriggeredWindows(
             trigger, events, before, self._book, part.streams, key=part.bolt.settings.key, task=self.item.task
         )
-        yield from windows.windows(clock)
+        yield from windows.windows(self.item.clock, close=self.item.frontier == FOREVER)
         self._evaluated = True
         flags = windows.flags()
         self._seen, self._gone = (flags & SEEN) != 0, (flags & GONE) != 0

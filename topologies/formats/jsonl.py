@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.json as pajson
 
-from topologies.formats.bad import BadRow, BadRows
+from topologies.formats.bad import BAD_SCHEMA, BadRow, BadRows
 from topologies.formats.conform import misfit
 from topologies.formats.isolate import Mask, either, valid
 from topologies.formats.jsonvalue import Number, Object, column_of, declared_value, jsonable, parse_json
@@ -90,6 +90,48 @@ class JsonlFormat:
                 rest = []
             rest.append(data[cut:])
         yield b"".join(rest)
+
+
+def parse_values(values: pa.Array, schema: pa.Schema) -> Chunk:
+    """Bytes of which each is a JSON object, by the rules of a line; rows are counted by their places.
+
+    A value may have several lines. One that is null or blank is bad.
+    """
+    declared_once(schema)
+    lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+    given = np.flatnonzero(lengths > 0)
+    kept = values if len(given) == len(values) else values.take(pa.array(given))
+    block = _joined(kept)
+    starts = np.concatenate([[0], np.cumsum(lengths[given] + 1)[:-1]]).astype(np.int64) if len(given) else given
+    odd = np.flatnonzero(_BLANK_OR_END[np.frombuffer(block, np.uint8)[starts]])
+    blank = [at for at in odd.tolist() if not kept[at].as_py().strip()]
+    if blank:
+        given = np.delete(given, blank)
+        kept = values.take(pa.array(given))
+        block = _joined(kept)
+    if block.count(b"\n") > len(given):
+        # A line ends a value here: inside of one a carriage return is as good, which is white space to JSON as well.
+        block = _joined(pc.replace_substring(kept, b"\n", b"\r"))
+    table, places, bad = _Block(block, schema, 0).chunk()
+    wrong = [BadRow(int(given[row]), reason, data) for row, reason, data in _listed(bad)]
+    absent = np.setdiff1d(np.arange(len(values)), given)
+    wrong += [
+        BadRow(at, "the value is blank" if values[at].is_valid else "the value is null (a tombstone)", "")
+        for at in absent.tolist()
+    ]
+    return table, given[places], BadRows.of(wrong)
+
+
+def _listed(bad: BadRows) -> list[tuple[int, str, str]]:
+    return list(zip(*(bad.rows.column(name).to_pylist() for name in BAD_SCHEMA.names), strict=True)) if len(bad) else []
+
+
+def _joined(values: pa.Array) -> bytes:
+    """Values as lines."""
+    if not len(values):
+        return b""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+    return bytes(pc.binary_join(whole, b"\n")[0].as_buffer()) + b"\n"
 
 
 class _Block:
@@ -261,6 +303,8 @@ def _lines(data: npt.NDArray[np.uint8], block: bytes) -> _Lines:
 
 _BLANK = np.zeros(256, dtype=np.bool_)
 _BLANK[list(b" \t\r\v\f")] = True
+_BLANK_OR_END = _BLANK.copy()
+_BLANK_OR_END[ord("\n")] = True
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -36,6 +36,8 @@ class Window(TypedDict):
     kind: NotRequired[int]
     """The place of its kind among those of the bolt."""
     pane: NotRequired[Pane]
+    by: NotRequired[str]
+    """What made it fire, where the bolt has a trigger."""
 
 
 class Event(TypedDict):
@@ -117,6 +119,8 @@ def window_json(window: Window) -> dict[str, Any]:
         shown["kind"] = window["kind"]
     if "pane" in window:
         shown["pane"] = dict(window["pane"])
+    if "by" in window:
+        shown["by"] = window["by"]
     return shown
 
 

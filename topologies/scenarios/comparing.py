@@ -34,13 +34,13 @@ def compare(scenario: Scenario, answer: Answer) -> list[str]:
     Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it
     gives, late events, watermarks and clocks in order, pending events in any. A count or a sink that is missing on
     one side is zero, or empty; of the metrics those are compared that are named. Fractions may differ in the last
-    digits.
+    digits. The messages that a step sends are compared on the fields that are given.
     """
     expect = scenario.expect
-    return [] if expect is None else list(_differences(expect, answer))
+    return [] if expect is None else list(_differences(expect, answer, whole=scenario.step is None))
 
 
-def _differences(expect: Expect, answer: Answer) -> Iterator[str]:
+def _differences(expect: Expect, answer: Answer, *, whole: bool) -> Iterator[str]:
     if expect.windows is not None:
         yield from _window_differences(expect.windows, answer.windows)
     if expect.late is not None:
@@ -62,7 +62,15 @@ def _differences(expect: Expect, answer: Answer) -> Iterator[str]:
         if wanted_count != found_count:
             yield f"counts.{account}: expected {wanted_count}, found {found_count}"
     for sink in _names(expect.outputs, answer.outputs):
-        yield from _row_differences(sink, (expect.outputs or {}).get(sink, []), answer.outputs.get(sink, []))
+        wanted, found = (expect.outputs or {}).get(sink, []), answer.outputs.get(sink, [])
+        yield from _row_differences(sink, wanted, found if whole else list(_on_fields(wanted, found)))
+
+
+def _on_fields(expected: Rows, found: Rows) -> Iterator[dict[str, Any]]:
+    """What was found, on the fields that are expected at its place; whole where nothing is."""
+    for at, row in enumerate(found):
+        names = expected[at] if at < len(expected) else row
+        yield {name: value for name, value in row.items() if name in names}
 
 
 def _names(expected: dict[str, Any] | None, found: dict[str, Any]) -> list[str]:

@@ -74,6 +74,7 @@ class ExpectedWindow(Strict):
     key: Any = None
     kind: int | None = None
     pane: ExpectedPane | None = None
+    by: Literal["count", "rule", "timeout", "time", "close"] | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> ExpectedWindow:

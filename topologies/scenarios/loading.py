@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from topologies.documents import Yaml, no_constant, shown, unique_pairs
 from topologies.scenarios.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow
 from topologies.scenarios.model import Scenario
 from topologies.scenarios.settings import BoltSettings
@@ -94,7 +93,7 @@ def load(path: str | Path) -> Iterator[Loaded | Problem]:
 def read_scenario(given: object) -> Scenario:
     """The scenario that a mapping describes; raises ScenarioError with everything that is wrong with it."""
     if not isinstance(given, dict):
-        raise ScenarioError(f"expected a scenario (a mapping with name, bolt, steps), found {_shown(given)}")
+        raise ScenarioError(f"expected a scenario (a mapping with name, bolt, steps), found {shown(given)}")
     try:
         return Scenario.model_validate(given)
     except ValidationError as error:
@@ -112,7 +111,7 @@ def _problem(place: Place, *texts: str) -> Problem:
 
 def _checked(place: Place, given: object) -> Loaded | Problem:
     try:
-        return Loaded(place, read_scenario(given))
+        return Loaded(place, read_scenario(given).at(place.path.parent))
     except ScenarioError as error:
         name = given.get("name") if isinstance(given, dict) else None
         texts = tuple(line.rstrip(".") for line in str(error).split("\n"))
@@ -132,7 +131,7 @@ def _json(path: Path, text: str) -> Iterator[Loaded | Problem]:
 
 def _json_text(place: Place, text: str, *, lists: bool = False) -> Iterator[Loaded | Problem]:
     try:
-        given = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        given = json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant)
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}" if place.line is None else f"column {error.colno}"
         yield _problem(place, f"expected JSON, found a mistake at {at}: {error.msg}")
@@ -147,52 +146,9 @@ def _json_text(place: Place, text: str, *, lists: bool = False) -> Iterator[Load
         yield _checked(place, given)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} twice in one mapping")
-    return mapping
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name}, which is not a number of JSON")
-
-
-class _Yaml(yaml.SafeLoader):
-    """YAML as JSON has it, with the scalars of YAML 1.2.
-
-    Those of 1.1 would read ``6:00:03`` as 21603, ``no`` as false, and cut the digits of times.
-    """
-
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {twice!r} twice in one mapping", node.start_mark
-            )
-        return super().construct_mapping(node, deep=deep)
-
-
-_Yaml.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
-_Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(?:[Tt]rue|TRUE|[Ff]alse|FALSE)$"), list("tTfF"))
-_Yaml.add_implicit_resolver(
-    "tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0|[1-9][0-9]*)$|0x[0-9a-fA-F]+$"), list("-+0123456789")
-)
-_Yaml.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"),
-    list("-+.0123456789"),
-)
-_Yaml.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"<<$"), ["<"])
-
-
 def _yaml(path: Path, text: str) -> Iterator[Loaded | Problem]:
     try:
-        loader = _Yaml(text)
+        loader = Yaml(text)
     except yaml.YAMLError as error:
         yield _yaml_problem(Place(path), error)
         return
@@ -209,7 +165,7 @@ def _yaml(path: Path, text: str) -> Iterator[Loaded | Problem]:
         loader.dispose()
 
 
-def _yaml_document(path: Path, loader: _Yaml, node: yaml.Node) -> Iterator[Loaded | Problem]:
+def _yaml_document(path: Path, loader: Yaml, node: yaml.Node) -> Iterator[Loaded | Problem]:
     if node.tag == "tag:yaml.org,2002:null":
         return
     listed = isinstance(node, yaml.SequenceNode)
@@ -236,7 +192,7 @@ def _yaml_problem(place: Place, error: yaml.YAMLError) -> Problem:
 def _explained(details: ErrorDetails) -> Iterator[str]:
     path = _path(details["loc"])
     context = details.get("ctx", {})
-    found = _shown(details["input"])
+    found = shown(details["input"])
     match details["type"]:
         case "value_error":
             for line in str(context["error"]).split("\n"):
@@ -279,17 +235,6 @@ def _path(location: tuple[int | str, ...]) -> str:
         elif not part.startswith("<"):
             path += f".{part}" if path else part
     return path
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, dict | list) and not value:
-        return "an empty mapping" if isinstance(value, dict) else "an empty list"
-    if isinstance(value, dict):
-        return "{" + ", ".join(map(str, list(value)[:6])) + (", ..." if len(value) > 6 else "") + "}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    text = json.dumps(value, ensure_ascii=False) if value is None or isinstance(value, bool) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 _MODELS: tuple[type[BaseModel], ...] = (

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from topologies.scenarios.bare import bare_bolt, imports_of
 from topologies.scenarios.columns import cell, columns_of, moment_of
 from topologies.scenarios.expected import Expect
+from topologies.scenarios.messages import SPOUT, problems
 from topologies.scenarios.settings import BoltSettings
 from topologies.scenarios.steps import ClockStep, CloseStep, EventStep, Step
 from topologies.scenarios.values import Strict, Text
@@ -29,26 +31,43 @@ class Scenario(Strict):
     meta: dict[str, Any] = Field(default_factory=dict)
     bolt: BoltSettings | None = None
     topology: Text | None = None
+    step: dict[str, Any] | Text | None = None
+    """An aggregation step: what its file says, or the path of the file, from the folder of the scenario."""
     streams: list[Text] = Field(default_factory=list)
     steps: list[Step]
     expect: Expect | None = None
 
+    _folder: Path = PrivateAttr(default_factory=Path)
+
     @model_validator(mode="after")
     def _complete(self) -> Scenario:
-        if (self.bolt is None) == (self.topology is None):
+        given = [name for name in ("bolt", "topology", "step") if getattr(self, name) is not None]
+        if len(given) != 1:
             raise ScenarioError(
-                "expected either bolt or topology, found " + ("neither" if self.bolt is None else "both"),
-                do="give bolt: {...} for a bolt alone, topology: file.py:name for your own",
+                f"expected one of bolt, topology and step, found {' and '.join(given) or 'none'}",
+                do="give bolt: {...} for a bolt alone, topology: file.py:name for your own, step: file.conf for a step",
             )
+        if self.step is not None and not self.streams:
+            self.__dict__["streams"] = [SPOUT]
         if self.bolt is not None and not self.streams:
             self.__dict__["streams"] = ["s1"]
         if len(set(self.streams)) != len(self.streams):
             raise ScenarioError(f"streams: a stream is named twice in {self.streams}")
         self._check_rules()
         self.__dict__["steps"] = list(self._filled())
-        problems = [*self._stream_problems(), *self._clock_problems(), *self._event_problems(), *self._ends()]
-        if problems:
-            raise ScenarioError("\n".join(f"steps[{at}]{text}" for at, text in sorted(problems)))
+        found = [*self._stream_problems(), *self._clock_problems(), *self._event_problems(), *self._ends()]
+        if found:
+            raise ScenarioError("\n".join(f"steps[{at}]{text}" for at, text in sorted(found)))
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """Where the scenario lies; paths that it names begin there."""
+        return self._folder
+
+    def at(self, folder: Path) -> Scenario:
+        """The scenario as one that lies in a folder."""
+        self._folder = folder
         return self
 
     @cached_property
@@ -106,7 +125,7 @@ class Scenario(Strict):
                 yield step
                 continue
             number += 1
-            yield step.filled(number, only, with_id=self.bolt is not None)
+            yield step.filled(number, only, with_id=self.topology is None)
 
     def _stream_problems(self) -> Iterator[tuple[int, str]]:
         if not self.streams:
@@ -124,14 +143,14 @@ class Scenario(Strict):
             if moved is not None and clock is not None and moved < clock:
                 yield at, f".clock: the clock goes back, from {clock / 1000:.15g} to {moved / 1000:.15g}"
             clock = clock if moved is None else max(moved, clock if clock is not None else moved)
-            if clock is None and isinstance(step, EventStep) and self.bolt and not self.is_event_time:
+            if clock is None and isinstance(step, EventStep) and self.topology is None and not self.is_event_time:
                 yield (
                     at,
                     ".clock: expected a time, found none yet; a bolt without timestamp_field reads the clock",
                 )
 
     def _event_problems(self) -> Iterator[tuple[int, str]]:
-        if self.bolt is None:
+        if self.topology is not None:
             return
         seen: dict[str, int] = {}
         for at, step in enumerate(self.steps):
@@ -145,6 +164,9 @@ class Scenario(Strict):
             yield from self._cell_problems(at, step)
 
     def _cell_problems(self, at: int, step: EventStep) -> Iterator[tuple[int, str]]:
+        if self.step is not None:
+            yield from ((at, f".event{text}") for text in problems(step.event))
+            return
         for name, kind in columns_of(self.rules).items():
             try:
                 cell(kind, step.event.get(name))

@@ -28,6 +28,7 @@ from topologies.scenarios.comparing import judge
 from topologies.scenarios.loading import Problem, load, read_scenario
 from topologies.scenarios.model import Scenario
 from topologies.scenarios.script import ScriptBatch, ScriptPiece, script
+from topologies.scenarios.stepping import messages_of, step_of
 from topologies.scenarios.steps import EventStep
 from topologies.sinks import MemorySink
 from windowing.durations import Count
@@ -82,6 +83,8 @@ def watched_topology(scenario: Scenario, topology: Topology | None = None, prefi
         builder = TopologyBuilder("scenario")
         add_bare_bolt(builder, scenario, prefix)
         return builder.build()
+    if scenario.step is not None and topology is None:
+        return step_of(scenario)
     chosen = topology or load_topology(scenario.topology or "")
     sinks = {name: replace(part, sink=MemorySink()) for name, part in chosen.sinks.items()}
     unknown = {step.stream for step in scenario.steps if isinstance(step, EventStep)} - set(chosen.spouts)
@@ -177,6 +180,8 @@ class Recording:
                 for events in pending_events(store, part, task, state):
                     pending.extend(event_ids(events))
         outputs = {name: part.sink.rows for name, part in topology.sinks.items() if isinstance(part.sink, MemorySink)}
+        if scenario.step is not None:
+            outputs = messages_of(topology, outputs)
         first = mine[0] if mine else ""
         clock, watermark = self.reached.get(first, (0, None))
         if watermark is not None and scenario.has_clock:
@@ -220,6 +225,8 @@ def _window(topology: Topology, row: dict[str, Any]) -> Window:
     if settings.panes is not None and pane is not None:
         shown = json.loads(pane)
         window["pane"] = Pane(index=shown["index"], timing=shown["timing"], last=shown["last"])
+    if row.get("by") is not None:
+        window["by"] = row["by"]
     return window
 
 

@@ -16,8 +16,10 @@ from topologies.formats import BadRows, FilePiece, JsonlFormat
 from topologies.model import Topology
 from topologies.scenarios.bare import clock_matters
 from topologies.scenarios.columns import cell, columns_of
+from topologies.scenarios.messages import message
 from topologies.scenarios.model import Scenario
 from topologies.scenarios.steps import ClockStep, CloseStep, CrashStep, EventStep, TickStep
+from windowing.rows import DEFAULT_STREAM
 
 
 @dataclass
@@ -110,16 +112,18 @@ def _first_clock(scenario: Scenario) -> int:
 
 
 def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep, clock: int, number: int) -> None:
-    component, stream = (f"{prefix}events", step.stream or "") if scenario.bolt else (step.stream or "", "default")
+    component, stream = (f"{prefix}events", step.stream or "") if scenario.bolt else (step.stream or "", DEFAULT_STREAM)
     last = batch.arrivals[-1] if batch.arrivals else None
     if last is None or (last.component, last.stream, last.clock) != (component, stream, clock):
         last = Arrival(component, stream, clock, [], number)
         batch.arrivals.append(last)
-    last.rows.append(_row(scenario, step))
+    last.rows.append(_row(scenario, step, number))
 
 
-def _row(scenario: Scenario, step: EventStep) -> dict[str, Any]:
+def _row(scenario: Scenario, step: EventStep, number: int) -> dict[str, Any]:
     """The event as JSON; for a bare bolt its id, and the columns that the settings name."""
+    if scenario.step is not None:
+        return message(step.event, step.id, number)
     if scenario.bolt is None:
         return step.event
     columns = columns_of(scenario.rules).items()

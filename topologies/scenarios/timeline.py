@@ -187,7 +187,7 @@ class _Chart:
         )
 
     def _bar(self, window: Window, inside: list[int]) -> tuple[int, int, str, str] | None:
-        opening, closing = self._brackets()
+        opening, closing = self._brackets(window)
         start, end = (None, None) if self.by_arrival else (window["start"], window["end"])
         low = start if start is not None else min(inside, default=None)
         high = end if end is not None else max(inside, default=None)
@@ -197,12 +197,14 @@ class _Chart:
             high, end = max([low, *inside]), None
         return low, high, opening if start is not None else "", closing if end is not None else ""
 
-    def _brackets(self) -> tuple[str, str]:
+    def _brackets(self, window: Window) -> tuple[str, str]:
+        if "by" in window:
+            return "[", "]"  # from its first event to what fired it
         bounds = self.scenario.rules.bounds
         return bounds.value[0], bounds.value[-1]
 
     def _extent(self, window: Window) -> str:
-        opening, closing = self._brackets()
+        opening, closing = self._brackets(window)
         start, end = window["start"], window["end"]
         if end is None:
             number = len(window["events"])
@@ -216,9 +218,9 @@ def _positions(scenario: Scenario, answer: Answer) -> dict[str, int] | None:
     """Where each event stands on the axis; None where only the order of arrival can say."""
     if scenario.is_event_time:
         return {step.id: at for step in scenario.event_steps if (at := scenario.event_time(step)) is not None}
-    if scenario.bolt is None or any(window["end"] is None for window in answer.windows):
+    if scenario.topology is not None or any(window["end"] is None for window in answer.windows):
         return None
-    if isinstance(scenario.bolt.length, Count) and not answer.windows:
+    if scenario.bolt is not None and isinstance(scenario.bolt.length, Count) and not answer.windows:
         return None
     found: dict[str, int] = {}
     clock: int | None = None
@@ -342,7 +344,8 @@ def _headline(scenario: Scenario, answer: Answer) -> Iterator[Text]:
     }
     yield Text.assemble((scenario.name, "bold"), "  ", verdict[answer.ok])
     if scenario.bolt is None:
-        yield Text(f"topology {scenario.topology}", "dim")
+        step = scenario.step if isinstance(scenario.step, str) else (scenario.step or {}).get("name")
+        yield Text(f"topology {scenario.topology}" if scenario.step is None else f"step {step}", "dim")
         return
     given = [name for name in type(scenario.bolt).model_fields if name in scenario.bolt.model_fields_set]
     settings = ((name, getattr(scenario.bolt, name)) for name in given)

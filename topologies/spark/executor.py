@@ -18,9 +18,11 @@ from pyspark.errors import PySparkException
 
 from topologies.engine.failures import carried, recovered
 from topologies.engine.plan import Context
+from topologies.kafka import KafkaSink, KafkaSpout
 from topologies.model import Topology
-from topologies.sinks import FunctionSink
-from topologies.spouts import FrameSpout
+from topologies.sinks import FunctionSink, Sink
+from topologies.spark.trouble import kafka_trouble
+from topologies.spouts import FrameSpout, Spout
 from windowing.errors import WindboltError
 
 _TOPOLOGIES: dict[str, Topology] = {}
@@ -72,6 +74,9 @@ def spark_failures() -> Iterator[None]:
         found = recovered(str(error))
         if found is not None:
             raise found from None
+        kafka = kafka_trouble(str(error))
+        if kafka is not None:
+            raise kafka from error
         raise WindboltError(
             "a task failed on Spark, and not by an error that windbolt knows",
             why=_last_words(str(error)),
@@ -114,20 +119,29 @@ def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str]) -> To
 
 
 def _for_workers(topology: Topology) -> Topology:
-    """The topology without the functions that only the driver calls: they may hold a session, a lock, a connection."""
-    spouts = {
-        name: replace(part, spout=replace(part.spout, make=_stays_behind))
-        if isinstance(part.spout, FrameSpout)
-        else part
-        for name, part in topology.spouts.items()
-    }
-    sinks = {
-        name: replace(part, sink=replace(part.sink, function=_stays_behind))
-        if isinstance(part.sink, FunctionSink)
-        else part
-        for name, part in topology.sinks.items()
-    }
+    """The topology without what is the driver's alone: functions, which may hold a session, a lock, a connection;
+    and the options of Kafka, which may hold passwords."""
+    spouts = {name: replace(part, spout=_spout_for_workers(part.spout)) for name, part in topology.spouts.items()}
+    sinks = {name: replace(part, sink=_sink_for_workers(part.sink)) for name, part in topology.sinks.items()}
     return replace(topology, spouts=spouts, sinks=sinks)
+
+
+def _spout_for_workers(spout: Spout) -> Spout:
+    match spout:
+        case FrameSpout():
+            return replace(spout, make=_stays_behind)
+        case KafkaSpout():
+            return replace(spout, options={})
+    return spout
+
+
+def _sink_for_workers(sink: Sink) -> Sink:
+    match sink:
+        case FunctionSink():
+            return replace(sink, function=_stays_behind)
+        case KafkaSink():
+            return replace(sink, options={})
+    return sink
 
 
 def _stays_behind(*_: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from topologies.kafka import KafkaSpout
 from topologies.model import SpoutPart, Topology, WindowedPart, stream_label
 from topologies.rules_in_words import changed
 from topologies.spouts import FrameSpout
@@ -64,7 +65,14 @@ def _shown(value: Any) -> str:
 
 def _spout(part: SpoutPart) -> dict[str, Any]:
     columns = {f"columns of {stream!r}": format_schema(schema) for stream, schema in part.outputs.items()}
-    return {"kind": "a streaming DataFrame" if isinstance(part.spout, FrameSpout) else "files", **columns}
+    match part.spout:
+        case FrameSpout():
+            kind = "a streaming DataFrame"
+        case KafkaSpout():
+            kind = "Kafka"
+        case _:
+            kind = "files"
+    return {"kind": kind, **columns}
 
 
 def _windowed(part: WindowedPart) -> dict[str, Any]:

@@ -9,10 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from manager.segments import Ref, SegmentStore
+from topologies.engine.delivering import SinkBatch
+from topologies.engine.plan import Handed
+from topologies.model import SinkPart
+from topologies.spark.kafka import send_records
 
 
 class SparkFrames:
-    """Makes the DataFrame that the function of a sink is given."""
+    """Makes the DataFrame that the function of a sink is given, and writes to Kafka."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -27,3 +31,7 @@ class SparkFrames:
 
         count = len(refs)
         return self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(schema))
+
+    def send(self, part: SinkPart, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+        """Write rows to Kafka, and wait until they are there."""
+        send_records(self.spark, part, batch, handed, store)

@@ -22,11 +22,13 @@ from topologies.running import RunOptions, Summary
 from topologies.sources import file_pieces
 from topologies.spark.executor import SparkExecutor
 from topologies.spark.frames import SparkFrames
+from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.memory import as_files
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.pairing import Halves
 from topologies.spark.session import check_session, open_session
 from topologies.spark.source import StreamSource
+from topologies.spark.trouble import kafka_trouble
 from windowing.errors import ConfigError, WindboltError
 
 _LOOK_EVERY = 0.1
@@ -52,7 +54,7 @@ def run_on_spark(
     if there is one; otherwise a session is made (``master``, by default ``local[*]``; ``conf``) and stopped in the
     end. ``metrics`` is told of each batch, with what Spark says of it. Raises CheckpointError for a checkpoint that
     does not fit, BoltError for an exception in a bolt (the batch is not committed, and comes again),
-    EnvironmentMissing where Java is.
+    EnvironmentMissing where Java is, or the connector that a topology with Kafka needs.
     """
     if options.checkpoint is None:
         raise ConfigError(
@@ -60,9 +62,10 @@ def run_on_spark(
             why="it keeps the state, so that a restart goes on where the last run stopped",
             do="give a folder: RunOptions(checkpoint='ck/'), or --checkpoint ck/",
         )
-    session, own = (spark, False) if spark is not None else open_session(master, conf or {})
+    kafka = reaches_kafka(topology)
+    session, own = (spark, False) if spark is not None else open_session(master, conf or {}, kafka=kafka)
     try:
-        check_session(session)
+        check_session(session, kafka=kafka)
         return SparkRun(session, topology, options, metrics).run()
     finally:
         if own:
@@ -92,6 +95,7 @@ class SparkRun:
         self.executor = SparkExecutor(spark.sparkContext, self.topology)
         first = FirstOutput.of(self.topology, self.halves.first_output)
         self.step = MicroBatch(self.topology, self.checkpoint, self.executor, SparkFrames(spark), first)
+        check_sinks(spark, self.topology)
         self.source = StreamSource(spark, self.topology)
         self.log = self.halves.source_log(self.source.file_spouts)
 
@@ -131,13 +135,13 @@ class SparkRun:
         if self.step.done(number):
             return
         key = batch_key(number, False)
-        drafted: dict[str, Any] = {"clock": self._now()}
+        drafted: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots}
         drafted["files"] = self.log.files(number)
         plan = self.checkpoint.plan(key, drafted)
         found = [(spout, path) for spout, path in plan["files"]]
-        pieces = file_pieces(self.topology, found, self.executor.slots)
+        pieces = file_pieces(self.topology, found, plan.get("slots", self.executor.slots))
         ready = BatchPlan(number, Beat(plan["clock"]), pieces)
-        if self.source.frames:
+        if self.source.rows:
             ready = replace(ready, ingest=lambda context: self.source.ingest_rows(batch, self.executor, context))
         self._run(ready, again=plan is not drafted)
 
@@ -214,7 +218,7 @@ class Guarded:
 def _explained(error: StreamingQueryException) -> WindboltError:
     """An error of Spark's own, in one sentence."""
     text = str(error)
-    found = recovered(text)
+    found = recovered(text) or kafka_trouble(text)
     if found is not None:
         return found
     first = next((line for line in text.splitlines() if line.strip()), text)

@@ -13,14 +13,18 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from topologies.spark.connector import check_connector, start_java, with_connector
 from windowing.errors import ConfigError, EnvironmentMissing
 
 OLDEST_JAVA = 17
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
-def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, bool]:
-    """The session that is there already, or a new one; and whether it is new, and so ours to stop."""
+def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
+    """The session that is there already, or a new one; and whether it is new, and so ours to stop.
+
+    ``kafka``: a new one has the Kafka connector.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
@@ -40,20 +44,26 @@ def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSess
     }
     if chosen.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    settings |= conf
+    if kafka:
+        settings |= with_connector(conf)
+        start_java({"spark.master": chosen, **settings})
     builder = SparkSession.builder.master(chosen)
-    for name, value in {**settings, **conf}.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate(), True
 
 
-def check_session(spark: SparkSession) -> None:
-    """Raise ConfigError for a session that cannot run topologies."""
+def check_session(spark: SparkSession, *, kafka: bool = False) -> None:
+    """Raise ConfigError for a session that cannot run topologies, EnvironmentMissing for one without the connector."""
     if not hasattr(spark, "_jsparkSession"):
         raise ConfigError(
             "this is a Spark Connect session",
             why="a topology runs its tasks as RDDs, which Spark Connect does not offer",
             do="run with a classic session: master='local[*]' or the cluster's master, through spark-submit",
         )
+    if kafka:
+        check_connector(spark)
 
 
 def check_java() -> None:

@@ -1,10 +1,11 @@
-"""The one streaming DataFrame of a topology: the names of new files, the rows of other streams, and a heartbeat."""
+"""The one streaming DataFrame of a topology: the names of new files, records, rows of streams, and a heartbeat."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType
 
-from topologies.engine.fanout import Fanout, Rows
-from topologies.engine.plan import Context, Output
+from topologies.engine.plan import Context, Delivery, Output
+from topologies.engine.tasks import ingest
+from topologies.kafka import KafkaSpout
 from topologies.model import Topology
+from topologies.records import Records
 from topologies.running import FILES_PER_BATCH
 from topologies.spark.executor import SparkExecutor, spark_failures
+from topologies.spark.kafka import read_records
 from topologies.spouts import FileSpout, FrameSpout
 from windowing.errors import ConfigError
 from windowing.rows import DEFAULT_STREAM, conform
@@ -26,7 +30,8 @@ from windowing.rows import DEFAULT_STREAM, conform
 _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
 _OLDEST = f"{100 * 365}d"
 """Files however old are read: Spark's own limit, a week before the newest, would pass over some without a word."""
-_RESULT = "partition int, output binary"
+_RESULT = "output binary"
+"""The place of the spout, the place of the rows in it, and what their task wrote and counted."""
 
 
 class StreamSource:
@@ -37,10 +42,11 @@ class StreamSource:
         # Spark knows the sources of a checkpoint by their places: these must not depend on the order of declaration,
         # nor on how long a run is to last.
         names = sorted(topology.spouts)
-        self.frames = [name for name in names if isinstance(topology.spouts[name].spout, FrameSpout)]
-        self.file_spouts = tuple(name for name in names if name not in self.frames)
+        self.rows = [name for name in names if isinstance(topology.spouts[name].spout, FrameSpout | KafkaSpout)]
+        """The spouts whose rows come through Spark."""
+        self.file_spouts = tuple(name for name in names if name not in self.rows)
         parts = [self._files(spark, name) for name in self.file_spouts]
-        parts += [self._rows(spark, name) for name in self.frames]
+        parts += [self._rows(spark, name) for name in self.rows]
         if needs_heartbeat(topology):
             parts.append(self._heartbeat(spark))
         self.stream = parts[0]
@@ -48,17 +54,20 @@ class StreamSource:
             self.stream = self.stream.unionByName(part)
 
     def ingest_rows(self, batch: DataFrame, executor: SparkExecutor, context: Context) -> list[Output]:
-        """Ingest the rows of other streams in a batch: one job over it."""
+        """Ingest the rows of other streams in a batch: one job over it.
+
+        They arrive spout by spout, as these were declared, and those of Kafka in order of topic, partition and offset.
+        """
         task = executor.task(_ingest_partition, context)
-        names = self.frames
+        names = [name for name in self.topology.spouts if name in self.rows]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return cast("Iterator[pa.RecordBatch]", next(task([(batches, names)])))
 
         with spark_failures():
             results = batch.mapInArrow(run, _RESULT).collect()
-        packed = sorted((row["partition"], row["output"]) for row in results)
-        return [pickle.loads(output) for _, output in packed]
+        found = [pickle.loads(row["output"]) for row in results]
+        return [output for _, _, output in sorted(found, key=lambda each: each[:2])]
 
     def _files(self, spark: SparkSession, name: str) -> DataFrame:
         spout = self.topology.spouts[name].spout
@@ -74,9 +83,11 @@ class StreamSource:
             ) from error
 
     def _rows(self, spark: SparkSession, name: str) -> DataFrame:
-        part = self.topology.spouts[name]
-        assert isinstance(part.spout, FrameSpout)
-        frame, declared = part.spout.make(spark), part.outputs[DEFAULT_STREAM]
+        spout, declared = self.topology.spouts[name].spout, self._columns(name)
+        if isinstance(spout, KafkaSpout):
+            return self._row(name, read_records(spark, name, spout))
+        assert isinstance(spout, FrameSpout)
+        frame = spout.make(spark)
         if not isinstance(frame, DataFrame) or not frame.isStreaming:
             raise ConfigError(
                 f"spout {name!r} made {type(frame).__name__}, which is no streaming DataFrame",
@@ -97,7 +108,11 @@ class StreamSource:
                 why="a time without a zone is UTC here, and Spark would take it for the session's",
                 do="set spark.sql.session.timeZone to UTC, or make timestamps with a zone of them",
             )
-        kinds = from_arrow_schema(declared)
+        return self._row(name, frame)
+
+    def _row(self, name: str, frame: DataFrame) -> DataFrame:
+        """The rows of a spout as a column."""
+        kinds = from_arrow_schema(self._columns(name))
         row = F.struct(*[F.col(field.name).cast(field.dataType).alias(field.name) for field in kinds])
         return self._with_columns(frame.select(F.lit(None).cast("string").alias("path"), row.alias(f"row_{name}")))
 
@@ -112,11 +127,32 @@ class StreamSource:
 
     def _with_columns(self, frame: DataFrame) -> DataFrame:
         """The frame with a column for the rows of every stream, null where they are another's."""
-        for name in self.frames:
+        for name in self.rows:
             if f"row_{name}" not in frame.columns:
-                kind = from_arrow_schema(self.topology.spouts[name].outputs[DEFAULT_STREAM])
+                kind = from_arrow_schema(self._columns(name))
                 frame = frame.withColumn(f"row_{name}", F.lit(None).cast(kind))
         return frame
+
+    def _columns(self, name: str) -> pa.Schema:
+        return _columns(self.topology, name)
+
+
+def _columns(topology: Topology, name: str) -> pa.Schema:
+    """What is read through Spark for a spout."""
+    part = topology.spouts[name]
+    return part.spout.record if isinstance(part.spout, KafkaSpout) else part.outputs[DEFAULT_STREAM]
+
+
+@dataclass(frozen=True)
+class _FrameRows:
+    """Rows of one partition of a DataFrame: a piece of a source."""
+
+    component: str
+    table: pa.Table
+
+    def read(self, topology: Topology) -> Iterator[Delivery]:
+        """The rows."""
+        yield Delivery(self.component, DEFAULT_STREAM, self.table, np.arange(self.table.num_rows))
 
 
 def new_files(spark: SparkSession, path: str, most: int) -> DataFrame:
@@ -134,7 +170,6 @@ def needs_heartbeat(topology: Topology) -> bool:
 def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], list[str]], context: Context) -> Iterator[pa.RecordBatch]:
     """In a worker: ingest the rows of a partition; files are no business of this job."""
     batches, names = item
-    output, fanout = Output(), Fanout(context)
     gathered: dict[str, list[pa.Table]] = {}
     for batch in batches:
         table = pa.Table.from_batches([batch])
@@ -143,12 +178,16 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], list[str]], context:
             rows = column.filter(column.is_valid()) if column.null_count else column
             if len(rows):
                 gathered.setdefault(name, []).append(pa.Table.from_struct_array(rows))
-    if not gathered:
-        return iter(())
-    for name, parts in gathered.items():
-        table = conform(pa.concat_tables(parts), context.topology.spouts[name].outputs[DEFAULT_STREAM])
-        output.spouts[name] = {"rows": table.num_rows, "invalid": 0, "unreadable_files": 0}
-        fanout.emit((name, DEFAULT_STREAM), Rows(table, None, np.arange(table.num_rows)))
-    number = TaskContext.get().partitionId()  # type: ignore[union-attr]
-    packed = [pa.array([number], pa.int32()), pa.array([pickle.dumps(fanout.finish(output))], pa.binary())]
-    return iter([pa.RecordBatch.from_arrays(packed, ["partition", "output"])])
+    found = [pickle.dumps(_ingested(name, names.index(name), parts, context)) for name, parts in gathered.items()]
+    return iter([pa.RecordBatch.from_arrays([pa.array(found, pa.binary())], ["output"])] if found else [])
+
+
+def _ingested(name: str, at: int, parts: list[pa.Table], context: Context) -> tuple[int, tuple[Any, ...], Output]:
+    """The place of the spout and of these rows in it, and their output."""
+    columns = _columns(context.topology, name)
+    tables = [conform(part, columns) for part in parts]
+    if isinstance(context.topology.spouts[name].spout, KafkaSpout):
+        records = Records(name, tables)
+        return at, records.place, ingest(records, context)
+    partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+    return at, (partition,), ingest(_FrameRows(name, pa.concat_tables(tables)), context)

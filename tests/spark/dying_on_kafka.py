@@ -1,0 +1,31 @@
+"""A run between topics in a process of its own, which is killed: ``dying_on_kafka.py SERVERS ORDERS OUT COPIES CK``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from tests.jars import jars
+from tests.spark.kafka_shop import Kafka, shop
+from tests.spark.tools import CONF
+from topologies.running import RunOptions
+from topologies.spark.runner import SparkRun
+from topologies.spark.session import open_session
+
+
+def main(servers: str, orders: str, out: str, copies: str, checkpoint: str) -> None:
+    """Run, and be killed with records of the second batch written, and not committed."""
+    spark, _ = open_session("local[2]", {**CONF, "spark.jars": ",".join(jars("connector"))}, kafka=True)
+    attempt = SparkRun(spark, shop(Kafka(servers), orders, out, copies), RunOptions(checkpoint))
+
+    def hook(phase: str) -> None:
+        if phase == "commit" and attempt.step.manifest.batch == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    attempt.step.hook = hook
+    attempt.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

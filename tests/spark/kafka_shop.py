@@ -1,0 +1,179 @@
+"""What the Kafka tests share: a client of the broker, and a topology that reads and writes Kafka."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.spark.shop import at
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.model import Topology
+from windowing import BatchBolt, TupleWindow, WindowedBolt
+from windowing.rows import Rows
+
+ID = "windbolt-id"
+PARTITIONS = 2
+PER_BATCH = 40
+ORDERS = 120
+SCHEMA = "user string, amount double, ts timestamp"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record that was read."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def id(self) -> str:
+        name, value = self.headers[-1]
+        assert name == ID
+        assert value is not None
+        return value.decode()
+
+
+class Kafka:
+    """The other side of the broker."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": servers, "log_level": 0}
+        self.admin = AdminClient(quiet)
+        self._producer = Producer({**quiet, "linger.ms": 0})
+        self._number, self._lock = 0, threading.Lock()
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        del self.admin, self._producer
+
+    def topic(self, name: str, partitions: int = 1) -> str:
+        """A new topic whose name nobody else has."""
+        with self._lock:
+            self._number += 1
+            topic = f"{name}-{self._number}"
+        self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        return topic
+
+    def produce(self, topic: str, values: Iterable[bytes | str | None], partition: int = 0, **more: Any) -> None:
+        """Write records to one partition; ``more``: key, headers, timestamp."""
+        for value in values:
+            self._producer.produce(topic, value, partition=partition, **more)
+        assert self._producer.flush(30) == 0
+
+    def forget(self, topic: str, partition: int, before: int) -> None:
+        """Delete records, as if they had become too old."""
+        place = TopicPartition(topic, partition, before)
+        for done in self.admin.delete_records([place]).values():
+            done.result(30)
+
+    def records(self, *topics: str) -> list[Record]:
+        """All that topics hold."""
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "tests", "enable.auto.commit": False})
+        found: list[Record] = []
+        try:
+            for topic in topics:
+                for number in consumer.list_topics(topic, 30).topics[topic].partitions:
+                    first, end = consumer.get_watermark_offsets(TopicPartition(topic, number), 30)
+                    consumer.assign([TopicPartition(topic, number, first)])
+                    left = end - first
+                    while left:
+                        for message in consumer.consume(left, 30):
+                            assert message.error() is None
+                            left -= 1
+                            headers: Any = tuple(message.headers() or ())
+                            found.append(Record(topic, number, message.key(), message.value(), headers))
+        finally:
+            consumer.close()
+        return found
+
+
+def as_json(user: str, amount: float, second: float) -> str:
+    """An order."""
+    return json.dumps({"user": user, "amount": amount, "ts": at(second).isoformat()})
+
+
+def some_orders(kafka: Kafka, topic: str, numbers: Iterable[int] = range(ORDERS)) -> list[tuple[str, float, float]]:
+    """Orders, one a second, in turn in the partitions of a topic; what was written."""
+    orders = [("abcde"[number * 7 % 5], float(number % 11), float(number)) for number in numbers]
+    for partition in range(PARTITIONS):
+        kafka.produce(topic, [as_json(*order) for order in orders[partition::PARTITIONS]], partition)
+    return orders
+
+
+class Revenue(WindowedBolt):
+    """Revenue per user, as records."""
+
+    outputs = "key string, value string, headers map<string, string>"
+
+    def execute(self, window: TupleWindow) -> Rows:
+        until = window.end.isoformat()
+        for user, amounts in window.groups("user", "amount"):
+            said = {"user": user, "revenue": float(amounts.sum()), "events": len(amounts), "until": until}
+            yield user, json.dumps(said), {"kind": "revenue"}
+
+
+class Copied(BatchBolt):
+    """What came, as records, without a window."""
+
+    outputs = "value string"
+
+    def execute(self, batch: pa.Table) -> Rows:
+        return [(f"{row['user']} {row['amount']} {row['ts']}",) for row in batch.to_pylist()]
+
+
+def shop(kafka: Kafka, orders: str, revenue: str, copies: str) -> Topology:
+    """From JSON in a topic by windows, and past them, to two topics."""
+    builder = TopologyBuilder("shop")
+    builder.set_spout("orders", spouts.kafka(kafka.servers, orders, SCHEMA, records_per_batch=PER_BATCH))
+    bolt = Revenue().with_tumbling_window("20s").with_timestamp_field("ts").with_lag("10s")
+    builder.set_bolt("revenue", bolt, 2).fields_grouping("orders", "user")
+    builder.set_bolt("copied", Copied()).shuffle_grouping("orders")
+    builder.set_sink("out", sinks.kafka(kafka.servers, revenue)).from_("revenue")
+    builder.set_sink("copies", sinks.kafka(kafka.servers, copies)).from_("copied")
+    return builder.build()
+
+
+def expected_revenue(orders: Iterable[tuple[str, float, float]]) -> list[dict[str, Any]]:
+    """What the windows come to, window by window."""
+    windows: dict[tuple[float, str], list[float]] = {}
+    for user, amount, second in orders:
+        windows.setdefault((float(np.ceil(second / 20)) * 20, user), []).append(amount)
+    return sorted(
+        (
+            {"user": user, "revenue": sum(amounts), "events": len(amounts), "until": at(end).isoformat()}
+            for (end, user), amounts in windows.items()
+        ),
+        key=in_time,
+    )
+
+
+def in_time(row: Mapping[str, Any]) -> tuple[str, str]:
+    """By the end of the window, then by user."""
+    return row["until"], row["user"]
+
+
+def said(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """The JSON of records, in order of time."""
+    return sorted((json.loads(record.value or b"") for record in records), key=in_time)
+
+
+def once(records: Iterable[Record]) -> list[Record]:
+    """Without repeats; those with one id must be the same."""
+    kept: dict[str, Record] = {}
+    for record in records:
+        before = kept.setdefault(record.id, record)
+        assert (before.key, before.value, before.headers) == (record.key, record.value, record.headers)
+    return list(kept.values())

@@ -1,0 +1,181 @@
+"""Kafka without Kafka: what is refused before a run, and how records become rows and rows records."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from topologies import TopologyBuilder, run_local, sinks, spouts
+from topologies.describing import sink_in_words, spout_in_words
+from topologies.formats.jsonl import parse_values
+from topologies.kafka import METADATA
+from topologies.records import Records, outgoing
+from windowing.errors import ConfigError, DataError, TopologyError
+from windowing.schema import format_schema, parse_schema
+
+SCHEMA = "user string, amount double"
+AT = "localhost:9092"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"servers": "localhost"}, "'localhost' is no Kafka server"),
+        ({"servers": "a:1,:2"}, "':2' is no Kafka server"),
+        ({"topics": None}, "without topics"),
+        ({"pattern": "a.*"}, "both topics and a pattern"),
+        ({"topics": "a,b"}, "'a,b' is no topic"),
+        ({"starting": "yesterday"}, "starting='yesterday'"),
+        ({"starting": {"other": {0: 1}}}, "names the topic 'other'"),
+        ({"starting": {"orders": {0: -7}}}, "starting="),
+        ({"records_per_batch": 0}, "records_per_batch=0"),
+        ({"key": "json"}, "key='json'"),
+        ({"metadata": True}, "with metadata and without a schema"),
+        ({"schema": SCHEMA, "value": "text"}, "with a schema, and with the form"),
+        ({"schema": SCHEMA, "metadata": ["user"]}, "'kafka_user' is no metadata"),
+        ({"options": {"subscribe": "a"}}, "option 'subscribe' is an argument here"),
+    ],
+)
+def test_what_a_spout_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        spouts.kafka(**{"servers": AT, "topics": "orders", **given})
+
+
+def test_the_columns_of_a_spout() -> None:
+    raw = spouts.kafka([AT, "b:1"], ["orders", "more"], key="text").outputs()["default"]
+    assert format_schema(raw) == (
+        "topic string, partition int, offset long, timestamp timestamp, key string, value binary, "
+        "headers array<struct<key: string, value: binary>>"
+    )
+    parsed = spouts.kafka(AT, "orders", SCHEMA, metadata=["partition", "kafka_timestamp"]).outputs()["default"]
+    assert format_schema(parsed) == f"{SCHEMA}, kafka_partition int, kafka_timestamp timestamp"
+    assert spouts.kafka(AT, "orders", SCHEMA, metadata=True).metadata == tuple(METADATA)
+    with pytest.raises(ConfigError, match="column 'kafka_key' is declared, and asked for as metadata"):
+        spouts.kafka(AT, "orders", "kafka_key string", metadata=True).outputs()
+
+
+def test_passwords_are_not_shown() -> None:
+    secret = {"kafka.sasl.jaas.config": "password=geheim"}
+    assert "geheim" not in repr(spouts.kafka(AT, "orders", options=secret)) + repr(sinks.kafka(AT, "a", options=secret))
+
+
+def sunk(columns: str, topic: str | None = "out") -> TopologyBuilder:
+    builder = TopologyBuilder("sunk")
+    builder.set_spout("in", spouts.memory(columns))
+    builder.set_sink("out", sinks.kafka(AT, topic)).from_("in")
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic", "said"),
+    [
+        ("key string", "out", "there is no column 'value'"),
+        ("value double", "out", "'value' is double, and should be string or binary"),
+        ("value string, user string", "out", "'user' has no place in a record"),
+        ("value string, headers array<string>", "out", "'headers' is array<string>"),
+        ("value string, partition long", "out", "'partition' is long, and should be int"),
+        ("value string", None, "its records have no topic"),
+    ],
+)
+def test_rows_that_are_no_records_are_found_by_build(columns: str, topic: str | None, said: str) -> None:
+    with pytest.raises(TopologyError, match=said):
+        sunk(columns, topic).build()
+
+
+def test_rows_that_are_records_are_taken() -> None:
+    for columns in ("value binary", "value string, key binary, headers map<string, binary>, partition int"):
+        sunk(columns).build()
+    sunk("value string, topic string", None).build()
+
+
+def test_a_local_run_has_no_kafka() -> None:
+    with pytest.raises(ConfigError, match="Kafka in a local run: sink 'out'"):
+        run_local(sunk("value string").build())
+    builder = TopologyBuilder("read")
+    builder.set_spout("in", spouts.kafka(AT, "orders"))
+    builder.set_sink("out", sinks.memory()).from_("in")
+    with pytest.raises(ConfigError, match="Kafka in a local run: spout 'in'"):
+        run_local(builder.build())
+
+
+def test_both_ends_in_words() -> None:
+    assert spout_in_words(spouts.kafka(AT, ["a", "b"], records_per_batch=5)) == (
+        f"records of Kafka topic a, b at {AT}, at most 5 records a batch"
+    )
+    assert spout_in_words(spouts.kafka(AT, schema=SCHEMA, pattern="a.*")) == f"JSON of Kafka topics like a.* at {AT}"
+    assert sink_in_words(sinks.kafka(AT)) == f"Kafka topics by the row at {AT}"
+
+
+def test_a_value_may_have_lines_and_is_one_object() -> None:
+    good = [b'{"user":\n"ann",\r\n"amount": 1}\n', b'{"user": "bob", "amount": 2}']
+    bad = [b"", b" \n", None, b'{"user": "a\nb"}', b'{"user": "ann"}\n{"user": "bob"}', b"\xef\xbb\xbf{}", b"[]"]
+    for values in (good + bad, good * 40 + bad):  # by Python, and by Arrow
+        rows, places, wrong = parse_values(pa.array(values, pa.binary()), parse_schema(SCHEMA))
+        count = len(values) - len(bad)
+        assert rows.to_pylist() == [{"user": "ann", "amount": 1.0}, {"user": "bob", "amount": 2.0}] * (count // 2)
+        assert places.tolist() == list(range(count))
+        assert wrong.rows.column("row").to_pylist() == list(range(count, len(values)))
+        reasons = wrong.rows.column("reason").to_pylist()
+        assert reasons[:3] == ["the value is blank", "the value is blank", "the value is null (a tombstone)"]
+        assert all("not valid JSON" in reason or "not a JSON object" in reason for reason in reasons[3:])
+
+
+def test_bad_keys_and_bad_values_have_the_offsets_of_their_records() -> None:
+    builder = TopologyBuilder("in")
+    builder.set_spout("in", spouts.kafka(AT, "orders", SCHEMA, metadata=["key"]))
+    builder.set_sink("out", sinks.memory()).from_("in")
+    part = pa.table(
+        [
+            ["orders"] * 5,
+            [3] * 5,
+            [10, 12, 13, 17, 20],
+            [b"a", b"\xff", b"c", b"d", None],
+            [b"{", b"{}", b"{}", b"", b"{}"],
+        ],
+        schema=parse_schema("topic string, partition int, offset long, key binary, value binary"),
+    )
+    (found,) = Records("in", [part]).read(builder.build())
+    assert found.source == "topic orders, partition 3"
+    assert found.positions.tolist() == [13, 20]
+    assert found.table.column("kafka_key").to_pylist() == ["c", None]
+    assert found.bad is not None
+    assert found.bad.column("row").to_pylist() == [10, 12, 17]
+
+
+def test_records_have_their_ids_behind_their_own_headers() -> None:
+    pairs = pa.map_(pa.string(), pa.string())
+    table = pa.table({"value": ["a", None], "headers": pa.array([[("x", "1"), ("y", None)], None], pairs)})
+    first, second = outgoing(table.slice(0), "t", "shop/out/revenue.0/4", 7).to_pylist()
+    assert first["headers"] == [
+        {"key": "x", "value": b"1"}, {"key": "y", "value": None},
+        {"key": "windbolt-id", "value": b"shop/out/revenue.0/4/7"},
+    ]  # fmt: skip
+    assert second == {
+        "topic": "t", "partition": None, "key": None, "value": None,
+        "headers": [{"key": "windbolt-id", "value": b"shop/out/revenue.0/4/8"}],
+    }  # fmt: skip
+    with pytest.raises(DataError, match="a row for Kafka has no topic"):
+        outgoing(pa.table({"value": ["a"], "topic": pa.nulls(1, pa.string())}), None, "a", 0)
+
+
+def test_the_connector_comes_beside_the_user_s_own_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from topologies.spark.connector import coordinates, with_connector
+
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    packages = "spark.jars.packages"
+    assert with_connector({}) == {packages: coordinates()}
+    assert with_connector({packages: "a:b:1"}) == {packages: f"a:b:1,{coordinates()}"}
+    assert with_connector({packages: "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0"}) == {}
+    assert with_connector({"spark.jars": "/jars/spark-sql-kafka-0-10_2.13-4.1.0.jar"}) == {}
+    (tmp_path / "spark-defaults.conf").write_text("# mine\nspark.jars.packages  c:d:2\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert with_connector({}) == {packages: f"c:d:2,{coordinates()}"}
+
+
+def test_a_moment_without_a_zone_is_in_utc() -> None:
+    assert spouts.kafka(AT, "a", starting=datetime(2024, 5, 1)).starting == datetime(2024, 5, 1, tzinfo=UTC)  # noqa: DTZ001

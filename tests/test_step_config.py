@@ -1,0 +1,372 @@
+"""The file of an aggregation step: what it may hold, in three languages, and all that is wrong with it at once."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from topologies.step.config import StepConfig, StepConfigError, load_step
+from topologies.step.config.connecting import FilesConnection, KafkaConnection, KafkaSource
+from topologies.step.config.formats import AvroFormat, CsvFormat
+from topologies.step.config.keys import DslKey, HashKey, HeadersKey
+from topologies.step.config.triggers import CountTriggerSection, DslTriggerSection, TimeTriggerSection
+from topologies.step.missing import check_complete, missing, snippet
+from windowing.durations import millis, seconds
+from windowing.errors import ConfigError
+
+SEED = Path(__file__).parent / "step" / "aggregation.conf"
+
+STEP: dict[str, Any] = {
+    "name": "orders",
+    "type": "aggregation",
+    "format": {"input": "json", "output": "json"},
+    "key": {"type": "key"},
+    "trigger": {"type": "count", "count": 2, "timeout": 100},
+    "dsl": {"source": "file", "path": "aggregate.py"},
+    "destination": {"name": "output", "topic": "output", "config": {"type": "kafka", "name": "output"}},
+}
+
+
+def _write(folder: Path, text: str, name: str = "step.conf") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _step(folder: Path, **changes: Any) -> StepConfig:
+    return load_step(_write(folder, json.dumps({**STEP, **changes}), "step.json"))
+
+
+def _problems(folder: Path, **changes: Any) -> dict[str, str]:
+    with pytest.raises(StepConfigError) as error:
+        _step(folder, **changes)
+    return {problem.path: problem.text for problem in error.value.problems}
+
+
+@pytest.mark.feature("UH-1", "UH-2", "UH-3")
+def test_the_example_of_the_handler_loads_as_it_stands() -> None:
+    step = load_step(SEED)
+    assert (step.name, step.type, step.state_full) == ("aggregation", "aggregation", False)
+    assert step.format.input.type == "json"
+    assert isinstance(step.format.output, AvroFormat)
+    schemas = [(each.source, str(each.path), each.default) for each in step.format.output.schemas]
+    assert schemas == [
+        ("file", "/file/path/to/avro/schema", False),
+        ("classpath", "/path/to/default/avro/schema", True),
+    ]
+    assert isinstance(step.key, DslKey)
+    assert (step.key.source, str(step.key.path)) == ("classpath", "testDsl/aggregation/key.tr")
+    assert isinstance(step.trigger, DslTriggerSection)
+    assert (step.trigger.timeout, step.trigger.should_fire_at_processing_time) == (millis(100), True)
+    assert str(step.dsl.path) == "testDsl/aggregation/simple.tr"
+    assert (step.destination.topic, step.destination.config.name) == ("output", "output")
+    assert step.error is not None
+    assert step.error.topic == "deadletter"
+    assert missing(step) == ["source", "connections.output"]
+
+
+def test_the_three_languages_say_the_same(tmp_path: Path) -> None:
+    hocon = load_step(SEED)
+    plain = hocon.model_dump(mode="json", by_alias=True, exclude_none=True)
+    as_json = load_step(_write(tmp_path, json.dumps(plain), "step.json"))
+    as_yaml = load_step(_write(tmp_path, yaml.safe_dump(plain), "step.yml"))
+    assert plain == as_json.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert plain == as_yaml.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert as_yaml.file == tmp_path / "step.yml"
+
+
+def test_a_step_survives_the_way_to_another_process(tmp_path: Path) -> None:
+    step = _step(tmp_path)
+    sent = pickle.loads(pickle.dumps(step))
+    assert sent == step
+    assert sent.file == step.file
+
+
+def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
+    step = _step(tmp_path)
+    assert (step.parallelism, step.rule_time_limit, step.allow_file_rules) == (2, seconds(5), True)
+    assert (step.error, step.source, step.branches, step.connections) == (None, None, [], {})
+
+
+def test_hocon_includes_and_takes_values_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path, 'parallelism: ${TASKS}\nsource { type: files, path: "in/*.jsonl" }', "around.conf")
+    monkeypatch.setenv("TASKS", "5")
+    monkeypatch.chdir("/")
+    step = load_step(_write(tmp_path, f'include "around.conf"\n{json.dumps(STEP)[1:-1]}'))
+    assert step.parallelism == 5
+    assert step.source is not None
+    assert step.source.type == "files"
+    assert step.source.path.file == tmp_path / "in/*.jsonl"
+
+
+def test_a_substitution_without_a_value_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StepConfigError, match=r"step\.conf: expected HOCON.*\$\{NOWHERE\} \(line: 2"):
+        load_step(_write(tmp_path, "name: a\ntype: ${NOWHERE}"))
+
+
+def test_further_files_and_values_are_laid_over_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    csv = '{ type: csv, columnSeparator: ";", fieldNames: [a] }'
+    over = f"connections.output {{ type: files, path: out }}\ntrigger.timeout: 5 s\nformat.input: {csv}"
+    around = _write(tmp_path / "sub", over, "around.conf")
+    monkeypatch.chdir(tmp_path)
+    step = load_step(
+        SEED,
+        overlays=[around],
+        assignments={
+            "destination.topic": "other",
+            "trigger": '{type: count, count: "3", timeout: 5}',
+            "error": "null",
+            "source": '{"type": "files", "path": "in"}',
+        },
+    )
+    assert step.destination.topic == "other"
+    assert step.error is None
+    assert isinstance(step.format.input, CsvFormat)
+    assert step.format.input.field_names == ["a"]
+    connection = step.connections["output"]
+    assert isinstance(connection, FilesConnection)
+    assert connection.path.file == tmp_path / "sub" / "out"
+    assert str(step.dsl.path.folder) == str(SEED.parent)
+    assert step.source is not None
+    assert step.source.type == "files"
+    assert step.source.path.file == tmp_path / "in"
+
+
+def test_a_mapping_of_another_type_replaces(tmp_path: Path) -> None:
+    step = load_step(SEED, assignments={"trigger": "{type: count, count: 3, timeout: 5}", "key": "{type: key}"})
+    assert isinstance(step.trigger, CountTriggerSection)
+    assert step.key.type == "key"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.conf", "name: x\nkey {\n", "expected HOCON, found a mistake: line 3, column 1: .* met the end of the file"),
+        ("a.conf", "name: x\nkey: {}}", "line 2, column 8: expected end of text, met '}' in 'key: {}}'"),
+        ("a.conf", "[1, 2]", "expected a mapping with name, type, format and so on, found a list of 2"),
+        ("a.conf", 'include required(file("nowhere.conf"))', "it includes .*nowhere.conf, which is not there"),
+        ("a.yaml", "name: x\nkey: [1", "expected YAML, found a mistake at line 2, column 8"),
+        ("a.yaml", "name: x\nname: y", "line 2, column 1: the key 'name' twice"),
+        ("a.json", '{"name": "x",\n "a" 1}', "expected JSON, found a mistake at line 2, column 6"),
+        ("a.json", '{"name": 1,\n "name": 2}', "the key 'name' twice in one mapping, at line 2, column 2"),
+        ("a.json", '{"name": NaN}', "NaN"),
+        ("a.json", '{"key": {"type": "\\ud800"}}', r"half a character, '\\ud800'"),
+        ("a.json", "[" * 100_000, "nested too deep|mistake"),
+        ("a.toml", "", "ends in one of .conf, .hocon, .yaml, .yml, .json, found .toml"),
+        ("a.yaml", "", "expected a mapping .* found null"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(tmp_path: Path, name: str, text: str, expected: str) -> None:
+    with pytest.raises(StepConfigError, match=rf"a\.\w+: .*(?:{expected})"):
+        load_step(_write(tmp_path, text, name))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StepConfigError, match=r"nowhere\.conf: expected a file, found none"):
+        load_step(tmp_path / "nowhere.conf", overlays=[SEED])
+
+
+def test_everything_that_is_wrong_is_said_at_once_with_its_file(tmp_path: Path) -> None:
+    _write(tmp_path, '{"trigger": {"count": 0}, "parallelism": "many"}', "over.json")
+    with pytest.raises(StepConfigError) as error:
+        load_step(
+            _write(tmp_path, json.dumps({**STEP, "kye": 1, "name": 12}), "step.json"),
+            overlays=[tmp_path / "over.json"],
+            assignments={"trigger.shouldFireAtProcessingTime": "maybe"},
+        )
+    text = str(error.value)
+    assert "step.json cannot be used, 5 problems:\n  1. " in text
+    assert "/step.json: name: expected a text (in quotes), found 12" in text
+    assert "/over.json: trigger.count: expected a whole number of 1 or more, found 0" in text
+    assert "--set: trigger.shouldFireAtProcessingTime: expected true or false, found 'maybe'" in text
+    assert "/over.json: parallelism: expected a whole number of 1 or more, found 'many'" in text
+    assert "/step.json: kye: unknown key, did you mean key? (allowed: name, type, " in text
+    sent = pickle.loads(pickle.dumps(error.value))
+    assert str(sent) == text
+
+
+@pytest.mark.feature("UH-1")
+@pytest.mark.parametrize(
+    ("section", "purpose"),
+    [
+        ("name", "what the step is called"),
+        ("type", "what the step does"),
+        ("format", "the formats of messages"),
+        ("key", "by which events are gathered"),
+        ("trigger", "when the gathered events of a key are aggregated"),
+        ("dsl", "where the rules are"),
+        ("destination", "where the results go"),
+    ],
+)
+def test_a_section_that_is_missing_says_what_it_is_for(tmp_path: Path, section: str, purpose: str) -> None:
+    given = {key: value for key, value in STEP.items() if key != section}
+    with pytest.raises(StepConfigError, match=rf"{section}: expected, and not there: .*{purpose}"):
+        load_step(_write(tmp_path, json.dumps(given), "step.json"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "text"),
+    [
+        ({"format": {"input": "csv", "output": "json"}}, "format.input", 'expected "json", "xml", or a mapping'),
+        ({"format": {"input": {}, "output": "json"}}, "format.input", r"type \(json, xml, csv, avro\), found an empty"),
+        (
+            {"format": {"input": "json", "output": {"type": "arvo"}}},
+            "format.output.type",
+            "expected one of json, xml, csv, avro, found 'arvo'; did you mean avro?",
+        ),
+        (
+            {"format": {"input": "json", "output": {"type": "avro", "schema": []}}},
+            "format.output.schema",
+            "expected a list that is not empty",
+        ),
+        (
+            {
+                "format": {
+                    "input": "json",
+                    "output": {
+                        "type": "avro",
+                        "schema": [{"path": "a", "default": True}, {"path": "b", "default": True}],
+                    },
+                }
+            },
+            "format.output.schema",
+            "expected one schema with default: true, found 2",
+        ),
+        (
+            {"format": {"input": "xml", "output": {"type": "csv", "columnSeparator": ";", "fieldNames": ["a", "a"]}}},
+            "format.output",
+            "field 'a' of a CSV message is named twice",
+        ),
+        ({"key": {"type": "headers", "keys": []}}, "key.keys", "not empty"),
+        ({"key": {"type": "headers"}}, "key.keys", "the headers whose values make the key"),
+        (
+            {"key": {"type": "hash", "algorithm": "CRC"}},
+            "key.algorithm",
+            "one of MD5, .*SHA-256.*, found 'CRC'",
+        ),
+        ({"key": {"type": "dsl", "source": "http", "path": "a"}}, "key.source", "expected one of classpath, file"),
+        ({"trigger": {"type": "count", "count": 2, "timeout": 0}}, "trigger.timeout", "expected a time above zero"),
+        ({"trigger": {"type": "count", "count": 2}}, "trigger.timeout", "how long after the last event"),
+        ({"trigger": {"type": "count", "count": 2.5, "timeout": 1}}, "trigger.count", "whole number"),
+        ({"trigger": {"type": "cuont"}}, "trigger.type", "did you mean count?"),
+        ({"trigger": 5}, "trigger", "expected a mapping"),
+        ({"key": "key"}, "key", "expected a mapping, found 'key': how the key is computed"),
+        ({"format": "json"}, "format", "expected a mapping, found 'json': the formats of messages"),
+        ({"branches": [5]}, r"branches[0]", "expected a mapping, found 5"),
+        ({"connections": 5}, "connections", "expected a mapping, found 5"),
+        ({"source": {"type": "kafka", "topics": ["a/b"], "config": {"name": "a"}}}, "source.topics[0]", "a topic"),
+        (
+            {"connections": {"a": {"type": "kafka", "servers": "h"}}},
+            "connections.a.bootstrap.servers",
+            "no Kafka server",
+        ),
+        ({"branches": [STEP["destination"], STEP["destination"]]}, "branches", "'output' more than once"),
+        ({"destination": {**STEP["destination"], "type": "sink"}}, "destination.type", "expected destination"),
+        ({"ruleTimeLimit": "5 parsecs"}, "ruleTimeLimit", "with a unit"),
+        ({"connections": {"a": {"type": "kafka"}}}, "connections.a.bootstrap.servers", "Kafka's servers"),
+        ({"connections": {"a": {"typ": "kafka"}}}, "connections.a", r"type \(kafka, files\), found {typ}"),
+        ({"stateFull": "yes"}, "stateFull", "expected true or false"),
+    ],
+)
+def test_what_cannot_be_is_explained(tmp_path: Path, changes: dict[str, Any], path: str, text: str) -> None:
+    problems = _problems(tmp_path, **changes)
+    assert list(problems) == [path]
+    assert re.search(text, problems[path])
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("100", 100),
+        ('"100"', 100),
+        ("1e2", 100),
+        ("5 s", 5_000),
+        ('"5s"', 5_000),
+        ("500 ms", 500),
+        ("1 minute", 60_000),
+    ],
+)
+def test_times_are_milliseconds_or_have_a_unit(tmp_path: Path, written: str, meant: int) -> None:
+    step = load_step(_write(tmp_path, f"{json.dumps(STEP)[1:-1]}\ntrigger.timeout: {written}"))
+    assert isinstance(step.trigger, CountTriggerSection)
+    assert step.trigger.timeout == millis(meant)
+
+
+@pytest.mark.feature("UH-7")
+@pytest.mark.parametrize(
+    ("name", "java", "python"),
+    [
+        ("md5", "MD5", "md5"),
+        ("SHA256", "SHA-256", "sha256"),
+        ("sha3-512", "SHA3-512", "sha3_512"),
+        ("SHA", "SHA-1", "sha1"),
+    ],
+)
+def test_algorithms_have_javas_names(tmp_path: Path, name: str, java: str, python: str) -> None:
+    key = _step(tmp_path, key={"type": "hash", "algorithm": name}).key
+    assert isinstance(key, HashKey)
+    assert (key.algorithm, key.hashlib_name) == (java, python)
+    assert _step(tmp_path, key={"type": "hash"}).key == HashKey(type="hash")
+
+
+@pytest.mark.feature("UH-6")
+def test_one_header_needs_no_list(tmp_path: Path) -> None:
+    key = _step(tmp_path, key={"type": "headers", "keys": "shop"}).key
+    assert isinstance(key, HeadersKey)
+    assert key.keys == ["shop"]
+
+
+@pytest.mark.feature("UH-20", "UH-21", "UH-22")
+def test_a_time_of_day_is_checked_against_its_pattern(tmp_path: Path) -> None:
+    trigger = {"type": "time", "time": "11:05:00+03:00", "timePattern": "HH:mm:ssXXX", "maxEmptyIntervals": 3}
+    step = _step(tmp_path, trigger=trigger)
+    assert isinstance(step.trigger, TimeTriggerSection)
+    assert step.trigger.at.micros == (11 * 3600 + 5 * 60) * 1_000_000
+    assert _problems(tmp_path, trigger={**trigger, "time": "25:00"})["trigger"].startswith("time: ")
+    assert list(_problems(tmp_path, trigger={**trigger, "timePattern": "HH:qq"})) == ["trigger"]
+    assert list(_problems(tmp_path, trigger={**trigger, "zone": "Mars/Base"})) == ["trigger"]
+    from_event = {"type": "timeFromEvent", "path": "time.py", "timePattern": "HH:qq"}
+    assert list(_problems(tmp_path, trigger=from_event)) == ["trigger"]
+
+
+def test_properties_of_kafka_are_passed_on_as_texts(tmp_path: Path) -> None:
+    text = """
+    connections.main {
+      type: kafka, bootstrap.servers: "a:1,b:2"
+      security { protocol: SSL }, "request.timeout.ms": 5000, enable.idempotence: true
+    }
+    source { type: kafka, topic: orders, config { type: kafka, name: main } }
+    """
+    step = load_step(_write(tmp_path, json.dumps(STEP)[1:-1] + text))
+    connection = step.connections["main"]
+    assert isinstance(connection, KafkaConnection)
+    assert connection.servers == "a:1,b:2"
+    assert connection.properties == {
+        "security.protocol": "SSL",
+        "request.timeout.ms": "5000",
+        "enable.idempotence": "true",
+    }
+    assert isinstance(step.source, KafkaSource)
+    assert (step.source.topics, step.source.starting_offsets) == (["orders"], "earliest")
+
+
+def test_a_source_of_kafka_needs_a_connection_of_kafka(tmp_path: Path) -> None:
+    source = {"type": "kafka", "topics": ["a"], "config": {"name": "output"}}
+    problems = _problems(tmp_path, source=source, connections={"output": {"type": "files", "path": "out"}})
+    assert "expected a connection of type kafka, found output" in problems["source.config"]
+
+
+def test_a_run_says_what_to_add_and_that_is_enough(tmp_path: Path) -> None:
+    step = load_step(SEED)
+    with pytest.raises(ConfigError, match=r"does not say source and connections\.output") as error:
+        check_complete(step)
+    assert '"output" { type: kafka, bootstrap.servers: "localhost:9092" }' in str(error.value)
+    around = _write(tmp_path, snippet(step), "around.conf")
+    check_complete(load_step(SEED, overlays=[around]))

@@ -1,0 +1,153 @@
+"""Spark's Kafka connector: by its Maven coordinates, fetched by Spark when it starts, without its chatter."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from windowing.errors import EnvironmentMissing
+
+ARTIFACT = "spark-sql-kafka-0-10"
+_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_PACKAGES = "spark.jars.packages"
+_UNRESOLVED = re.compile(r"unresolved dependency: ([^\]\n]*)|(Server access error[^\n]*)")
+_REMEDY = (
+    "name a mirror of Maven Central with --conf spark.jars.repositories=URL or spark.jars.ivySettings=FILE; another "
+    "version with --conf spark.jars.packages=...; or give the jars as files, --conf spark.jars=/jars/a.jar,/jars/b.jar: "
+    "those of the connector, its token provider, kafka-clients, commons-pool2 and scala-parallel-collections"
+)
+
+
+def coordinates() -> str:
+    """The connector for the Spark that is installed."""
+    return f"org.apache.spark:{ARTIFACT}_2.13:{pyspark.__version__}"
+
+
+def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
+    """Settings that bring the connector along, beside the user's own packages, unless they have it already."""
+    defaults = _defaults()
+    given = [conf.get(name, defaults.get(name, "")) for name in (_PACKAGES, "spark.jars")]
+    if any(ARTIFACT in each for each in [*given, os.environ.get("PYSPARK_SUBMIT_ARGS", "")]):
+        return {}
+    return {_PACKAGES: ",".join(filter(None, [given[0], coordinates()]))}
+
+
+def start_java(settings: Mapping[str, str]) -> None:
+    """Start Java, which fetches what the settings name; EnvironmentMissing where the connector cannot be had.
+
+    What Java says until it is ready is only shown if it fails.
+    """
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return  # it runs already, with what it has
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    with _held_back(1) as out, _held_back(2) as said:
+        try:
+            gateway = launch_gateway(conf, {"stdout": out.end, "stderr": said.end})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            text = out.text() + said.text()
+            found = _UNRESOLVED.search(text)
+            if found is None:
+                sys.stderr.write(text)
+                raise
+            reason = next(each for each in found.groups() if each)
+            raise EnvironmentMissing(
+                f"Spark's Kafka connector cannot be had: {settings.get(_PACKAGES, coordinates())}",
+                why=f"Maven Central, or what stands in for it, does not give it ({reason})",
+                do=_REMEDY,
+            ) from error
+        SparkContext._ensure_initialized(gateway=gateway)
+
+
+def check_connector(spark: SparkSession) -> None:
+    """Raise EnvironmentMissing for a session without the connector: it can only be had from the start."""
+    with suppress(Py4JError):
+        if spark._jvm.org.apache.spark.util.Utils.classIsLoadable(_CLASS):  # type: ignore[union-attr]
+            return
+    raise EnvironmentMissing(
+        "the Spark session has no Kafka connector",
+        why="the topology reads or writes Kafka, and a Java that runs cannot be given jars any more",
+        do=f"start it with --packages {coordinates()} (spark-submit), or spark.jars.packages in its configuration; "
+        "without a session of your own windbolt does it",
+    )
+
+
+def _defaults() -> dict[str, str]:
+    """What ``spark-defaults.conf`` says; a setting given at the start would replace it."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))
+    found: dict[str, str] = {}
+    if folder:
+        with suppress(OSError, UnicodeDecodeError):
+            for line in Path(folder, "spark-defaults.conf").read_text("utf-8").splitlines():
+                name, *value = re.split(r"[\s=:]+", line.strip(), maxsplit=1)
+                if value and not name.startswith("#"):
+                    found[name] = value[0].strip()
+    return found
+
+
+class _HeldBack:
+    """Keeps what is written to ``end``, and hands it on to a file descriptor once it is let go."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._start, self.end = os.pipe()
+        self._kept: list[bytes] = []
+        self._open = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def let_go(self) -> None:
+        """What comes from now on is handed on."""
+        while True:
+            with self._lock:
+                if not select.select([self._start], [], [], 0)[0]:
+                    self._open = True
+                    return
+            time.sleep(0.01)
+
+    def text(self) -> str:
+        """All that was said; whoever said it has ended."""
+        os.close(self.end)
+        self.end = -1
+        self._thread.join(5)
+        return b"".join(self._kept).decode("utf-8", "replace")
+
+    def _read(self) -> None:
+        while select.select([self._start], [], []):
+            with self._lock:
+                chunk = os.read(self._start, 65536)
+                if not chunk:
+                    return
+                if not self._open:
+                    self._kept.append(chunk)
+                    continue
+            with suppress(OSError):
+                os.write(self._target, chunk)
+
+
+@contextmanager
+def _held_back(target: int) -> Iterator[_HeldBack]:
+    held = _HeldBack(target)
+    try:
+        yield held
+        held.let_go()
+    finally:
+        if held.end >= 0:
+            os.close(held.end)

@@ -1,0 +1,170 @@
+"""Kafka through Spark's connector: topics as a streaming DataFrame, rows as records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from manager.segments import SegmentStore
+from topologies.engine.delivering import SinkBatch
+from topologies.engine.plan import Handed
+from topologies.kafka import KafkaSink, KafkaSpout
+from topologies.model import SinkPart, Topology
+from topologies.records import OUTGOING, outgoing
+from topologies.spark.trouble import kafka_trouble, unreachable
+from windowing.errors import ConfigError, WindboltError
+
+_EARLIEST = -2
+"""Stands for a partition's earliest record, in Spark's offsets."""
+
+_READING = {
+    "failOnDataLoss": "true",
+    "kafka.default.api.timeout.ms": "20000",  # Spark asks three times
+    "kafka.request.timeout.ms": "15000",
+    "kafkaConsumer.pollTimeoutMs": "60000",
+}
+_WRITING = {
+    "kafka.max.block.ms": "15000",  # a task is tried up to four times
+    "kafka.request.timeout.ms": "15000",
+    "kafka.delivery.timeout.ms": "60000",
+}
+"""How long to wait where the user does not say: about a minute, which a broker's restart takes, and not several."""
+
+_FIRST = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
+"""How long to wait for the first answer."""
+
+
+def reaches_kafka(topology: Topology) -> bool:
+    """Whether a topology needs Spark's connector."""
+    spouts = any(isinstance(part.spout, KafkaSpout) for part in topology.spouts.values())
+    return spouts or any(isinstance(part.sink, KafkaSink) for part in topology.sinks.values())
+
+
+def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame:
+    """The records of a spout, as they come; ConfigError where a topic is missing, EnvironmentMissing where Kafka is."""
+    topics = _described(spark, f"spout {name!r}", spout)
+    reader = spark.readStream.format("kafka").options(**{**_READING, **spout.options})
+    reader = reader.option("kafka.bootstrap.servers", spout.servers).option(
+        "includeHeaders", "headers" in spout.record.names
+    )
+    if spout.pattern is not None:
+        reader = reader.option("subscribePattern", spout.pattern)
+    else:
+        reader = reader.option("subscribe", ",".join(spout.topics))
+    if spout.records_per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", spout.records_per_batch)
+    for option, value in _start(spout, topics).items():
+        reader = reader.option(option, value)
+    return reader.load().select(*[F.col(column) for column in spout.record.names])
+
+
+def check_sinks(spark: SparkSession, topology: Topology) -> None:
+    """Raise EnvironmentMissing where a sink's Kafka does not answer; topics it may make itself."""
+    for name, part in topology.sinks.items():
+        if isinstance(part.sink, KafkaSink):
+            with _admin(spark, f"sink {name!r}", part.sink.servers, part.sink.options) as admin:
+                admin.listTopics().names().get()
+
+
+def send_records(
+    spark: SparkSession, part: SinkPart, batch: SinkBatch, handed: list[Handed], store: SegmentStore
+) -> None:
+    """Write rows to Kafka, from the workers: a task for each reference."""
+    sink, schema = part.sink, part.schema
+    assert isinstance(sink, KafkaSink)
+    topic, named = sink.topic, [(each.ref, batch.record_name(part.name, each), each.first) for each in handed]
+
+    def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for each in batches:
+            for number in each.column("id").to_pylist():
+                ref, name, first = named[number]
+                yield from outgoing(store.read(ref).cast(schema), topic, name, first).to_batches(_ROWS)
+
+    count = len(named)
+    frame = spark.range(0, count, 1, count).mapInArrow(records, OUTGOING)
+    options = {**_WRITING, **sink.options, "kafka.bootstrap.servers": sink.servers}
+    try:
+        frame.write.format("kafka").options(**options).save()
+    except (Py4JJavaError, PySparkException) as error:
+        text = str(error)
+        found = kafka_trouble(text)
+        if found is not None:
+            raise type(found)(f"sink {part.name!r}: {found.what}", why=found.why, do=found.do) from error
+        raise WindboltError(
+            f"sink {part.name!r}: Spark could not write to Kafka at {sink.servers}",
+            why=text.strip().split("\n", 1)[0],
+            do="see the chained error (--debug); the batch was not committed, and comes again",
+        ) from error
+
+
+_ROWS = 10_000
+"""So many records are given to Spark at a time."""
+
+
+def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
+    """Where a query without a past begins, in Spark's words."""
+    match spout.starting:
+        case str() as word:
+            return {"startingOffsets": word}
+        case datetime() as moment:
+            milliseconds = -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))
+            return {"startingTimestamp": str(milliseconds), "startingOffsetsByTimestampStrategy": "latest"}
+        case offsets:
+            every = {
+                topic: {str(each): offsets.get(topic, {}).get(each, _EARLIEST) for each in range(partitions)}
+                for topic, partitions in topics.items()
+            }
+            strange = [f"{topic} {each}" for topic in offsets for each in offsets[topic] if each >= topics[topic]]
+            if strange:
+                raise ConfigError(f"starting names partition {strange[0]}, which there is not", do="correct the number")
+            return {"startingOffsets": json.dumps(every)}
+
+
+def _described(spark: SparkSession, whose: str, spout: KafkaSpout) -> dict[str, int]:
+    """The topics that are named, and how many partitions each has."""
+    with _admin(spark, whose, spout.servers, spout.options) as admin:
+        there = set(admin.listTopics().names().get())
+        missing = [topic for topic in spout.topics if topic not in there]
+        if missing:
+            near = get_close_matches(missing[0], sorted(there), 3) or sorted(there)[:10]
+            raise ConfigError(
+                f"{whose}: there is no topic {', '.join(map(repr, missing))} at {spout.servers}",
+                why=f"there {'is' if len(near) == 1 else 'are'} {', '.join(near)}" if near else "there are no topics",
+                do="make it first, or correct the name",
+            )
+        if not spout.topics:
+            return {}
+        jvm: Any = spark._jvm
+        asked = jvm.java.util.ArrayList()
+        for topic in spout.topics:
+            asked.add(topic)
+        found = admin.describeTopics(asked).allTopicNames().get()
+        return {topic: found[topic].partitions().size() for topic in spout.topics}
+
+
+@contextmanager
+def _admin(spark: SparkSession, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[Any]:
+    """Kafka's own client for questions about topics; EnvironmentMissing where nobody answers."""
+    jvm: Any = spark._jvm
+    properties = jvm.java.util.Properties()
+    given = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+    for name, value in {**_FIRST, **given, "bootstrap.servers": servers}.items():
+        properties.setProperty(name, value)
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        try:
+            yield admin
+        finally:
+            admin.close(jvm.java.time.Duration.ofSeconds(0))
+    except Py4JJavaError as error:
+        raise unreachable(whose, servers, str(error.java_exception)) from error

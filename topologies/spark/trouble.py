@@ -1,0 +1,47 @@
+"""What Kafka and its connector complain of, in words for people."""
+
+from __future__ import annotations
+
+import re
+
+from windowing.errors import DataError, EnvironmentMissing, WindboltError
+
+_TIMEOUT = re.compile(r"(?:kafka\.common\.errors\.\w*Timeout\w*|TimeoutException|KAFKA_\w*TIMEOUT\w*): ?([^\n]*)")
+_LOST = re.compile(r"\[KAFKA_DATA_LOSS[^\]]*\] ?([^\n]*)|([^\n]*may have been lost[^\n]*)")
+_NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
+
+
+def unreachable(whose: str, servers: str, said: str) -> WindboltError:
+    """Nobody answers at these servers, or not as they should."""
+    return EnvironmentMissing(
+        f"{whose}: Kafka at {servers} does not answer",
+        why=said.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1],
+        do="start it, or correct the servers; encryption and passwords are options={'kafka.security.protocol': ...}",
+    )
+
+
+def kafka_trouble(text: str) -> WindboltError | None:
+    """The error of Kafka's that is told somewhere in Spark's long text."""
+    if "kafka" not in text.lower():
+        return None
+    lost = _LOST.search(text)
+    if lost is not None:
+        return DataError(
+            "records that were to be read are gone from Kafka",
+            why=(lost[1] or lost[2]).strip(),
+            do="Kafka deletes by age and size: keep records longer, or run more often. To go on with what is there, "
+            "give the spout options={'failOnDataLoss': False}; or begin anew, with a new checkpoint",
+        )
+    late = _TIMEOUT.search(text)
+    if late is not None:
+        return EnvironmentMissing(
+            "Kafka does not answer, or has not the topic",
+            why=late[1].strip() or "it took too long",
+            do="look after the brokers and topics, then run again: the batch was not committed, and comes again",
+        )
+    topic = _NO_TOPIC.search(text)
+    if topic is not None:
+        return EnvironmentMissing(
+            "a topic of Kafka's is not there", why=f"{topic[1]}: {topic[2]}", do="make it, or correct its name"
+        )
+    return None

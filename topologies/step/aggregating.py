@@ -1,0 +1,110 @@
+"""The second bolt of a step: rules make events of those of a window that has fired (UH-24 to UH-32)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from copy import copy, deepcopy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import pyarrow as pa
+
+from topologies.messages import Unreadable, Unwritable
+from topologies.step.calling import event_of
+from topologies.step.columns import FAILING, KEY, MESSAGE, OUTPUT, REASON, Row, message_rows, reason_of
+from topologies.step.rules import Aggregation, Rule, RuleError, as_outputs
+from topologies.step.sending import Sender, Unsendable
+from windowing.bolt import StatefulWindowedBolt, TaskContext
+from windowing.rows import DEFAULT_STREAM, Emit, Rows
+from windowing.schema import parse_schema
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from topologies.messages import MessageFormat
+
+
+class AggregateMessages(StatefulWindowedBolt):
+    """Calls the rules with the messages of a window, and writes what they make; all of it, or nothing.
+
+    Where anything of that fails, the window's messages go to the stream ``failed``, each with the reason, and the
+    rules' cache is as it was.
+    """
+
+    state_types: ClassVar = {"caches": dict, "run": str}
+
+    def __init__(
+        self,
+        read: MessageFormat,
+        rule: Rule,
+        sender: Sender,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        keeps_cache: bool = False,
+    ) -> None:
+        """``variables``: loadedVariables. ``keeps_cache``: across restarts (UH-30)."""
+        self.read, self.rule, self.sender = read, rule, sender
+        self.variables = dict(variables or {})
+        self.keeps_cache = keeps_cache
+        self.columns = parse_schema(f"{MESSAGE}, {KEY} string")
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """Messages that fail go on with all columns that came."""
+        bolt = copy(self)
+        bolt.columns = next(iter(inputs.values()))
+        return bolt
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The messages of the destination, of each branch, and those that failed."""
+        failed = self.columns.append(pa.field(REASON, pa.string()))
+        streams = (DEFAULT_STREAM, *(stream for stream, _ in self.sender.branches.values()))
+        return {**{stream: parse_schema(OUTPUT) for stream in streams}, FAILING: failed}
+
+    def prepare(self, context: TaskContext) -> None:
+        """Called before the first window of a batch: a cache that is not kept is gone after a restart."""
+        if not self.keeps_cache and self.state["run"] != context.run:
+            self.state = {**self.initial_state(), "run": context.run}
+
+    def forget(self, key: str) -> None:
+        """Called when a key has been empty for so long that it is forgotten (UH-22): its cache goes with it."""
+        self.state["caches"].pop(key, None)
+
+    def execute(self, window: TupleWindow) -> Rows:
+        """Called when a window fires."""
+        rows = message_rows(window.table)
+        key, start = str(window.key), window.start_timestamp
+        lasted = 0 if start is None else max(window.end_timestamp - start, 0)
+        cache = deepcopy(self.state["caches"].get(key, {}))
+        call = Aggregation(key, lasted // 1_000, len(rows), cache, deepcopy(self.variables))
+        try:
+            messages = list(self._messages(rows, call))
+            kept = _kept(call.cache)
+        except (RuleError, Unreadable, Unwritable, Unsendable) as error:
+            reasons = pa.array([reason_of(error)] * len(rows), pa.string())
+            yield Emit(window.table.append_column(REASON, reasons), stream=FAILING)
+            return
+        if kept:
+            self.state["caches"][key] = kept
+        else:
+            self.state["caches"].pop(key, None)
+        for stream, message in messages:
+            yield Emit(message, stream=stream)
+
+    def _messages(self, rows: list[Row], call: Aggregation) -> Iterator[tuple[str, Row]]:
+        events = [event_of(row, self.read) for row in rows]
+        made = as_outputs(self.rule(list(events), call), call, events)
+        for at, out in enumerate(made.outs):
+            if made.unchanged:
+                yield self.sender.unchanged(out, rows[at], events[at], same_format=self.read == self.sender.messages)
+            else:
+                yield self.sender.message(out)
+
+
+def _kept(cache: object) -> dict[str, Any]:
+    """The cache as its checkpoint gives it back; Unsendable where it cannot be kept."""
+    try:
+        kept = json.loads(json.dumps(cache))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unsendable(f"the cache cannot be kept as JSON: {error}") from None
+    if not isinstance(kept, dict):
+        raise Unsendable(f"the cache is {kept!r:.80}, and must be a dict")
+    return kept

@@ -1,0 +1,80 @@
+"""The columns of the streams between the parts of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from topologies.kafka import RECORD
+from windowing.schema import format_schema
+
+MESSAGE = format_schema(RECORD)
+"""A message as it came, from Kafka or from a file."""
+MESSAGE_NAMES = tuple(RECORD.names)
+
+KEY = "aggregation_key"
+REASON = "_reason"
+"""Why a message failed."""
+
+FAILED = f"{MESSAGE}, {KEY} string, {REASON} string"
+"""A message that failed before anything else was known of it, and why."""
+
+OUTPUT = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
+"""A message to be sent."""
+
+ENVELOPE = (
+    "topic string, key string, key_base64 binary, value string, value_base64 binary, "
+    "headers array<struct<key: string, value: string, value_base64: binary>>"
+)
+"""A message to be written to a file: keys and values that are no text as base64."""
+
+UNREADABLE, REFUSED, FAILING = "unreadable", "refused", "failed"
+"""The streams of messages that fail: when they are read, by the rules of the trigger, and when they are aggregated."""
+
+Row = dict[str, Any]
+Pairs = list[dict[str, Any]]
+"""The headers of a message, in their order; a name may come twice."""
+
+
+ASKED = ("topic", "key", "value", "headers")
+"""The columns of which a message as rules see it is made."""
+
+
+def message_rows(table: pa.Table) -> list[Row]:
+    """The messages of a table as rows of these columns; quicker than all of its columns."""
+    none = [None] * table.num_rows
+    columns = [
+        none if table.column(name).null_count == table.num_rows else _values(table.column(name)) for name in ASKED
+    ]
+    return [dict(zip(ASKED, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_list(column.type):
+        lengths = pc.list_value_length(column)
+        return [None] * len(column) if pc.max(lengths).as_py() in (0, None) else list(column.to_pylist())
+    found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+    return found
+
+
+def header_bytes(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, bytes]:
+    """The headers by name, the last one of those that come twice; those without a value are empty."""
+    return {each["key"]: each["value"] or b"" for each in pairs or ()}
+
+
+def header_texts(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
+    """The headers as rules see them; bytes that are no UTF-8 are shown as ``\\xff``."""
+    return {name: as_text(value) for name, value in header_bytes(pairs).items()}
+
+
+def as_text(value: bytes) -> str:
+    """Bytes as text, whatever they are."""
+    return value.decode("utf-8", "backslashreplace")
+
+
+def reason_of(error: Exception) -> str:
+    """Why a message failed, on one line that can be a column and a header, whatever is quoted in it."""
+    return " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()[:1_000]

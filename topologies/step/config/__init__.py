@@ -1,0 +1,7 @@
+"""The file of an aggregation step: what may stand in it, and everything that is wrong with it at once."""
+
+from topologies.step.config.errors import StepConfigError, StepProblem
+from topologies.step.config.loading import ENDINGS, is_step, load_step, step_from
+from topologies.step.config.model import StepConfig
+
+__all__ = ["ENDINGS", "StepConfig", "StepConfigError", "StepProblem", "is_step", "load_step", "step_from"]

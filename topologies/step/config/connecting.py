@@ -1,0 +1,158 @@
+"""Where events come from and where they go: the source, destinations, and the connections that both name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, field_validator, model_validator
+
+from topologies.step.config.values import File, Section, Text, Whole, listed, shown_value
+from windowing.errors import ConfigError
+
+_TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}")
+_CONNECTION = 'the connection by its name: config: {type: "kafka", name: "output"}'
+
+
+def is_topic(name: object) -> bool:
+    """Whether Kafka would have a topic of this name; it may be that of a folder, too."""
+    return isinstance(name, str) and _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
+def _topic(value: str) -> str:
+    if not is_topic(value):
+        raise ValueError(f"expected a topic (up to 249 letters, digits, '.', '_' and '-'), found {shown_value(value)}")
+    return value
+
+
+Topic = Annotated[Text, AfterValidator(_topic)]
+Topics = Annotated[list[Topic], BeforeValidator(listed), Field(min_length=1)]
+
+
+class ConnectionName(Section):
+    """A connection, by its name among ``connections``."""
+
+    type: Literal["kafka", "files"] = "kafka"
+    name: Text = Field(description="which of the connections it is: name: output")
+
+
+class Destination(Section):
+    """A topic of a connection, to which events go on."""
+
+    name: Text = Field(description="the name of this next step: name: output")
+    type: Literal["destination"] = "destination"
+    topic: Topic = Field(description="the topic to which the events go: topic: output")
+    config: ConnectionName = Field(description=_CONNECTION)
+
+
+class KafkaSource(Section):
+    """Topics of Kafka."""
+
+    type: Literal["kafka"]
+    topics: Topics = Field(description="the topics to read: topics: [orders]")
+    config: ConnectionName = Field(description=_CONNECTION)
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    """Where a run begins that has no checkpoint yet."""
+    max_offsets_per_trigger: Whole | None = None
+    """At most so many messages a batch."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_topic(cls, value: Any) -> Any:
+        """``topic: orders`` for ``topics: [orders]``."""
+        if isinstance(value, Mapping) and "topic" in value and "topics" not in value:
+            return {**{key: item for key, item in value.items() if key != "topic"}, "topics": value["topic"]}
+        return value
+
+    @field_validator("config")
+    @classmethod
+    def _of_kafka(cls, value: ConnectionName) -> ConnectionName:
+        if value.type != "kafka":
+            raise ValueError("expected a connection of type kafka, found one of type files; give source: {type: files}")
+        return value
+
+
+class FilesSource(Section):
+    """Files of messages, one a line, each in an envelope."""
+
+    type: Literal["files"]
+    path: File = Field(description='a folder or a pattern of files: path: "input/*.jsonl"')
+    topic: Topic | None = None
+    """The topic of messages whose envelope names none."""
+    files_per_batch: Whole | None = None
+    """At most so many files a batch."""
+
+
+SourceSection: TypeAlias = Annotated[KafkaSource | FilesSource, Field(discriminator="type")]
+
+
+def _servers(value: object) -> str:
+    from topologies.kafka import checked_servers
+
+    if not isinstance(value, str | list) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f'expected servers such as "host:9092,host:9092", found {shown_value(value)}')
+    try:
+        return checked_servers(value)
+    except ConfigError as error:
+        raise ValueError(str(error).rstrip(".")) from None
+
+
+class KafkaConnection(Section):
+    """Kafka's servers, and further properties as Kafka's clients call them."""
+
+    type: Literal["kafka"]
+    servers: Annotated[str, PlainValidator(_servers)] = Field(
+        alias="bootstrap.servers", description='Kafka\'s servers: bootstrap.servers: "host:9092"'
+    )
+    properties: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The properties as Spark's connector wants them: Kafka's own, which have no capitals, begin with kafka."""
+        return {
+            name if name.startswith("kafka.") or not name.islower() else f"kafka.{name}": value
+            for name, value in self.properties.items()
+        }
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        """``security { protocol: SSL }`` is HOCON's way to say ``security.protocol: SSL``."""
+        if not isinstance(value, Mapping):
+            return value
+        flat = dict(_flattened(value))
+        kind = flat.pop("type", None)
+        known: dict[str, Any] = {"type": kind}
+        names = [name for name in ("bootstrap.servers", "bootstrapServers", "servers") if name in flat]
+        if len(names) > 1:
+            raise ValueError(f"expected one of {' and '.join(names)}, found both")
+        if names:
+            known["bootstrap.servers"] = flat.pop(names[0])
+        return {**known, "properties": {name: _property(name, item) for name, item in flat.items()}}
+
+
+class FilesConnection(Section):
+    """A folder with a folder of files for each topic."""
+
+    type: Literal["files"]
+    path: File = Field(description='the folder in which each topic has a folder: path: "out"')
+
+
+Connection: TypeAlias = Annotated[KafkaConnection | FilesConnection, Field(discriminator="type")]
+
+
+def _flattened(value: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    flat: list[tuple[str, Any]] = []
+    for key, item in value.items():
+        name = f"{before}{key}"
+        flat += _flattened(item, f"{name}.") if isinstance(item, Mapping) else [(name, item)]
+    return flat
+
+
+def _property(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ValueError(f"{name}: expected a text, found {shown_value(value)}; put it in quotes")

@@ -1,0 +1,138 @@
+"""pydantic's errors in the words of a step's file: the place, what was found there, and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from topologies.documents import shown
+from topologies.step.config.model import StepConfig
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A problem at a place of the file."""
+
+    path: tuple[str | int, ...]
+    text: str
+
+
+def explained(details: ErrorDetails) -> Iterator[Explained]:
+    """What one of pydantic's errors says, a problem for each of its lines."""
+    spot = _spot(details["loc"])
+    context = details.get("ctx", {})
+    found = shown(details["input"])
+    match details["type"]:
+        case "value_error":
+            for line in str(context["error"]).split("\n"):
+                yield Explained(spot.path, line)
+        case "missing":
+            yield Explained(spot.path, f"expected, and not there{_purpose(spot.field)}")
+        case "extra_forbidden":
+            yield Explained(spot.path, f"unknown key{_meant(str(spot.path[-1]), spot.names)}")
+        case "union_tag_not_found":
+            wanted = f"expected a mapping with a type ({', '.join(_types(spot.models))})"
+            yield Explained(spot.path, f"{wanted}, found {found}{_purpose(spot.field)}")
+        case "union_tag_invalid":
+            allowed = context["expected_tags"].replace("'", "").split(", ")
+            yield Explained((*spot.path, "type"), _choice(allowed, context["tag"]))
+        case "literal_error":
+            allowed = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+            yield Explained(spot.path, _choice(allowed, details["input"]))
+        case kind:
+            purpose = _purpose(spot.field) if kind.startswith("model_") else ""
+            yield Explained(spot.path, f"expected {_WANTED.get(kind, details['msg'])}, found {found}{purpose}")
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """``format.output.schema[1].path``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+_WANTED = {
+    "string_type": "a text",
+    "string_too_short": "a text that is not empty",
+    "list_type": "a list",
+    "too_short": "a list that is not empty",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+@dataclass
+class _Spot:
+    """Where an error is in the file, and what the model says of that place."""
+
+    path: tuple[str | int, ...]
+    field: FieldInfo | None
+    """The field that the path leads to, where it is one."""
+    models: list[type[BaseModel]]
+    """What may stand at the path: a mapping of one of these."""
+    names: list[str]
+    """The keys of the mapping that it stands in."""
+
+
+def _spot(location: tuple[str | int, ...]) -> _Spot:
+    """Follow a location through the models: the types that choose between models are no part of the file's path."""
+    spot = _Spot((), None, [], [])
+    models: list[type[BaseModel]] = [StepConfig]
+    items: Any = None
+    for part in location:
+        if len(models) > 1:
+            models = [model for model in models if part in _types([model])]
+            continue
+        spot.path, spot.field = (*spot.path, part), None
+        kind = items
+        if models:
+            fields = {field.alias or name: field for name, field in models[0].model_fields.items()}
+            spot.names, spot.field = list(fields), fields.get(str(part))
+            kind = spot.field.annotation if spot.field else None
+        models, items = _within(kind)
+    spot.models = models
+    return spot
+
+
+def _types(models: list[type[BaseModel]]) -> list[str]:
+    return [str(each) for model in models for each in get_args(model.model_fields["type"].annotation)]
+
+
+def _within(kind: Any) -> tuple[list[type[BaseModel]], Any]:
+    """The models that a type allows, or the type of what its lists and mappings hold."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _within(inner[0])
+    if origin in (Union, types.UnionType):
+        parts = [_within(each) for each in inner if each is not type(None)]
+        return [model for models, _ in parts for model in models], next((items for _, items in parts if items), None)
+    if origin in (list, dict):
+        return [], inner[-1]
+    return ([kind], None) if isinstance(kind, type) and issubclass(kind, BaseModel) else ([], None)
+
+
+def _purpose(field: FieldInfo | None) -> str:
+    return f": {field.description}" if field and field.description else ""
+
+
+def _choice(allowed: list[str], found: object) -> str:
+    close = difflib.get_close_matches(found, allowed, n=1) if isinstance(found, str) else []
+    meant = f"; did you mean {close[0]}?" if close else ""
+    wanted = allowed[0] if len(allowed) == 1 else f"one of {', '.join(allowed)}"
+    return f"expected {wanted}, found {shown(found)}{meant}"
+
+
+def _meant(key: str, names: list[str]) -> str:
+    lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(key.lower(), lower, n=1)
+    meant = f", did you mean {lower[close[0]]}?" if close else ""
+    return f"{meant} (allowed: {', '.join(names)})" if names else meant

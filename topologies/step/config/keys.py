@@ -1,0 +1,68 @@
+"""How the key of an event is computed (UH-5 to UH-8)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, PlainValidator
+
+from topologies.documents import shown
+from topologies.step.config.values import Place, Section, Texts
+
+ALGORITHMS = {
+    "MD5": "md5",
+    "SHA-1": "sha1",
+    "SHA-224": "sha224",
+    "SHA-256": "sha256",
+    "SHA-384": "sha384",
+    "SHA-512": "sha512",
+    "SHA3-224": "sha3_224",
+    "SHA3-256": "sha3_256",
+    "SHA3-384": "sha3_384",
+    "SHA3-512": "sha3_512",
+}
+"""Java's names of hash algorithms, and Python's."""
+
+_LOOSELY = {"".join(filter(str.isalnum, name)).lower(): name for name in ALGORITHMS} | {"sha": "SHA-1"}
+
+
+def _algorithm(value: object) -> str:
+    """Java's name, which does not care for capitals; SHA256 is meant for SHA-256."""
+    name = _LOOSELY.get(value.replace("-", "").replace("_", "").lower()) if isinstance(value, str) else None
+    if name is None:
+        raise ValueError(f"expected one of {', '.join(ALGORITHMS)}, found {shown(value)}")
+    return name
+
+
+class MessageKey(Section):
+    """The key of the message is the key."""
+
+    type: Literal["key"]
+
+
+class HeadersKey(Section):
+    """The values of these headers, with | between them (UH-6)."""
+
+    type: Literal["headers"]
+    keys: Texts = Field(description="the headers whose values make the key: keys: [region, shop]")
+
+
+class HashKey(Section):
+    """The hash of the message's bytes, in hexadecimal digits (UH-7)."""
+
+    type: Literal["hash"]
+    algorithm: Annotated[str, PlainValidator(_algorithm)] = "SHA-256"
+
+    @property
+    def hashlib_name(self) -> str:
+        """What Python calls the algorithm."""
+        return ALGORITHMS[self.algorithm]
+
+
+class DslKey(Place):
+    """What the rules return (UH-8)."""
+
+    type: Literal["dsl"]
+
+
+KeySection: TypeAlias = Annotated[MessageKey | HeadersKey | HashKey | DslKey, Field(discriminator="type")]

@@ -1,0 +1,68 @@
+"""Several files as one: what a later one says replaces what an earlier one said, and each value keeps its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from topologies.step.config.errors import StepConfigError, StepProblem
+from topologies.step.config.reading import HoconError, Tree, parse_hocon, with_folders
+
+SET = "--set"
+"""The origin of what is assigned on the command line."""
+
+
+class Merged:
+    """The trees of several files, laid over each other: mappings merge, everything else is replaced.
+
+    A mapping that gives another ``type`` replaces too; ``null`` takes away what an earlier file gave.
+    """
+
+    def __init__(self, first: str) -> None:
+        self.first = first
+        self.tree: Tree = {}
+        self._origins: dict[tuple[str, ...], str] = {}
+
+    def lay(self, tree: Mapping[str, Any], origin: str) -> None:
+        """Lay one over what is there."""
+        self._lay(self.tree, tree, origin, ())
+
+    def origin(self, path: tuple[str | int, ...]) -> str:
+        """Which file says what stands at a path, or the mapping around it; the first file where none does."""
+        names = tuple(str(part) for part in path)
+        for length in range(len(names), 0, -1):
+            if names[:length] in self._origins:
+                return self._origins[names[:length]]
+        return self.first
+
+    def _lay(self, below: Tree, above: Mapping[str, Any], origin: str, at: tuple[str, ...]) -> None:
+        for key, value in above.items():
+            path = (*at, str(key))
+            under = below.get(key)
+            if value is None:
+                below.pop(key, None)
+                self._origins.pop(path, None)
+            elif isinstance(value, Mapping):
+                if not isinstance(under, dict) or _other_type(under, value):
+                    under = below[key] = {}
+                    self._origins[path] = origin
+                self._lay(under, value, origin, path)
+            else:
+                below[key] = value
+                self._origins[path] = origin
+
+
+def _other_type(under: Tree, value: Mapping[str, Any]) -> bool:
+    return "type" in under and "type" in value and under["type"] != value["type"]
+
+
+def assigned(key: str, value: str) -> Tree:
+    """``trigger.timeout`` and ``5s`` as a mapping; the value is read as HOCON, which JSON is too."""
+    try:
+        tree = parse_hocon(f"{key} = {value}" if value.strip() else f'{key} = ""', Path.cwd())
+    except HoconError as error:
+        text = f"expected a=value, found {key}={value} with a mistake: {error}; put texts with signs in quotes"
+        raise StepConfigError(SET, [StepProblem(SET, key, text)]) from None
+    found: Tree = with_folders(tree, Path.cwd())
+    return found

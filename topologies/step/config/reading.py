@@ -1,0 +1,167 @@
+"""The files of a step as plain mappings: HOCON, YAML and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from topologies.documents import Yaml, no_constant, shown, unique_pairs
+from topologies.step.config.errors import StepConfigError, StepProblem
+from topologies.step.config.values import Given
+
+Tree = dict[str, Any]
+
+_LONGEST = 40
+
+
+def read_tree(path: Path) -> Tree:
+    """What a file holds, by its ending; StepConfigError, with line and column, where it cannot be read.
+
+    Every text that stands under ``path`` knows the folder of its file, to which it is relative.
+    """
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        expected = ", ".join(READERS)
+        raise _unreadable(path, f"expected a file that ends in one of {expected}, found {path.suffix or 'no ending'}")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise _unreadable(path, "expected a file, found none of this name") from None
+    except OSError as error:
+        raise _unreadable(path, f"expected a file that can be read, found: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, f"expected text in UTF-8, found byte {error.object[error.start]:#04x}") from None
+    try:
+        found = reader(text, path)
+        _ = json.dumps(found, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        raise _unreadable(path, f"half a character, {error.object[error.start]!r}, is no text") from None
+    except RecursionError:
+        raise _unreadable(path, "it is nested too deep") from None
+    if not isinstance(found, dict):
+        raise _unreadable(path, f"expected a mapping with name, type, format and so on, found {shown(found)}")
+    tree: Tree = with_folders(found, path.absolute().parent)
+    return tree
+
+
+def with_folders(value: Any, folder: Path) -> Any:
+    """The value, with each text under a key ``path`` knowing its folder."""
+    if isinstance(value, Mapping):
+        return {
+            str(key): Given.of(item, folder) if key == "path" and isinstance(item, str) else with_folders(item, folder)
+            for key, item in value.items()
+        }
+    return [with_folders(item, folder) for item in value] if isinstance(value, list) else value
+
+
+def parse_hocon(text: str, folder: Path) -> Any:
+    """HOCON as plain mappings; includes are relative to the folder. HoconError where it cannot be read."""
+    from pyhocon import ConfigFactory, ConfigTree  # type: ignore[import-untyped]
+    from pyhocon.exceptions import ConfigException  # type: ignore[import-untyped]
+    from pyparsing import ParseBaseException
+
+    try:
+        parsed = ConfigFactory.parse_string(text, basedir=str(folder))
+    except ParseBaseException as error:
+        raise HoconError(f"line {error.lineno}, column {error.col}: {_met(text, error)}") from None
+    except ConfigException as error:
+        raise HoconError(_sentence(str(error))) from None
+    except FileNotFoundError as error:
+        raise HoconError(f"it includes {error.filename}, which is not there") from None
+    except (OSError, ValueError) as error:
+        raise HoconError(_sentence(str(error))) from None
+    return _plain(parsed.as_plain_ordered_dict() if isinstance(parsed, ConfigTree) else parsed)
+
+
+class HoconError(ValueError):
+    """A text that is no HOCON."""
+
+
+def _hocon(text: str, path: Path) -> Any:
+    try:
+        return parse_hocon(text, path.absolute().parent)
+    except HoconError as error:
+        raise _unreadable(path, f"expected HOCON, found a mistake: {error}") from None
+
+
+def _yaml(text: str, path: Path) -> Any:
+    try:
+        return yaml.load(text, Yaml)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        at = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
+        raise _unreadable(path, f"expected YAML, found a mistake{at}: {error.problem}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise _unreadable(path, f"expected YAML, found {_sentence(str(error))}") from None
+
+
+def _json(text: str, path: Path) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant)
+    except json.JSONDecodeError as error:
+        at = f"line {error.lineno}, column {error.colno}"
+        raise _unreadable(path, f"expected JSON, found a mistake at {at}: {error.msg}") from None
+    except ValueError as error:
+        raise _unreadable(path, f"expected JSON, found {error}{_twice(text)}") from None
+
+
+def _twice(text: str) -> str:
+    """Where a key is given twice, which JSON's reader does not say and YAML's does; nothing where it has no answer."""
+    try:
+        yaml.load(text, Yaml)
+    except yaml.constructor.ConstructorError as error:
+        mark = error.problem_mark
+        return "" if mark is None else f", at line {mark.line + 1}, column {mark.column + 1}"
+    except (yaml.YAMLError, ValueError, RecursionError):
+        pass
+    return ""
+
+
+READERS: dict[str, Callable[[str, Path], Any]] = {
+    ".conf": _hocon,
+    ".hocon": _hocon,
+    ".yaml": _yaml,
+    ".yml": _yaml,
+    ".json": _json,
+}
+
+
+def _plain(value: Any) -> Any:
+    """Without what is pyhocon's own: its durations become timedeltas."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if hasattr(value, "microseconds") and not isinstance(value, timedelta):  # dateutil's relativedelta
+        if value.months or value.years:
+            return f"{value.years * 12 + value.months} months"  # of no certain length
+        return timedelta(
+            days=value.days,
+            hours=value.hours,
+            minutes=value.minutes,
+            seconds=value.seconds,
+            microseconds=value.microseconds,
+        )
+    return value
+
+
+def _met(text: str, error: Any) -> str:
+    """What was met, and what was expected where the parser can say it in short; else its words are its grammar."""
+    lines = text.split("\n")
+    line = lines[error.lineno - 1].strip() if error.lineno <= len(lines) else ""
+    found = repr(text[error.loc]) if error.loc < len(text) else "the end of the file"
+    expected = str(error.msg).lower() if len(str(error.msg)) <= _LONGEST else "expected a value, a key or a sign"
+    return f"{expected}, met {found}" + (f" in {shown(line)}" if line else "")
+
+
+def _sentence(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _unreadable(path: Path, text: str) -> StepConfigError:
+    return StepConfigError(path, [StepProblem(str(path), "", text)])

@@ -1,0 +1,99 @@
+"""When the gathered events of a key go to the rules (UH-14 to UH-23)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from topologies.step.config.values import Flag, Place, Section, Text, Time, Whole
+from windowing.errors import ConfigError
+
+if TYPE_CHECKING:
+    from windowing.daytimes import DayTime, DayTimePattern
+
+_TIMEOUT = 'how long after the last event of a key its window fires: timeout: 100 (milliseconds), or "5s"'
+_PATTERN = "how times of day are written: timePattern: HH:mm:ss, or HH:mm:ssXXX with an offset"
+
+
+class CountTriggerSection(Section):
+    """Fires at so many events of a key, or after a timeout (UH-14, UH-15)."""
+
+    type: Literal["count"]
+    count: Whole = Field(description="how many events of a key make its window fire: count: 2")
+    timeout: Time = Field(description=_TIMEOUT)
+    should_fire_at_processing_time: Flag = True
+
+
+class DslTriggerSection(Place):
+    """Fires as rules say after each event, or after a timeout (UH-15 to UH-19)."""
+
+    type: Literal["dsl"]
+    timeout: Time = Field(description=_TIMEOUT)
+    should_fire_at_processing_time: Flag = True
+
+
+class TimeTriggerSection(Section):
+    """Fires once a day at a time (UH-20 to UH-22)."""
+
+    type: Literal["time"]
+    time: Text = Field(description='the time of day at which all windows fire: time: "11:05:00+03:00"')
+    time_pattern: Text = Field(description=_PATTERN)
+    max_empty_intervals: Whole | None = None
+    zone: Text = "UTC"
+
+    @property
+    def at(self) -> DayTime:
+        """The time of day."""
+        return _pattern(self.time_pattern, self.zone).read(self.time)
+
+    @model_validator(mode="after")
+    def _known_time(self) -> TimeTriggerSection:
+        _ = _pattern_checked(self.time_pattern, self.zone)
+        try:
+            _ = self.at
+        except ConfigError as error:
+            raise ValueError(f"time: {_said(error)}") from None
+        return self
+
+
+class TimeFromEventTriggerSection(Place):
+    """Fires once a day at a time that rules take from the events (UH-23)."""
+
+    type: Literal["timeFromEvent"]
+    time_pattern: Text = Field(description=_PATTERN)
+    max_empty_intervals: Whole | None = None
+    zone: Text = "UTC"
+
+    @property
+    def pattern(self) -> DayTimePattern:
+        """How the rules write times."""
+        return _pattern(self.time_pattern, self.zone)
+
+    @model_validator(mode="after")
+    def _known_pattern(self) -> TimeFromEventTriggerSection:
+        _ = _pattern_checked(self.time_pattern, self.zone)
+        return self
+
+
+TriggerSection: TypeAlias = Annotated[
+    CountTriggerSection | DslTriggerSection | TimeTriggerSection | TimeFromEventTriggerSection,
+    Field(discriminator="type"),
+]
+
+
+def _pattern(pattern: str, zone: str) -> DayTimePattern:
+    from windowing.daytimes import DayTimePattern
+
+    return DayTimePattern(pattern, zone)
+
+
+def _pattern_checked(pattern: str, zone: str) -> DayTimePattern:
+    try:
+        return _pattern(pattern, zone)
+    except ConfigError as error:
+        raise ValueError(_said(error)) from None
+
+
+def _said(error: ConfigError) -> str:
+    return str(error).rstrip(".")

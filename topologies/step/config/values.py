@@ -1,0 +1,157 @@
+"""The values of a step's file, and how far they may differ from what is meant.
+
+A number, or true and false, may come as a text (``"100"``), as substitutions of the environment give them. A number is
+not taken for a text: what it looked like in the file (``007``) is not known any more. A time is a whole number of
+milliseconds, or has a unit (``5 s``, ``"5s"``, ``500 ms``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic.alias_generators import to_camel
+
+from topologies.documents import shown
+from windowing.durations import Duration, parse_duration
+from windowing.errors import ConfigError
+
+
+class Given(str):
+    """A path as a file gives it, which knows the folder of that file."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, text: str, folder: Path) -> Given:
+        """The text with its folder."""
+        given = cls(text)
+        given.folder = folder
+        return given
+
+
+@dataclass(frozen=True)
+class FilePath:
+    """A path as it is written, and the folder to which it is relative."""
+
+    text: str
+    folder: Path
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def file(self) -> Path:
+        """The file itself."""
+        return self.folder / self.text
+
+    @property
+    def location(self) -> str:
+        """The file for those who read folders and patterns too, on other file systems as well."""
+        return self.text if "://" in self.text else str(self.file)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str) and value.strip():
+        return str(value)
+    quoted = " (in quotes)" if isinstance(value, int | float | timedelta) else ""
+    raise ValueError(f"expected a text{quoted}, found {shown_value(value)}")
+
+
+def _path(value: object) -> FilePath:
+    if isinstance(value, FilePath):
+        return value
+    return FilePath(_text(value), value.folder if isinstance(value, Given) else Path.cwd())
+
+
+_NUMBER = re.compile(r"\s*[-+]?[0-9]+\s*")
+
+
+def _whole(value: object) -> int:
+    """A whole number of 1 or more."""
+    number = value
+    if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        number = int(value)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ValueError(f"expected a whole number of 1 or more, found {shown_value(value)}")
+    return number
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    if not isinstance(value, bool):
+        raise ValueError(f"expected true or false, found {shown_value(value)}")
+    return value
+
+
+def _time(value: object) -> Duration:
+    """A time above zero."""
+    wanted = 'expected a time above zero, as milliseconds (100) or with a unit ("5s")'
+    try:
+        found = _duration(value)
+    except ConfigError:
+        found = None
+    if found is None or found.micros <= 0:
+        raise ValueError(f"{wanted}, found {shown_value(value)}")
+    return found
+
+
+def _duration(value: object) -> Duration | None:
+    if isinstance(value, Duration):
+        return value
+    if isinstance(value, timedelta):
+        return Duration(value // timedelta(microseconds=1))
+    if isinstance(value, float) and value.is_integer():
+        return Duration(int(value) * 1_000)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Duration(value * 1_000)
+    if isinstance(value, str):
+        return Duration(int(value) * 1_000) if _NUMBER.fullmatch(value) else parse_duration(value)
+    return None
+
+
+def listed(value: object) -> object:
+    """One thing, or a list of them."""
+    return [value] if isinstance(value, str | Mapping) else value
+
+
+def shown_value(value: object) -> str:
+    """A value as an error shows it; HOCON makes durations of what has a unit."""
+    return f"the duration {value}" if isinstance(value, timedelta) else shown(value)
+
+
+Text = Annotated[str, PlainValidator(_text), PlainSerializer(str)]
+File = Annotated[FilePath, PlainValidator(_path), PlainSerializer(str)]
+Whole = Annotated[int, PlainValidator(_whole)]
+Flag = Annotated[bool, PlainValidator(_flag)]
+Time = Annotated[Duration, PlainValidator(_time), PlainSerializer(str)]
+Texts = Annotated[list[Text], BeforeValidator(listed), Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """A mapping of a step's file: unknown keys are errors; names are those of the file, ``stateFull``, inside too."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        arbitrary_types_allowed=True,
+        validate_default=False,
+    )
+
+
+class Place(Section):
+    """Where rules, a schema or variables are: a file, or on the path of Python's modules (``classpath``)."""
+
+    source: Literal["classpath", "file"] = "classpath"
+    path: File = Field(description='where it is: path: "rules/aggregate.py"')
+
+    def __str__(self) -> str:
+        return f"{self.path} ({'a file' if self.source == 'file' else 'on the class path'})"

@@ -1,0 +1,35 @@
+"""The formats of messages that a step's file names, with what they need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from topologies.step.config.formats import AvroFormat, AvroSchemaPlace, CsvFormat, JsonFormat, XmlFormat
+from topologies.step.finding import read_text
+
+if TYPE_CHECKING:
+    from topologies.messages import AvroSchema, MessageFormat
+
+Format = JsonFormat | XmlFormat | CsvFormat | AvroFormat
+
+
+def messages_of(given: Format) -> MessageFormat:
+    """How messages of a format are read and written; ConfigError where a schema cannot be used."""
+    from topologies.messages import AvroMessages, JsonMessages, XmlMessages
+
+    match given:
+        case JsonFormat():
+            return JsonMessages()
+        case XmlFormat():
+            return XmlMessages()
+        case CsvFormat():
+            return given.messages
+        case AvroFormat(schemas=schemas):
+            return AvroMessages(tuple(schema_of(each) for each in schemas))
+
+
+def schema_of(place: AvroSchemaPlace) -> AvroSchema:
+    """The schema in a file; ConfigError where it is not there, or is none."""
+    from topologies.messages import AvroSchema
+
+    return AvroSchema.parse(read_text(place), place.default)

@@ -1,0 +1,27 @@
+"""The rules of the aggregation step: functions of Python that give the key, the trigger, the time and the events."""
+
+from topologies.step.rules.aggregation import Aggregation
+from topologies.step.rules.answers import as_key, as_time
+from topologies.step.rules.errors import RuleError
+from topologies.step.rules.event import Event
+from topologies.step.rules.loading import load_rule
+from topologies.step.rules.outputs import DECLINE, PASSTHROUGH, Out, Outputs, as_outputs
+from topologies.step.rules.rule import Rule
+from windowing.triggers import FireResult, TriggerCall
+
+__all__ = [
+    "DECLINE",
+    "PASSTHROUGH",
+    "Aggregation",
+    "Event",
+    "FireResult",
+    "Out",
+    "Outputs",
+    "Rule",
+    "RuleError",
+    "TriggerCall",
+    "as_key",
+    "as_outputs",
+    "as_time",
+    "load_rule",
+]

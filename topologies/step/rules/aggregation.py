@@ -1,0 +1,27 @@
+"""What the aggregation rule is told beside the events, and what it may fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Aggregation:
+    """A call of the aggregation rule (UH-29); ``Aggregation()`` is enough for a test."""
+
+    key: str = ""
+    """The key that the events have in common (AggregationKey)."""
+    window_ms: int = 0
+    """How long the window has been open, in milliseconds (AggregationWindowTimeMs)."""
+    count: int = 0
+    """The number of events of this call (AggregationEventCount)."""
+    cache: dict[str, Any] = field(default_factory=dict)
+    """Kept from call to call; what JSON can hold."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """What the file of ``environmentVariables`` holds (loadedVariables)."""
+    out: Any = None
+    """One event or a list of events (OUT, UH-24), for rules that fill it instead of returning; None: not filled."""
+    headers: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None
+    """Where they go (HEADERS, UH-25): TargetTopic, TargetKey, kafka, BranchName; for several events a list of such."""

@@ -1,0 +1,28 @@
+"""What the rules of key and time may return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topologies.step.rules.errors import RuleError
+from topologies.step.rules.targets import a_text
+from windowing.daytimes import DayTime, DayTimePattern
+from windowing.errors import ConfigError
+
+
+def as_key(returned: Any) -> str:
+    """The key that a rule returned (UH-8): a text, also an empty one, or a whole number as text (42 is "42").
+
+    Raises RuleError for anything else: without a key an event is in no window.
+    """
+    if returned is None:
+        raise RuleError("the key rule returned nothing", why="an event needs a key (UH-8)", do="return a text")
+    return a_text("the returned key", returned)
+
+
+def as_time(returned: Any, pattern: DayTimePattern) -> DayTime:
+    """The time of day that a rule returned (UH-23): a text of the step's ``timePattern``; else RuleError."""
+    try:
+        return pattern.read(returned)
+    except ConfigError as error:
+        raise RuleError(f"the time rule returned {returned!r:.80}: {error.what}", why=error.why, do=error.do) from error

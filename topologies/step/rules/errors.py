@@ -1,0 +1,12 @@
+"""What a rule did that it cannot do."""
+
+from __future__ import annotations
+
+from windowing.errors import WindboltError
+
+
+class RuleError(WindboltError):
+    """A rule that failed, took too long, or returned what it may not; the events it was called with are at fault.
+
+    Its text is one line: which rule, the line in its file, and what happened.
+    """

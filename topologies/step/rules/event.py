@@ -1,0 +1,21 @@
+"""An event as the rules see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event that came in (UH-9, UH-19, UH-29); ``Event({"id": "42"})`` is enough for a test."""
+
+    value: Any
+    """What the message holds, read by the step's format (IN)."""
+    topic: str = ""
+    """Where it was read from (SourceTopic)."""
+    key: str | None = None
+    """The key of its Kafka message as text (SourceKey); None: it has none."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The headers of its Kafka message (kafka.headers)."""

@@ -1,0 +1,132 @@
+"""What the aggregation rule makes: events, and where each goes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from topologies.step.rules.aggregation import Aggregation
+from topologies.step.rules.errors import RuleError
+from topologies.step.rules.event import Event
+from topologies.step.rules.targets import Target, a_key, a_name, flat_headers, targets
+
+DECLINE: Final = "decline"
+"""Returned by the aggregation rule: nothing comes of these events (UH-26)."""
+PASSTHROUGH: Final = "passthrough"
+"""Returned by the aggregation rule: the events go on as they came; ``call.headers`` may redirect them (UH-27)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """An event that goes out: ``Out({"n": 2}, key="k")``; a plain value is the same as an Out with nothing else.
+
+    A text that is to be an event needs one: a returned text is a status.
+    """
+
+    value: Any
+    key: str | None = None
+    """The key of its Kafka message (TargetKey); None: none."""
+    headers: Mapping[str, str] | None = field(default_factory=dict)
+    """The headers of its Kafka message (kafka)."""
+    topic: str | None = None
+    """The topic it goes to (TargetTopic); None: that of the next step."""
+    branch: str | None = None
+    """The step it goes to instead of the next one (BranchName, UH-32)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What comes of a call of the aggregation rule, in order."""
+
+    outs: list[Out]
+    unchanged: bool = False
+    """Whether each is the event that came in at its place, whose value goes on as it came (UH-27)."""
+
+
+def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Outputs:
+    """What comes of what an aggregation rule returned, or filled in its call (UH-24 to UH-28).
+
+    DECLINE: nothing. PASSTHROUGH: the events themselves. None or any other text: what ``call.out`` holds, nothing if it
+    is not filled. A list, tuple or generator: an event of each element. Anything else: one event. ``call.headers``
+    says where plain values go, and what an Out leaves open.
+
+    Raises RuleError for what cannot be an event, and for headers that do not fit.
+    """
+    if isinstance(returned, Iterator):
+        returned = collected(returned)
+    if isinstance(returned, str) or returned is None:
+        if returned == DECLINE:
+            return Outputs([])
+        if returned == PASSTHROUGH:
+            outs = [Out(event.value, event.key, event.headers) for event in events]
+            changes = targets(call.headers, len(outs), one_for_all=True)
+            return Outputs([_changed(out, change) for out, change in zip(outs, changes, strict=True)], unchanged=True)
+        returned = call.out
+    elif call.out is not None:
+        raise RuleError("the rule fills call.out and returns events as well", do="do one of the two")
+    if returned is None:
+        return Outputs([])
+    values = list(returned) if isinstance(returned, (list, tuple, Iterator)) else [returned]
+    outs = [_out(value) for value in values]
+    places = targets(call.headers, len(outs))
+    return Outputs([_sent(out, place) for out, place in zip(outs, places, strict=True)])
+
+
+def collected(returned: Iterator[Any]) -> Any:
+    """What a generator yields, as a list; the status that it returns at its end goes before it.
+
+    One that yields nothing is what it returns: None.
+    """
+    values: list[Any] = []
+    if not isinstance(returned, Generator):
+        return list(returned)
+    while True:
+        try:
+            values.append(next(returned))
+        except StopIteration as end:
+            status = end.value if isinstance(end.value, str) else None
+            if status in (DECLINE, PASSTHROUGH) or not values:
+                return end.value
+            if end.value is None or status is not None:
+                return values
+            raise RuleError(
+                f"the rule yields events and returns {end.value!r:.80} as well", do="yield it, or return a list"
+            ) from None
+
+
+def _out(value: Any) -> Out:
+    if not isinstance(value, Out):
+        if value is None:
+            raise RuleError("None is among the events", do="leave it out, or write Out(None) for an empty message")
+        value = Out(value)
+    if isinstance(value.value, (Iterator, Set, Out)):
+        raise RuleError(f"{value.value!r:.80} cannot be the value of an event", do="give a dict, list, text or number")
+    key, headers = a_key("key", value.key), flat_headers("headers", value.headers)
+    topic, branch = a_name("topic", value.topic), a_name("branch", value.branch)
+    return Out(value.value, key, headers, topic, branch)
+
+
+def _sent(out: Out, place: Target) -> Out:
+    """An event with what it leaves open taken from HEADERS."""
+    if place == _OPEN:
+        return out
+    return Out(
+        out.value,
+        place.key if out.key is None else out.key,
+        {**place.headers, **(out.headers or {})},
+        place.topic if out.topic is None else out.topic,
+        place.branch if out.branch is None else out.branch,
+    )
+
+
+def _changed(out: Out, change: Target) -> Out:
+    """An event that goes on, with what HEADERS changes; its other headers stay."""
+    if change == _OPEN:
+        return out
+    key = out.key if change.key is None else change.key
+    headers = {**(out.headers or {}), **change.headers}
+    return replace(out, key=key, headers=headers, topic=change.topic, branch=change.branch)
+
+
+_OPEN = Target()

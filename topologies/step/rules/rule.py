@@ -1,0 +1,122 @@
+"""A rule of the aggregation step: a function that is found again in every process, and called under a time limit."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from topologies.step.rules.errors import RuleError
+from topologies.step.rules.limit import TooLong, call, in_call
+from topologies.step.rules.outputs import collected
+from topologies.step.rules.sources import line_in, module_of, said
+from windowing.errors import ConfigError
+
+Kind = Literal["key", "trigger", "time", "dsl"]
+LIMIT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A function of a file or a module; ``load_rule`` makes them.
+
+    It can be sent to other processes: with a rule of a file goes the file's text, so that the file need not be there.
+    What the file imports must be: neighbours of the file are found where its folder is, that is on the machine that
+    the rule was loaded on; for the workers of a cluster hand them to Spark (``--py-files``) or install them.
+    """
+
+    kind: Kind
+    place: str
+    """The file, or the module."""
+    name: str
+    """The function."""
+    source: str | None = None
+    """The text of the file; None for a module."""
+    limit_seconds: float = LIMIT_SECONDS
+    """How long a call may take. A call into C, such as ``time.sleep``, is interrupted only when it returns."""
+
+    def __post_init__(self) -> None:
+        limit = self.limit_seconds
+        if not isinstance(limit, (int, float)) or isinstance(limit, bool) or not 0 < limit < float("inf"):
+            raise ConfigError(
+                f"limit_seconds={limit!r}", why="a rule may take some time, but not forever", do="give seconds, like 5"
+            )
+        object.__setattr__(self, "_function", None)
+
+    def __reduce__(self) -> tuple[type[Rule], tuple[Any, ...]]:
+        return Rule, (self.kind, self.place, self.name, self.source, self.limit_seconds)
+
+    def __str__(self) -> str:
+        return f"{self.kind} rule {self.place}:{self.name}"
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the function returns; a generator of an aggregation rule is collected.
+
+        Raises RuleError for whatever it raises but KeyboardInterrupt, and if it takes too long; ConfigError if it
+        cannot be found in this process.
+        """
+        function = self._function or self._found()  # type: ignore[attr-defined]
+        try:
+            return call(function, arguments, self.limit_seconds)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) or (isinstance(error, TooLong) and in_call()):
+                raise
+            raise self._failed(error) from error
+
+    @property
+    def file(self) -> str:
+        """The file that the function is in."""
+        return self.place if self.source is not None else str(getattr(self._module(), "__file__", self.place))
+
+    def _module(self) -> Any:
+        if self.source is not None:
+            return module_of(self.place, self.source)
+        try:
+            return importlib.import_module(self.place)
+        except Exception as error:
+            raise ConfigError(
+                f"{self} cannot be imported", why=said(error), do="install its module wherever the rule is called"
+            ) from error
+
+    def _found(self) -> Callable[..., Any]:
+        function: Callable[..., Any] | None = getattr(self._module(), self.name, None)
+        if function is None:
+            raise ConfigError(f"{self}: there is no {self.name!r}", do="install the same version everywhere")
+        if self.kind == "dsl":
+            function = _collecting(function)
+        object.__setattr__(self, "_function", function)
+        return function
+
+    def _failed(self, error: BaseException) -> RuleError:
+        line, cause = line_in(error, self.file), error
+        while line is None and isinstance(cause, TooLong) and cause.__context__ is not None:
+            # Raised once more on its way here.
+            cause = cause.__context__
+            line = line_in(cause, self.file)
+        place = f"{self}, line {line}" if line else str(self)
+        if isinstance(error, TooLong):
+            return RuleError(
+                f"{place}: it took more than {self.limit_seconds:g} s", do="mend its loop, or raise the limit"
+            )
+        try:
+            reason = call(said, (error,), self.limit_seconds)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            reason = type(error).__name__
+        return RuleError(f"{place}: {reason}")
+
+
+def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of an aggregation, with the events of generators made under its limit."""
+
+    def collecting(events: Any, call: Any) -> Any:
+        returned = function(events, call)
+        if isinstance(returned, Iterator):
+            returned = collected(returned)
+        if isinstance(call.out, Iterator):
+            call.out = list(call.out)
+        return returned
+
+    return collecting
