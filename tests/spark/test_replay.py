@@ -40,6 +40,13 @@ def test_the_scenarios_of_the_other_systems_hold_on_spark(spark: SparkSession) -
     assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
 
 
+def test_the_scenarios_of_aggregation_steps_hold_on_spark(spark: SparkSession) -> None:
+    chosen = scenarios("handler/*.yaml")
+    assert len(chosen) > 35
+    answers = replay_on_spark(chosen, spark=spark)
+    assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
+
+
 def test_storm_cases_of_every_kind_hold_on_spark(spark: SparkSession) -> None:
     short = [each for each in scenarios("storm/*.jsonl") if len(each.steps) <= LONGEST and "disputed" not in each.meta]
     kinds = {(scenario.meta["kind"], scenario.meta["mode"]) for scenario in scenarios("storm/*.jsonl")}

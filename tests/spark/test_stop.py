@@ -129,7 +129,7 @@ def test_a_signal_ends_the_command_after_the_batch_in_hand(number: signal.Signal
     write_orders(half, range(2, 4))
     run(shop_in_files(half, out), out / "checkpoint")
     for name in ("revenue", "late", "best"):
-        # Not the same files: a file that Spark's source had noted, but planned no batch for, joins the next one's batch.
+        # Not the same files: one that Spark's source had noted, but planned no batch for, joins the next one's batch.
         assert file_rows(out / name) == file_rows(tmp_path / "whole" / name) != []
         assert drafts(out / name) == []
 

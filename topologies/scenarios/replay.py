@@ -179,9 +179,13 @@ class Recording:
             for task, state in enumerate(bolt.tasks):
                 for events in pending_events(store, part, task, state):
                     pending.extend(event_ids(events))
-        outputs = {name: part.sink.rows for name, part in topology.sinks.items() if isinstance(part.sink, MemorySink)}
+        outputs = {
+            name.removeprefix(prefix): part.sink.rows
+            for name, part in topology.sinks.items()
+            if isinstance(part.sink, MemorySink) and name.startswith(prefix)
+        }
         if scenario.step is not None:
-            outputs = messages_of(topology, outputs)
+            outputs = messages_of(topology, outputs, prefix)
         first = mine[0] if mine else ""
         clock, watermark = self.reached.get(first, (0, None))
         if watermark is not None and scenario.has_clock:

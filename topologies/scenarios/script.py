@@ -112,7 +112,9 @@ def _first_clock(scenario: Scenario) -> int:
 
 
 def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep, clock: int, number: int) -> None:
-    component, stream = (f"{prefix}events", step.stream or "") if scenario.bolt else (step.stream or "", DEFAULT_STREAM)
+    component, stream = f"{prefix}{step.stream or ''}", DEFAULT_STREAM
+    if scenario.bolt is not None:
+        component, stream = f"{prefix}events", step.stream or ""
     last = batch.arrivals[-1] if batch.arrivals else None
     if last is None or (last.component, last.stream, last.clock) != (component, stream, clock):
         last = Arrival(component, stream, clock, [], number)

@@ -38,7 +38,7 @@ def step_of(scenario: Scenario) -> Topology:
     return step_topology(config, feed=feed)
 
 
-def messages_of(topology: Topology, outputs: Mapping[str, Rows]) -> dict[str, list[dict[str, Any]]]:
-    """What a step has sent, as scenarios expect it."""
-    bolt: Any = topology.windowed[AGGREGATE].bolt
+def messages_of(topology: Topology, outputs: Mapping[str, Rows], prefix: str = "") -> dict[str, list[dict[str, Any]]]:
+    """What a step has sent, as scenarios expect it; ``prefix``: before the names of its parts."""
+    bolt: Any = topology.windowed[f"{prefix}{AGGREGATE}"].bolt
     return {sink: [shown(row, bolt.sender.messages.read) for row in rows] for sink, rows in outputs.items()}

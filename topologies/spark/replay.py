@@ -1,7 +1,8 @@
 """Scenarios as a real Spark query: a micro-batch ends at each tick, clock step, crash and close.
 
-Scenarios of bare bolts run side by side, as bolts of one topology in one query; a user's topology has a query of its
-own. A crash kills the query before the commit of its batch; a new query goes on from the checkpoint.
+Scenarios of bare bolts run side by side, as bolts of one topology in one query, and so do those of steps; a user's
+topology has a query of its own. A crash kills the query before the commit of its batch; a new query goes on from the
+checkpoint.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from topologies.scenarios.comparing import judge
 from topologies.scenarios.model import Scenario
 from topologies.scenarios.replay import Crash, Recording, add_bare_bolt, watched_topology
 from topologies.scenarios.script import ScriptBatch, ScriptPiece, script
+from topologies.scenarios.side_by_side import joined, prefixed
+from topologies.scenarios.stepping import step_of
 from topologies.spark.executor import SparkExecutor
 from topologies.spark.pairing import Halves
 from topologies.spark.runner import Guarded
@@ -35,6 +38,7 @@ from topologies.spark.source import new_files
 
 _SIDE_BY_SIDE = 128
 """So many scenarios share a query; more would make its batches slow to plan."""
+_STEPS_SIDE_BY_SIDE = 32
 _FIRST_NS = 1_000_000_000_000_000_000
 _STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
 _MASTER = "local[2]"
@@ -76,6 +80,12 @@ class _Replays:
             for member in members:
                 add_bare_bolt(builder, member.scenario, member.prefix)
             found |= dict(zip(group, _Group(self.spark, builder.build(), members).run(), strict=True))
+        steps = [at for at, scenario in enumerate(self.scenarios) if scenario.step is not None and not self.topology]
+        for start in range(0, len(steps), _STEPS_SIDE_BY_SIDE):
+            group = steps[start : start + _STEPS_SIDE_BY_SIDE]
+            members = [self._member(at, f"s{at}-") for at in group]
+            built = joined(prefixed(step_of(member.scenario), member.prefix) for member in members)
+            found |= dict(zip(group, _Group(self.spark, built, members).run(), strict=True))
         for at, scenario in enumerate(self.scenarios):
             if at not in found:
                 built = watched_topology(scenario, self.topology)
