@@ -10,7 +10,14 @@ import pyarrow as pa
 
 from topologies.kafka import KafkaSink, KafkaSpout
 from topologies.model import ERRORS, Input, PlainPart, SinkPart, SpoutPart, Topology, WindowedPart, stream_label
-from topologies.rules_in_words import changed, kind_in_words, late_in_words, policies_in_words, rules_in_words
+from topologies.rules_in_words import (
+    changed,
+    key_trigger_in_words,
+    kind_in_words,
+    late_in_words,
+    policies_in_words,
+    rules_in_words,
+)
 from topologies.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
 from topologies.spouts import FileSpout, FrameSpout, MemorySpout, Spout
 from windowing.bolt import StatefulWindowedBolt
@@ -87,6 +94,8 @@ def to_json(topology: Topology) -> dict[str, Any]:
 def window_in_words(part: WindowedPart) -> str:
     """The windows of a bolt: ``20s long, one every 10s, (start, end]``."""
     settings = part.bolt.settings
+    if settings.key_trigger is not None:
+        return key_trigger_in_words(settings.key_trigger)
     if settings.eviction is not None or settings.trigger is not None:
         return policies_in_words(part.eviction, part.trigger)
     if settings.kinds:

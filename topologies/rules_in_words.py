@@ -16,6 +16,7 @@ from windowing.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf
 from windowing.presets import SOURCE_ONLY
 from windowing.rules import IdleRule, LateAction, LateBy, OutputTime, Over
 from windowing.settings import WindowSettings
+from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
 
 _SHOWN_ELSEWHERE = {
     "length", "slide", "eviction", "trigger", "timestamp_field", "timestamp_extractor", "extractor_on_columns",
@@ -70,6 +71,34 @@ def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa:
         case Once(inner):
             return trigger_in_words(inner, "once after")
     return f"by {type(trigger).__name__}"
+
+
+def key_trigger_in_words(trigger: KeyTrigger) -> str:
+    """When the window of a key fires: ``until 2 events, 100ms after the first or after the last``."""
+    match trigger:
+        case CountTrigger(count, timeout, from_first):
+            return f"from the first event of a key until there are {count}{_timeouts(timeout, from_first=from_first)}"
+        case RuleTrigger(rule, timeout, from_first):
+            said = f"from the first event of a key until {_called(rule)} says so"
+            return said + _timeouts(timeout, from_first=from_first)
+        case DailyTrigger(time, most):
+            return f"from the first event of a key until {time}, daily{_forgotten(most)}"
+        case DailyByRule(rule, most):
+            return f"from the first event of a key until the time that {_called(rule)} takes from it{_forgotten(most)}"
+
+
+def _timeouts(timeout: Duration | None, *, from_first: bool) -> str:
+    if timeout is None:
+        return ""
+    return f", or {timeout} after the {'first' if from_first else 'last'}"
+
+
+def _forgotten(most: int | None) -> str:
+    return "" if most is None else f"; forgotten after {most} empty days in a row"
+
+
+def _called(rule: object) -> str:
+    return getattr(rule, "__name__", type(rule).__name__)
 
 
 def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
@@ -201,6 +230,8 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
             return [_plain(each) for each in value]
         case PaneTrigger():
             return trigger_in_words(value)
+        case CountTrigger() | RuleTrigger() | DailyTrigger() | DailyByRule():
+            return key_trigger_in_words(value)
         case Hopping() | Session() | Snapshot() | SlidingLog() | CountByStart() | Onset() | Calendar():
             return kind_in_words(value)
         case None | bool() | int() | str():

@@ -334,6 +334,11 @@ def test_a_topic_of_a_sink_that_is_missing_is_told(kafka: Kafka, tmp_path: Path)
     )
     with pytest.raises(EnvironmentMissing, match=r"sink 'out': .*nobody-made-it"):
         run(builder.build(), tmp_path / "checkpoint")
+    builder = TopologyBuilder("nothing")
+    builder.set_spout("in", spouts.memory("value string, topic string", [("a", None)]))
+    builder.set_sink("out", sinks.kafka(kafka.servers)).from_("in")
+    with pytest.raises(DataError, match=r"sink 'out': a row for Kafka has no topic"):
+        run(builder.build(), tmp_path / "another")
 
 
 def test_records_that_kafka_has_deleted_unread_end_the_run(kafka: Kafka, tmp_path: Path) -> None:

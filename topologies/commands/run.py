@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -60,7 +61,7 @@ def run(
             flush=not keep_open,
             first_output=first_output,
         )
-        settings = _settings(conf or [])
+        settings = settings_of(conf or [])
         _check(engine, options, master, settings)
         topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
         summary = run_watched(topology, runner(topology, engine, master, settings), options, as_json=as_json)
@@ -90,7 +91,8 @@ def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[s
         )
 
 
-def _settings(conf: list[str]) -> dict[str, str]:
+def settings_of(conf: Sequence[str]) -> dict[str, str]:
+    """Settings of Spark as the command line gives them."""
     settings = {}
     for given in conf:
         key, sign, value = given.partition("=")

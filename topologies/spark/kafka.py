@@ -11,17 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from manager.segments import SegmentStore
 from topologies.engine.delivering import SinkBatch
+from topologies.engine.failures import carried
 from topologies.engine.plan import Handed
 from topologies.kafka import KafkaSink, KafkaSpout
 from topologies.model import SinkPart, Topology
 from topologies.records import OUTGOING, outgoing
-from topologies.spark.trouble import kafka_trouble, unreachable
+from topologies.spark.executor import spark_failures
+from topologies.spark.trouble import unreachable
 from windowing.errors import ConfigError, WindboltError
 
 _EARLIEST = -2
@@ -87,24 +88,21 @@ def send_records(
     def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in batches:
             for number in each.column("id").to_pylist():
-                ref, name, first = named[number]
-                yield from outgoing(store.read(ref).cast(schema), topic, name, first).to_batches(_ROWS)
+                yield from carried(of_one, number, None)
+
+    def of_one(number: int, _: Any) -> list[pa.RecordBatch]:
+        ref, name, first = named[number]
+        records: list[pa.RecordBatch] = outgoing(store.read(ref).cast(schema), topic, name, first).to_batches(_ROWS)
+        return records
 
     count = len(named)
     frame = spark.range(0, count, 1, count).mapInArrow(records, OUTGOING)
     options = {**_WRITING, **sink.options, "kafka.bootstrap.servers": sink.servers}
     try:
-        frame.write.format("kafka").options(**options).save()
-    except (Py4JJavaError, PySparkException) as error:
-        text = str(error)
-        found = kafka_trouble(text)
-        if found is not None:
-            raise type(found)(f"sink {part.name!r}: {found.what}", why=found.why, do=found.do) from error
-        raise WindboltError(
-            f"sink {part.name!r}: Spark could not write to Kafka at {sink.servers}",
-            why=text.strip().split("\n", 1)[0],
-            do="see the chained error (--debug); the batch was not committed, and comes again",
-        ) from error
+        with spark_failures():
+            frame.write.format("kafka").options(**options).save()
+    except WindboltError as error:
+        raise type(error)(f"sink {part.name!r}: {error.what}", why=error.why, do=error.do) from error
 
 
 _ROWS = 10_000

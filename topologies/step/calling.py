@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from topologies.step.columns import ASKED, Row, as_text, header_bytes, header_texts
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from topologies.step.rules.rule import Kind
     from windowing.daytimes import DayTime, DayTimePattern
     from windowing.tuples import Tuple
+
+
+_NO_HEADERS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,12 @@ def rules_of(config: StepConfig) -> dict[str, RuleAt]:
 
 def event_of(row: Row, messages: MessageFormat) -> Event:
     """The message of a row as rules see it; Unreadable where it is none."""
-    value = messages.read(row["value"], header_bytes(row["headers"]))
-    key = None if row["key"] is None else as_text(row["key"])
-    return Event(value, row["topic"] or "", key, header_texts(row["headers"]))
+    pairs, key = row["headers"], row["key"]
+    if not pairs:  # as with most messages
+        value = messages.read(row["value"], _NO_HEADERS)
+        return Event(value, row["topic"] or "", None if key is None else as_text(key), _NO_HEADERS)
+    value = messages.read(row["value"], header_bytes(pairs))
+    return Event(value, row["topic"] or "", None if key is None else as_text(key), header_texts(pairs))
 
 
 def trigger_of(config: StepConfig, messages: MessageFormat) -> KeyTrigger:

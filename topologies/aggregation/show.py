@@ -1,0 +1,47 @@
+"""Shows the messages of a topic, a line of JSON each: ``python -m topologies.aggregation.show --topic output``.
+
+Values are read by the output format of the step, and so are Avro; a message that is none is shown as text.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from topologies.aggregation.kafka import Conf, Servers, opened_topic
+from topologies.commands.failing import Debug, readable_errors
+from topologies.scenarios.messages import shown
+from topologies.step.config import load_step
+from topologies.step.formatting import messages_of
+
+_HERE = Path(str(files("topologies.aggregation")))
+_COLUMNS = ("topic", "key", "value", "headers")
+
+
+def show(
+    servers: Servers = "localhost:9092",
+    topic: Annotated[str, typer.Option(help="The topic, such as output or deadletter.")] = "output",
+    most: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 20,
+    step: Annotated[Path, typer.Option(help="The step that wrote them.")] = _HERE / "aggregation.conf",
+    overlays: Annotated[list[Path] | None, typer.Option("--with", metavar="FILE", help="As in windbolt run.")] = None,
+    conf: Conf = None,
+    debug: Debug = False,
+) -> None:
+    """Show what is in a topic, and how much it is."""
+    with readable_errors(debug=debug):
+        given = overlays or ([_HERE / "local.conf"] if step == _HERE / "aggregation.conf" else [])
+        read = messages_of(load_step(step, overlays=given).format.output).read
+        with opened_topic(servers, topic, conf or []) as (spark, options):
+            reader = spark.read.format("kafka").options(**options).option("includeHeaders", True)
+            messages = reader.option("subscribe", topic).load().select(*_COLUMNS)
+            for row in messages.limit(most).collect():
+                typer.echo(json.dumps(shown(row.asDict(recursive=True), read), ensure_ascii=False, default=str))
+            typer.echo(f"{messages.count():,} messages in {topic}", err=True)
+
+
+if __name__ == "__main__":
+    typer.run(show)
