@@ -89,6 +89,12 @@ def test_files_of_others_are_left_alone(pytester: pytest.Pytester) -> None:
     assert _pytest(pytester).ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
+@pytest.mark.parametrize("text", ["step: orders.conf\nsteps: []", '{"step": "orders.conf", "steps": []}'])
+def test_a_scenario_of_a_step_is_collected_from_a_folder_of_scenarios(pytester: pytest.Pytester, text: str) -> None:
+    _write(pytester, "scenarios/some.yaml", text)
+    _pytest(pytester).assert_outcomes(failed=1)  # it has no name
+
+
 def test_a_file_called_scenario_is_collected_anywhere(pytester: pytest.Pytester) -> None:
     _write(pytester, "tests/some.scenario.json", HOLDS)
     _write(pytester, "tests/broken.scenario.yaml", "a: [")

@@ -139,6 +139,13 @@ def test_further_files_and_values_are_laid_over_the_step(tmp_path: Path, monkeyp
     assert step.source.path.file == tmp_path / "in"
 
 
+def test_a_part_of_an_assigned_key_may_be_in_quotes() -> None:
+    assignments = {"connections.output": "{type: kafka}", 'connections.output."bootstrap.servers"': '"a:1"'}
+    connection = load_step(SEED, assignments=assignments).connections["output"]
+    assert isinstance(connection, KafkaConnection)
+    assert connection.servers == "a:1"
+
+
 def test_a_mapping_of_another_type_replaces(tmp_path: Path) -> None:
     step = load_step(SEED, assignments={"trigger": "{type: count, count: 3, timeout: 5}", "key": "{type: key}"})
     assert isinstance(step.trigger, CountTriggerSection)

@@ -3,7 +3,7 @@
 Collected are the files that the setting ``windbolt_scenarios`` matches (patterns relative to the root directory, such
 as ``tests/scenarios/**/*.yaml``; one without a slash is for file names). Where it is not set: files that are called
 ``*.scenario.yaml`` (or .yml, .json, .jsonl), and those of these kinds in a folder named ``scenarios`` that speak of
-``steps`` and of a ``bolt`` or a ``topology``.
+``steps`` and of a ``bolt``, a ``topology`` or a ``step``.
 
 ``meta: {disputed: "the reason"}`` marks a scenario that is known not to come out as expected, as a strict xfail.
 """
@@ -193,7 +193,7 @@ def _speaks_of_scenarios(path: Path) -> bool:
         text = path.read_bytes()
     except OSError:
         return False
-    return re.search(rb"\bsteps\b", text) is not None and re.search(rb"\b(bolt|topology)\b", text) is not None
+    return re.search(rb"\bsteps\b", text) is not None and re.search(rb"\b(bolt|topology|step['\"]?:)", text) is not None
 
 
 def _text_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], style: Any) -> Any:

@@ -117,7 +117,7 @@ def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Ta
 
 
 def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
-    """Headers, and the id behind them."""
+    """Headers, and the id behind them in place of one that they had."""
     rows = len(ids)
     if given is None:
         lengths, keys, values = np.zeros(rows, np.int64), pa.array([], pa.string()), pa.array([], pa.binary())
@@ -128,6 +128,10 @@ def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
         lengths = pc.list_value_length(given).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         flat = given.flatten()
         keys, values = flat.field(0), flat.field(1).cast(pa.binary())
+        ours = pc.equal(keys, ID_HEADER).fill_null(False).to_numpy(zero_copy_only=False)
+        if ours.any():  # a record that comes from another topology: a consumer must find one id
+            lengths = np.bincount(np.repeat(np.arange(rows), lengths)[~ours], minlength=rows)
+            keys, values = keys.filter(pa.array(~ours)), values.filter(pa.array(~ours))
     edges = np.concatenate([[0], np.cumsum(lengths + 1)])
     at = np.empty(edges[-1], np.int64)
     own = np.zeros(len(at), np.bool_)

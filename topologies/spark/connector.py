@@ -27,8 +27,8 @@ _PACKAGES = "spark.jars.packages"
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^\]\n]*)|(Server access error[^\n]*)")
 _REMEDY = (
     "name a mirror of Maven Central with --conf spark.jars.repositories=URL or spark.jars.ivySettings=FILE; "
-    "another version with --conf spark.jars.packages=...; or give files, --conf spark.jars=/jars/a.jar,/jars/b.jar: those "
-    "of the connector, its token provider, kafka-clients, commons-pool2 and scala-parallel-collections"
+    "another version with --conf spark.jars.packages=...; or give files, --conf spark.jars=/a.jar,/b.jar: those of "
+    "the connector, its token provider, kafka-clients, commons-pool2 and scala-parallel-collections"
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from manager.segments import SegmentStore
 from topologies.engine.delivering import SinkBatch
 from topologies.engine.failures import carried
-from topologies.engine.plan import Handed
+from topologies.engine.plan import Context, Handed
 from topologies.kafka import KafkaSink, KafkaSpout
 from topologies.model import SinkPart, Topology
 from topologies.records import OUTGOING, outgoing
@@ -88,9 +88,9 @@ def send_records(
     def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in batches:
             for number in each.column("id").to_pylist():
-                yield from carried(of_one, number, None)
+                yield from carried(of_one, number, cast("Context", None))
 
-    def of_one(number: int, _: Any) -> list[pa.RecordBatch]:
+    def of_one(number: int, _: Context) -> list[pa.RecordBatch]:
         ref, name, first = named[number]
         records: list[pa.RecordBatch] = outgoing(store.read(ref).cast(schema), topic, name, first).to_batches(_ROWS)
         return records

@@ -35,7 +35,7 @@ def kafka_trouble(text: str) -> WindboltError | None:
     late = _TIMEOUT.search(text)
     if late is not None:
         return EnvironmentMissing(
-            "Kafka does not answer, or has not the topic",
+            "Kafka does not answer, or does not have the topic",
             why=late[1].strip() or "it took too long",
             do="look after the brokers and topics, then run again: the batch was not committed, and comes again",
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from topologies.step.config.errors import StepConfigError, StepProblem
 from topologies.step.config.reading import HoconError, Tree, parse_hocon, with_folders
+
+_PARTS = re.compile(r'"[^"]*"|[^."]+')
 
 SET = "--set"
 """The origin of what is assigned on the command line."""
@@ -60,9 +63,15 @@ def _other_type(under: Tree, value: Mapping[str, Any]) -> bool:
 def assigned(key: str, value: str) -> Tree:
     """``trigger.timeout`` and ``5s`` as a mapping; the value is read as HOCON, which JSON is too."""
     try:
-        tree = parse_hocon(f"{key} = {value}" if value.strip() else f'{key} = ""', Path.cwd())
+        tree = parse_hocon(_nested(key, value if value.strip() else '""'), Path.cwd())
     except HoconError as error:
         text = f"expected a=value, found {key}={value} with a mistake: {error}; put texts with signs in quotes"
         raise StepConfigError(SET, [StepProblem(SET, key, text)]) from None
     found: Tree = with_folders(tree, Path.cwd())
     return found
+
+
+def _nested(key: str, value: str) -> str:
+    """The assignment as HOCON; pyhocon reads no quotes within a path (``a."b.c"``), but around a key of its own."""
+    parts = _PARTS.findall(key) if '"' in key else [key]
+    return f"{' { '.join(parts)} = {value}" + "\n}" * (len(parts) - 1)
