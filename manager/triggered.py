@@ -326,12 +326,16 @@ class TriggeredWindows:
 
     def _refuse(self, at: int, rule: Any, error: Exception) -> None:
         self._refused[at] = True
+        blame = getattr(rule, "blame", None)  # of rules that know better where they come from
         if isinstance(error, WindboltError):
-            self._reasons[at] = str(error)
-            return
-        name = getattr(rule, "__qualname__", type(rule).__qualname__)
-        line = traceback.extract_tb(error.__traceback__)[-1].lineno
-        self._reasons[at] = f"rule {name}, line {line}: {type(error).__name__}: {error}"
+            reason = str(error)
+        elif blame is not None:
+            reason = str(blame(error))
+        else:
+            name = getattr(rule, "__qualname__", type(rule).__qualname__)
+            line = traceback.extract_tb(error.__traceback__)[-1].lineno
+            reason = f"rule {name}, line {line}: {type(error).__name__}: {error}"
+        self._reasons[at] = reason.encode("utf-8", "backslashreplace").decode()
 
     def _fresh_blocks(self) -> NDArray[np.bool_]:
         if not len(self._times):

@@ -387,3 +387,22 @@ except EnvironmentMissing as error:
     assert done.stdout.startswith("Spark's Kafka connector cannot be had: org.apache.spark:spark-sql-kafka-0-10_2.13:")
     assert "spark.jars.repositories" in done.stdout
     assert done.stderr == ""
+
+
+def test_the_connector_is_had_without_any_settings() -> None:
+    program = """
+from topologies.spark.session import check_session, open_session
+session, _ = open_session("local[1]", {}, kafka=True)
+check_session(session, kafka=True)
+print("it is there")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=_paths(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "it is there" in done.stdout, done.stderr

@@ -19,11 +19,14 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from topologies.spark.jars import CONNECTOR, is_published, jars
 from windowing.errors import EnvironmentMissing
 
 ARTIFACT = "spark-sql-kafka-0-10"
 _CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-_PACKAGES = "spark.jars.packages"
+TOKENS = "spark-token-provider-kafka-0-10"
+_PACKAGES, _JARS = "spark.jars.packages", "spark.jars"
+_VERSION = re.compile(rf"{ARTIFACT}_2\.13-(.+)\.jar")
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^\]\n]*)|(Server access error[^\n]*)")
 _REMEDY = (
     "name a mirror of Maven Central with --conf spark.jars.repositories=URL or spark.jars.ivySettings=FILE; "
@@ -38,12 +41,45 @@ def coordinates() -> str:
 
 
 def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
-    """Settings that bring the connector along, beside the user's own packages, unless they have it already."""
-    defaults = _defaults()
-    given = [conf.get(name, defaults.get(name, "")) for name in (_PACKAGES, "spark.jars")]
-    if any(ARTIFACT in each for each in [*given, os.environ.get("PYSPARK_SUBMIT_ARGS", "")]):
+    """Settings that bring the connector along, beside the user's own packages, unless they have it already.
+
+    Where Maven Central says that it has none for this Spark, and an older one is known to work, that one is taken;
+    EnvironmentMissing where it cannot be had either.
+    """
+    settings = _defaults() | dict(conf)
+    packages, files = settings.get(_PACKAGES, ""), settings.get(_JARS, "")
+    if any(ARTIFACT in each for each in (packages, files, os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
         return {}
-    return {_PACKAGES: ",".join(filter(None, [given[0], coordinates()]))}
+    elsewhere = any(name in settings for name in ("spark.jars.repositories", "spark.jars.ivySettings"))
+    if not elsewhere and _is_known_to_work() and is_published(_poms()) is False:
+        return {_JARS: ",".join(filter(None, [files, *_older()]))}
+    return {_PACKAGES: ",".join(filter(None, [packages, coordinates()]))}
+
+
+def _is_known_to_work() -> bool:
+    """Whether the tests use the older connector with this Spark."""
+    return pyspark.__version__.startswith("4.3.")
+
+
+def _poms() -> list[str]:
+    version = pyspark.__version__
+    names = (f"{ARTIFACT}_2.13", f"{TOKENS}_2.13")
+    return [f"org/apache/spark/{name}/{version}/{name}-{version}.pom" for name in names]
+
+
+def _older() -> list[str]:
+    found, spark = _VERSION.search(CONNECTOR.read_text("utf-8")), pyspark.__version__
+    assert found is not None
+    try:
+        files = jars(CONNECTOR)
+    except OSError as error:
+        raise EnvironmentMissing(
+            f"Spark's Kafka connector cannot be had: there is none for {spark} at Maven Central, nor does {found[1]} come",
+            why=str(error),
+            do=_REMEDY,
+        ) from error
+    sys.stderr.write(f"windbolt: Maven Central has no Kafka connector for Spark {spark}; that of {found[1]} is used\n")
+    return files
 
 
 def start_java(settings: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from topologies.messages import Unreadable, Unwritable
 from topologies.step.calling import event_of
 from topologies.step.columns import FAILING, KEY, MESSAGE, OUTPUT, REASON, Row, message_rows, reason_of
-from topologies.step.rules import Aggregation, Rule, RuleError, as_outputs
+from topologies.step.rules import Aggregation, Event, Outputs, Rule, RuleError, as_outputs
 from topologies.step.sending import Sender, Unsendable
 from windowing.bolt import StatefulWindowedBolt, TaskContext
 from windowing.rows import DEFAULT_STREAM, Emit, Rows
@@ -76,9 +76,8 @@ class AggregateMessages(StatefulWindowedBolt):
         cache = deepcopy(self.state["caches"].get(key, {}))
         call = Aggregation(key, lasted // 1_000, len(rows), cache, deepcopy(self.variables))
         try:
-            messages = list(self._messages(rows, call))
-            kept = _kept(call.cache)
-        except (RuleError, Unreadable, Unwritable, Unsendable) as error:
+            messages, kept = self._made(rows, call)
+        except (RuleError, Unreadable) as error:
             reasons = pa.array([reason_of(error)] * len(rows), pa.string())
             yield Emit(window.table.append_column(REASON, reasons), stream=FAILING)
             return
@@ -89,9 +88,17 @@ class AggregateMessages(StatefulWindowedBolt):
         for stream, message in messages:
             yield Emit(message, stream=stream)
 
-    def _messages(self, rows: list[Row], call: Aggregation) -> Iterator[tuple[str, Row]]:
+    def _made(self, rows: list[Row], call: Aggregation) -> tuple[list[tuple[str, Row]], dict[str, Any]]:
+        """The messages that the rules make of those of a window, by stream, and the cache that they leave."""
         events = [event_of(row, self.read) for row in rows]
-        made = as_outputs(self.rule(list(events), call), call, events)
+        returned = self.rule(list(events), call)
+        try:
+            made = as_outputs(returned, call, events)
+            return list(self._messages(rows, events, made)), _kept(call.cache)
+        except (RuleError, Unwritable, Unsendable) as error:
+            raise self.rule.blame(error) from error
+
+    def _messages(self, rows: list[Row], events: list[Event], made: Outputs) -> Iterator[tuple[str, Row]]:
         for at, out in enumerate(made.outs):
             if made.unchanged:
                 yield self.sender.unchanged(out, rows[at], events[at], same_format=self.read == self.sender.messages)

@@ -16,7 +16,7 @@ from topologies.step.config.triggers import (
     TimeTriggerSection,
 )
 from topologies.step.config.values import Place
-from topologies.step.rules import Event, Rule, as_time, load_rule
+from topologies.step.rules import Event, Rule, RuleError, as_time, load_rule
 from windowing.durations import Count, Duration
 from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
 
@@ -102,6 +102,10 @@ class AskTrigger:
         """Called for each event; what the rules return."""
         return self.rule(event_of(event.values, self.messages), call)
 
+    def blame(self, error: Exception) -> RuleError:
+        """Called where what the rules keep in the cache cannot be kept."""
+        return self.rule.blame(error)
+
 
 @dataclass(frozen=True)
 class AskTime:
@@ -114,4 +118,8 @@ class AskTime:
 
     def __call__(self, event: Tuple) -> DayTime:
         """Called for each event; RuleError where the rules return no time."""
-        return as_time(self.rule(event_of(event.values, self.messages)), self.pattern)
+        returned = self.rule(event_of(event.values, self.messages))
+        try:
+            return as_time(returned, self.pattern)
+        except RuleError as error:
+            raise self.rule.blame(error) from error

@@ -14,7 +14,7 @@ from topologies.step.calling import event_of
 from topologies.step.columns import KEY, MESSAGE, REASON, UNREADABLE, Row, message_rows, reason_of
 from topologies.step.config.keys import KeySection
 from topologies.step.keys import NoKey, key_of
-from topologies.step.rules import Rule, RuleError, as_key
+from topologies.step.rules import Event, Rule, RuleError, as_key
 from windowing.bolt import BatchBolt
 from windowing.rows import DEFAULT_STREAM, Emit, Rows
 from windowing.schema import parse_schema
@@ -64,4 +64,12 @@ class ReadMessages(BatchBolt):
 
     def _key(self, row: Row) -> str:
         event = event_of(row, self.messages)
-        return key_of(self.key, row, lambda: as_key(self.rule(event) if self.rule else None))
+        return key_of(self.key, row, lambda: self._by_rule(event))
+
+    def _by_rule(self, event: Event) -> str:
+        assert self.rule is not None
+        returned = self.rule(event)
+        try:
+            return as_key(returned)
+        except RuleError as error:
+            raise self.rule.blame(error) from error

@@ -69,6 +69,16 @@ class Rule:
         """The file that the function is in."""
         return self.place if self.source is not None else str(getattr(self._module(), "__file__", self.place))
 
+    def blame(self, error: Exception) -> RuleError:
+        """What is wrong with what the rule made, with its file and the line in which it begins."""
+        return RuleError(f"{self._place(None)}: {error}")
+
+    def _place(self, line: int | None) -> str:
+        if line is None:
+            code = getattr(getattr(self._module(), self.name, None), "__code__", None)
+            line = code.co_firstlineno if code is not None and code.co_filename == self.file else None
+        return f"{self}, line {line}" if line else str(self)
+
     def _module(self) -> Any:
         if self.source is not None:
             return module_of(self.place, self.source)
@@ -94,7 +104,7 @@ class Rule:
             # Raised once more on its way here.
             cause = cause.__context__
             line = line_in(cause, self.file)
-        place = f"{self}, line {line}" if line else str(self)
+        place = self._place(line)
         if isinstance(error, TooLong):
             return RuleError(
                 f"{place}: it took more than {self.limit_seconds:g} s", do="mend its loop, or raise the limit"

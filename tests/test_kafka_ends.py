@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from topologies.describing import sink_in_words, spout_in_words
 from topologies.formats.jsonl import parse_values
 from topologies.kafka import METADATA
 from topologies.records import Records, outgoing
-from windowing.errors import ConfigError, DataError, TopologyError
+from windowing.errors import ConfigError, DataError, EnvironmentMissing, TopologyError
 from windowing.schema import format_schema, parse_schema
 
 SCHEMA = "user string, amount double"
@@ -162,11 +163,21 @@ def test_records_have_their_ids_behind_their_own_headers() -> None:
         outgoing(pa.table({"value": ["a"], "topic": pa.nulls(1, pa.string())}), None, "a", 0)
 
 
-def test_the_connector_comes_beside_the_user_s_own_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from topologies.spark.connector import coordinates, with_connector
-
+@pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_CONF_DIR"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("no_settings")
+@pytest.mark.parametrize("published", [True, None])
+def test_the_connector_comes_beside_the_user_s_own_packages(
+    published: bool | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from topologies.spark import connector
+    from topologies.spark.connector import coordinates, with_connector
+
+    monkeypatch.setattr(connector, "is_published", lambda paths: published)
     packages = "spark.jars.packages"
     assert with_connector({}) == {packages: coordinates()}
     assert with_connector({packages: "a:b:1"}) == {packages: f"a:b:1,{coordinates()}"}
@@ -175,6 +186,53 @@ def test_the_connector_comes_beside_the_user_s_own_packages(monkeypatch: pytest.
     (tmp_path / "spark-defaults.conf").write_text("# mine\nspark.jars.packages  c:d:2\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert with_connector({}) == {packages: f"c:d:2,{coordinates()}"}
+
+
+@pytest.mark.usefixtures("no_settings")
+def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from topologies.spark import connector
+    from topologies.spark.connector import coordinates, with_connector
+
+    def gone(pinned: Path) -> list[str]:
+        raise OSError("there is no network")
+
+    monkeypatch.setattr(connector.pyspark, "__version__", "4.3.0")
+    monkeypatch.setattr(connector, "is_published", lambda paths: False)
+    monkeypatch.setattr(connector, "jars", lambda pinned: ["/cache/one.jar", "/cache/two.jar"])
+    assert with_connector({"spark.jars": "/mine.jar"}) == {"spark.jars": "/mine.jar,/cache/one.jar,/cache/two.jar"}
+    assert "Maven Central has no Kafka connector for Spark 4.3.0; that of 4.2.0 is used" in capsys.readouterr().err
+    elsewhere = {"spark.jars.repositories": "https://mirror"}
+    assert with_connector(elsewhere) == {"spark.jars.packages": coordinates()}, "the user's mirror may have it"
+    monkeypatch.setattr(connector, "jars", gone)
+    with pytest.raises(EnvironmentMissing, match=r"there is no network.*spark\.jars\.repositories"):
+        with_connector({})
+    monkeypatch.setattr(connector.pyspark, "__version__", "4.9.0")
+    assert with_connector({}) == {"spark.jars.packages": coordinates()}, "it is not known whether the older one works"
+
+
+def test_a_jar_is_fetched_once_and_must_be_what_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from topologies.spark import jars as pinned
+
+    asked: list[str] = []
+
+    def fetched(address: str) -> bytes:
+        asked.append(address)
+        return b"a jar"
+
+    monkeypatch.setattr(pinned, "_fetched", fetched)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    digest = hashlib.sha256(b"a jar").hexdigest()
+    (tmp_path / "good.txt").write_text(f"{digest}  a/b/b-1.jar\n\n")
+    (tmp_path / "bad.txt").write_text(f"{'0' * 64}  a/b/b-1.jar\n")
+    (path,) = pinned.jars(tmp_path / "good.txt")
+    assert pinned.jars(tmp_path / "good.txt") == [path]
+    assert Path(path).read_bytes() == b"a jar"
+    assert asked == ["https://repo1.maven.org/maven2/a/b/b-1.jar"]
+    with pytest.raises(OSError, match="is not what it was"):
+        pinned.jars(tmp_path / "bad.txt")
+    assert [each.name for each in Path(path).parent.iterdir()] == [Path(path).name], "nothing half written is left"
 
 
 def test_a_moment_without_a_zone_is_in_utc() -> None:

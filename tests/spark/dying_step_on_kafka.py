@@ -1,0 +1,33 @@
+"""A step in a process of its own, which is killed: ``dying_step_on_kafka.py STEP CHECKPOINT MOMENTS``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from tests.jars import jars
+from tests.spark.step_shop import BatchClock, built
+from tests.spark.tools import CONF
+from topologies.running import RunOptions
+from topologies.spark.runner import SparkRun
+from topologies.spark.session import open_session
+
+
+def main(step: str, checkpoint: str, *moments: str) -> None:
+    """Run, and be killed with the records of the second batch written, and not committed."""
+    spark, _ = open_session("local[2]", {**CONF, "spark.jars": ",".join(jars("connector"))}, kafka=True)
+    clock = BatchClock(Path(checkpoint), [int(moment) for moment in moments])
+    attempt = SparkRun(spark, built(Path(step)), RunOptions(checkpoint, clock=clock))
+
+    def hook(phase: str) -> None:
+        if phase == "commit" and attempt.step.manifest.batch == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    attempt.step.hook = hook
+    attempt.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
