@@ -22,6 +22,16 @@ def cpu_seconds(root: int | None = None) -> float:
     return ticks / _TICK
 
 
+def own_seconds(pid: int) -> float:
+    """User and system time of a process alone, with that of its children that have ended and been reaped."""
+    return _stats().get(pid, (0, 0))[1] / _TICK
+
+
+def children(parent: int) -> list[int]:
+    """The processes that a process has started, and that run."""
+    return [pid for pid, (above, _) in _stats().items() if above == parent]
+
+
 def _stats() -> dict[int, tuple[int, int]]:
     """Of every process: its parent, and its clock ticks with those of its reaped children."""
     found: dict[int, tuple[int, int]] = {}

@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("windowing", "policies", "manager", "topologies")
+SUFFIXES = {"", ".py", ".typed", ".yaml", ".yml", ".json", ".jsonl", ".csv", ".conf", ".avsc"}
 
 
 def _run(*command: str, cwd: Path, **env: str) -> str:
@@ -63,7 +64,7 @@ def test_every_file_of_a_package_is_in_the_wheel(wheel: Path, package: str) -> N
     files = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / package).rglob("*")
-        if path.is_file() and path.suffix in {".py", ".typed", ".yaml", ".yml", ".json", ".jsonl", ".csv"}
+        if path.is_file() and path.suffix in SUFFIXES
     }
     assert f"{package}/py.typed" in files
     assert files <= _names(wheel)

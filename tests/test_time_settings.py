@@ -239,7 +239,7 @@ def test_a_preset_with_rules_of_ones_own() -> None:
 
 def test_a_preset_decides_every_rule_of_time_and_nothing_else() -> None:
     of_the_bolt = {"length", "slide", "kinds", "key", "panes", "eviction", "trigger", "offset", "anchor", "late_stream"}
-    of_the_bolt |= {"needs_event_time"}
+    of_the_bolt |= {"needs_event_time", "key_trigger", "refused_stream"}
     of_the_events = {
         *("timestamp_field", "timestamp_extractor", "extractor_on_columns", "processing_time", "lifetime"),
         *("watermark_partition", "watermark_per_key"),

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -209,19 +208,22 @@ def misbehave(how, well):
     return {1, 2} if how == "nonsense" else well
 
 
-def key(event):  # nonsense from key
+def key(event):  # nonsense or cache from key
     return misbehave(event.value.get("key"), event.value["user"])
 
 
-def trigger(event, call):
+def trigger(event, call):  # cache from trigger
+    call.cache["last"] = {1, 2} if event.value.get("trigger") == "cache" else 1
     return misbehave(event.value.get("trigger"), "continue")
 
 
-def aggregate(events, call):  # nonsense from aggregate
+def aggregate(events, call):  # nonsense or cache from aggregate
     how = next((event.value["aggregate"] for event in events if "aggregate" in event.value), None)
+    call.cache["last"] = {1, 2} if how == "cache" else 1
     return misbehave(how, {"key": call.key, "events": [event.value["n"] for event in events]})
 """
-WAYS = ("raise", "loop", "exit", "recurse", "nonsense")
+WAYS = ("raise", "loop", "exit", "recurse", "nonsense", "cache")
+"""The last two: what it returns, or keeps, cannot be used; the line is that where the rule begins."""
 
 
 @pytest.mark.feature("UH-8", "UH-16", "UH-18", "UH-31")
@@ -248,8 +250,8 @@ def test_rules_that_misbehave_cost_their_events_and_no_others(kafka: Kafka, tmp_
             user = f"{rule} {how}"
             before, at, after = say(user), say(user, **{rule: how}), say("other")
             kept["other"].append(after)
-            if (rule, how) == ("trigger", "nonsense"):
-                kept[user] += [before, at]  # whatever else it returns, it means fireAndPurge (UH-18)
+            if (rule, how) in [("trigger", "nonsense"), ("key", "cache")]:
+                kept[user] += [before, at]  # other words mean fireAndPurge (UH-18); keys have no cache
             elif rule == "aggregate":
                 doomed |= {before: (rule, how), at: (rule, how)}
             else:
@@ -264,8 +266,8 @@ def test_rules_that_misbehave_cost_their_events_and_no_others(kafka: Kafka, tmp_
     for (_, at), letter in found.items():
         rule, how = doomed[at]
         assert letter.message == there[0, at]
-        sign = f"# {how} from {rule}" if how == "nonsense" else f"# {how}"
-        line = next(number for number, text in enumerate(MISBEHAVING.splitlines(), 1) if text.endswith(sign))
+        ends = (f"# {how}", f"# {how} from {rule}", f"# nonsense or {how} from {rule}", f"# {how} or cache from {rule}")
+        line = next(number for number, text in enumerate(MISBEHAVING.splitlines(), 1) if text.endswith(ends))
         assert f"rules.py:{rule}, line {line}: " in letter.reason, (rule, how)
     accounts = accounts_of(summary)
     failed_at_once = sum(rule != "aggregate" for rule, _ in doomed.values())
@@ -301,7 +303,8 @@ def hash_of(text: str) -> int:
 
 def shop_results(messages: Sequence[Message]) -> tuple[list[tuple[str | None, dict[str, Any]]], set[int]]:
     """What the example makes of orders, with the name of the schema; and the places of those that fail."""
-    failed, waiting = set(), defaultdict[str, list[tuple[int, dict[str, Any]]]](list)
+    failed: set[int] = set()
+    waiting: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
     results: list[tuple[str | None, dict[str, Any]]] = []
 
     def fire(shop: str) -> None:
@@ -396,7 +399,9 @@ BATCHES = len(MOMENTS)
 def events(kafka: Kafka) -> tuple[str, list[dict[str, Any]]]:
     """A topic of events, and what it holds; every tenth is none."""
     topic, dice = kafka.topic("events"), random.Random(3)
-    rows = [{"user": f"u{dice.randrange(PEOPLE)}", "n": number} for number in range(PER_BATCH * BATCHES)]
+    rows: list[dict[str, Any]] = [
+        {"user": f"u{dice.randrange(PEOPLE)}", "n": number} for number in range(PER_BATCH * BATCHES)
+    ]
     write(kafka, topic, [Message(json.dumps(row).encode()[: -(row["n"] % 10 == 0) or None]) for row in rows])
     return topic, rows
 
@@ -552,15 +557,17 @@ def test_a_timeout_fires_on_a_quiet_stream(kafka: Kafka, tmp_path: Path) -> None
     step = Step(kafka, tmp_path, rules, trigger="type: count, count: 100, timeout: 1500")
     write(kafka, step.input, [Message(b'{"n": 4}', b"k"), Message(b'{"n": 5}', b"k")])
     reports: list[BatchReport] = []
-    options: dict[str, Any] = {"every": millis(250)}
+    stop = threading.Event()
 
     def note(report: BatchReport) -> None:
         reports.append(report)
-        if report.bolts["aggregate"].fired or time.monotonic() > late:
-            options["stop"].set()
+        if report.bolts["aggregate"].fired:
+            stop.set()
 
-    options["stop"], late = threading.Event(), time.monotonic() + 30
-    step.run(on_report=note, **options)
+    late = threading.Timer(30, stop.set)
+    late.start()
+    step.run(on_report=note, every=millis(250), stop=stop)
+    late.cancel()
     with_events = [report for report in reports if report.rows]
     assert (with_events, reports[-1].bolts["aggregate"].windows) == (reports[:1], 1)
     assert len(reports) > 1

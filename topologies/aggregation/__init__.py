@@ -1,4 +1,4 @@
-"""A ready aggregation step, written to be copied: the orders of shops become takings, and the end of each shop's day.
+"""A ready aggregation step, written to be copied: the orders of shops become their takings.
 
-``aggregation.conf`` is the step, ``local.conf`` and ``files.conf`` are its surroundings: Kafka on this machine, or files.
+``aggregation.conf`` is the step; ``local.conf`` and ``files.conf`` are surroundings: Kafka on this machine, or files.
 """

@@ -12,9 +12,7 @@ from topologies import spouts
 from topologies.commands.run import settings_of
 
 Servers = Annotated[str, typer.Option(metavar="HOST:PORT", help="Kafka.")]
-Conf = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
-]
+Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")]
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def _older() -> list[str]:
         files = jars(CONNECTOR)
     except OSError as error:
         raise EnvironmentMissing(
-            f"Spark's Kafka connector cannot be had: there is none for {spark} at Maven Central, nor does {found[1]} come",
+            f"Spark's Kafka connector cannot be had: Maven Central has none for {spark}, nor gives {found[1]}",
             why=str(error),
             do=_REMEDY,
         ) from error

@@ -77,4 +77,4 @@ def as_text(value: bytes) -> str:
 
 def reason_of(error: Exception) -> str:
     """Why a message failed, on one line that can be a column and a header, whatever is quoted in it."""
-    return " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()[:1_000]
+    return " ".join(str(error).split()).rstrip(".").encode("utf-8", "backslashreplace").decode()[:1_000]
