@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from manager.assigned import AssignedWindows
 from manager.held import GONE, SEEN, Held
+from manager.kept import Kept
 from manager.key_book import KeyBook, KeyRecord, hashes_of
 from policies.assigners import Assigned
 from policies.firing import (
@@ -245,34 +245,38 @@ class TriggeredWindows:
         if len(quiet):
             fired = fire_open(self._blocks, quiet, timeout, clock)
             self._firings.take(fired)
-            for low in fired.lows.tolist():
-                self.book.drop(self._keys[int(self._block_of(np.array([low]))[0])])
-        rows = self._rows(trigger.rule)
-        for block in np.flatnonzero(fresh).tolist():
-            self._rule_on(trigger, timeout, clock, block, rows)
+            for block in self._block_of(fired.lows).tolist():
+                self.book.drop(self._keys[block])
+        rows, blocks = self._rows(trigger.rule), np.flatnonzero(fresh)
+        values = self._shown.keys_of(edges[:-1][blocks]) if len(blocks) else []
+        for block, value in zip(blocks.tolist(), values, strict=True):
+            self._rule_on(trigger, timeout, clock, block, value, rows)
 
-    def _rule_on(self, trigger: RuleTrigger, timeout: Timeout, clock: int, block: int, rows: dict[int, Tuple]) -> None:
+    def _rule_on(
+        self, trigger: RuleTrigger, timeout: Timeout, clock: int, block: int, value: Any, rows: dict[int, Tuple]
+    ) -> None:
         """The new events of a key, one after the other."""
         low, high = self._blocks.edges[block : block + 2].tolist()
         times, new = self._times[low:high].tolist(), low + int(np.argmax(self._new[low:high]))
         key, firings = self._keys[block], self._firings
         record = self.book.get(key)
-        kept = record.cache if record is not None else ""
-        """What the rule keeps, as it will be found after a restart."""
-        call = TriggerCall(self._key_of(low), json.loads(kept) if kept else {})
+        kept = Kept(record.cache if record is not None else "")
+        call = TriggerCall(value, kept.restored())
         start, held = low, new - low
         first, last = (times[0], times[held - 1]) if held else (0, 0)
         for at in range(new, high):
             now = times[at - low]
             if held and timeout.passed(first, last, now):
                 firings.fire(start, at, timeout.end(first, last), TIMEOUT)
-                held, kept, call.cache = 0, "", {}
+                held, kept, call.cache = 0, Kept(), {}
             call.fired_at = now
-            answer = self._ask(trigger.rule, at, rows, call)
-            if answer is None:
-                call.cache = json.loads(kept) if kept else {}
+            try:
+                said = trigger.rule(rows[at], call)
+                call.cache = kept.keep(call.cache)
+            except Exception as error:
+                self._refuse(at, trigger.rule, error)
+                call.cache = kept.restored()
                 continue
-            said, kept = answer
             if not held:
                 start, first = at, now
             held, last = held + 1, now
@@ -285,25 +289,12 @@ class TriggeredWindows:
                 firings.cleared.append((start, at + 1))
             else:
                 firings.fire(start, at + 1, now, RULE)
-            held, kept, call.cache = 0, "", {}
-        open_still = held > 0 and self._leave_open(start, high, timeout, clock, (first, last))
-        if open_still and kept:
-            self.book.put(key, KeyRecord(cache=kept), int(self._places[start]))
+            held, kept, call.cache = 0, Kept(), {}
+        text = kept.text if held and self._leave_open(start, high, timeout, clock, (first, last)) else ""
+        if text:
+            self.book.put(key, KeyRecord(cache=text), int(self._places[start]))
         else:
             self.book.drop(key)
-
-    def _ask(self, rule: Any, at: int, rows: dict[int, Tuple], call: TriggerCall) -> tuple[Any, str] | None:
-        """What a rule says of an event, and what it keeps as JSON; None where it fails."""
-        try:
-            said = rule(rows[at], call)
-            if not call.cache:
-                return said, ""
-            kept = json.dumps(call.cache)
-        except Exception as error:
-            self._refuse(at, rule, error)
-            return None
-        call.cache = json.loads(kept)
-        return said, kept
 
     def _leave_open(self, start: int, high: int, timeout: Timeout, clock: int, span: tuple[int, int]) -> bool:
         """Whether a window stays open at the clock; it fires if not."""
@@ -341,9 +332,6 @@ class TriggeredWindows:
         if not len(self._times):
             return np.zeros(0, np.bool_)
         return np.add.reduceat(self._new.astype(np.int64), self._blocks.edges[:-1]) > 0
-
-    def _key_of(self, at: int) -> Any:
-        return self._shown.keys_of(np.array([at]))[0]
 
     # -- times of day
 
