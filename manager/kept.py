@@ -24,6 +24,8 @@ class Kept:
         TypeError or ValueError for what JSON cannot hold: then it is as it was. Texts and numbers by name, which is
         what most caches are, are the same in JSON, and are only copied.
         """
+        if not isinstance(cache, dict):
+            raise TypeError(f"the cache is {cache!r:.60}, and must be a dict")
         if not cache:
             self._text, self._flat = "", {}
             return {}

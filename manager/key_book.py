@@ -43,6 +43,15 @@ class KeyBook:
         self._timers = np.zeros(0, np.int64) if table is None else table.column(_TIMER).to_numpy()
         self._changed: dict[int, tuple[KeyRecord, int] | None] = {}
 
+    def __len__(self) -> int:
+        """How many keys had a record in the beginning."""
+        return len(self._hashes)
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        for key in self._hashes.tolist():
+            self._changed[key] = None
+
     @property
     def changed(self) -> bool:
         """Whether some record is not what it was."""

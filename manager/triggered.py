@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
     from windowing.window import TupleWindow
 
+_REASON = 1_000
+"""Characters of a reason that are kept."""
 _AT_ONCE = 1 << 20
 """Events of windows that are gathered at once: a rule that fires and keeps shows the same events again and again."""
 
@@ -115,7 +117,7 @@ class TriggeredWindows:
     ) -> None:
         """``new``: the place of the first new event."""
         self.trigger, self.book, self._events = trigger, book, events
-        self.closing = False
+        self.closing, self._first_new, self._key = False, new, tuple(key)
         self._shown = AssignedWindows((), events, streams, key=key, task=task)
         self.accounts = self._shown.accounts
         count = len(events)
@@ -157,6 +159,7 @@ class TriggeredWindows:
             case RuleTrigger() as trigger:
                 self._by_rule(trigger, clock)
             case DailyTrigger(day, None):
+                self.book.clear()  # of a trigger that forgot keys
                 if len(self._times):
                     self._firings.take(fire_daily(self._blocks, day, clock))
             case DailyTrigger(day, int() as most):
@@ -248,7 +251,14 @@ class TriggeredWindows:
             for block in self._block_of(fired.lows).tolist():
                 self.book.drop(self._keys[block])
         rows, blocks = self._rows(trigger.rule), np.flatnonzero(fresh)
-        values = self._shown.keys_of(edges[:-1][blocks]) if len(blocks) else []
+        first = [
+            low + int(np.argmax(self._new[low:high]))
+            for low, high in zip(edges[blocks], edges[blocks + 1], strict=True)
+        ]
+        columns = [
+            column.to_pylist() for column in self._fresh_rows(np.array(first, np.int64), list(self._key)).columns
+        ]
+        values = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
         for block, value in zip(blocks.tolist(), values, strict=True):
             self._rule_on(trigger, timeout, clock, block, value, rows)
 
@@ -261,22 +271,23 @@ class TriggeredWindows:
         key, firings = self._keys[block], self._firings
         record = self.book.get(key)
         kept = Kept(record.cache if record is not None else "")
-        call = TriggerCall(value, kept.restored())
+        cache = kept.restored()
         start, held = low, new - low
         first, last = (times[0], times[held - 1]) if held else (0, 0)
         for at in range(new, high):
             now = times[at - low]
             if held and timeout.passed(first, last, now):
                 firings.fire(start, at, timeout.end(first, last), TIMEOUT)
-                held, kept, call.cache = 0, Kept(), {}
-            call.fired_at = now
+                held, kept, cache = 0, Kept(), {}
             try:
+                call = TriggerCall(value, cache, now)
                 said = trigger.rule(rows[at], call)
-                call.cache = kept.keep(call.cache)
+                cache = kept.keep(call.cache)
             except Exception as error:
                 self._refuse(at, trigger.rule, error)
-                call.cache = kept.restored()
+                cache = kept.restored()
                 continue
+            said = said if isinstance(said, str) else None
             if not held:
                 start, first = at, now
             held, last = held + 1, now
@@ -289,7 +300,7 @@ class TriggeredWindows:
                 firings.cleared.append((start, at + 1))
             else:
                 firings.fire(start, at + 1, now, RULE)
-            held, kept, call.cache = 0, Kept(), {}
+            held, kept, cache = 0, Kept(), {}
         text = kept.text if held and self._leave_open(start, high, timeout, clock, (first, last)) else ""
         if text:
             self.book.put(key, KeyRecord(cache=text), int(self._places[start]))
@@ -308,12 +319,15 @@ class TriggeredWindows:
     def _rows(self, rule: Any) -> dict[int, Tuple]:
         """The new events as objects, by their places in the order of keys."""
         at = np.flatnonzero(self._new)
-        places = pa.array(self._places[at])
         wanted = getattr(rule, "columns", None)
-        payload = self._shown.payload if wanted is None else self._shown.payload.select(list(wanted))
-        streams = self._shown.streams_of(at)
-        found = tuples_of(payload.take(places), self._times[at].tolist(), streams)
+        rows = self._fresh_rows(at, self._events.payload.column_names if wanted is None else list(wanted))
+        found = tuples_of(rows, self._times[at].tolist(), self._shown.streams_of(at))
         return dict(zip(at.tolist(), found, strict=True))
+
+    def _fresh_rows(self, at: NDArray[np.int64], columns: list[str]) -> pa.Table:
+        """Columns of new events, without a look at the old ones, of which there may be very many."""
+        fresh = self._events.payload.select(columns).slice(self._first_new)
+        return fresh.take(pa.array(self._places[at] - self._first_new))
 
     def _refuse(self, at: int, rule: Any, error: Exception) -> None:
         self._refused[at] = True
@@ -325,8 +339,8 @@ class TriggeredWindows:
         else:
             name = getattr(rule, "__qualname__", type(rule).__qualname__)
             line = traceback.extract_tb(error.__traceback__)[-1].lineno
-            reason = f"rule {name}, line {line}: {type(error).__name__}: {error}"
-        self._reasons[at] = reason.encode("utf-8", "backslashreplace").decode()
+            reason = f"rule {name}, line {line}: {type(error).__name__}: {_said(error)}"
+        self._reasons[at] = reason.encode("utf-8", "backslashreplace").decode()[:_REASON]
 
     def _fresh_blocks(self) -> NDArray[np.bool_]:
         if not len(self._times):
@@ -338,7 +352,7 @@ class TriggeredWindows:
     def _daily(self, day: DayTime, most: int, clock: int) -> None:
         """A time of day for all keys, which are forgotten after ``most`` firings without events."""
         blocks = {key: at for at, key in enumerate(self._keys)}
-        for key in dict.fromkeys([*self._keys, *self.book.due(clock)]):
+        for key in self._to_walk(clock):
             block = blocks.get(key)
             if block is None:
                 self._walk(_Days(self, key, -1, most, clock))
@@ -357,7 +371,7 @@ class TriggeredWindows:
     def _by_days(self, trigger: DailyByRule, clock: int) -> None:
         """A time of day that the latest event of each key asks for."""
         blocks, rows = {key: at for at, key in enumerate(self._keys)}, self._rows(trigger.rule)
-        for key in dict.fromkeys([*self._keys, *self.book.due(clock)]):
+        for key in self._to_walk(clock):
             block = blocks.get(key)
             if block is None:
                 self._walk(_Days(self, key, -1, trigger.max_empty, clock))
@@ -381,6 +395,14 @@ class TriggeredWindows:
             days.high = high
             self._walk(days)
 
+    def _to_walk(self, clock: int) -> list[int]:
+        """The keys that have new events, or whose timers have come; all of them at the end, or where some have none."""
+        due = self.book.due(clock)
+        if self.closing or len(self.book) < len(self._keys):
+            return list(dict.fromkeys([*self._keys, *due]))
+        fresh = [self._keys[block] for block in np.flatnonzero(self._fresh_blocks()).tolist()]
+        return list(dict.fromkeys([*fresh, *due]))
+
     def _walk(self, days: _Days) -> None:
         """Pass the timers that have come, and keep what is left."""
         days.finish()
@@ -398,9 +420,12 @@ class _Days:
         self.windows, self.key, self.most, self.clock = windows, key, most, clock
         record = windows.book.get(key) or KeyRecord()
         self.timer, self.empty, self.day = record.timer, record.empty, record.day
-        if self.day is None and isinstance(windows.trigger, DailyTrigger):
-            self.day = windows.trigger.time
         self.start, self.high, self.held = low, low, 0
+        holds = low >= 0 and not windows._new[low]
+        if isinstance(windows.trigger, DailyTrigger) and self.day != windows.trigger.time:
+            self.day, self.timer = windows.trigger.time, NONE if holds else self.timer  # it was another one before
+        if holds and self.day is not None and self.timer == NONE:
+            self.timer = self.day.next(int(windows._times[low]))
         self.event = -1 if low < 0 else int(windows._places[low])
         self.forgotten_now = False
 
@@ -438,3 +463,10 @@ class _Days:
                 self.timer, self.empty, self.forgotten_now = NONE, 0, True
                 return
         self.timer = self.day.next(self.timer)
+
+
+def _said(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(it cannot say why)"

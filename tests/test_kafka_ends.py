@@ -178,6 +178,7 @@ def test_the_connector_comes_beside_the_user_s_own_packages(
     from topologies.spark.connector import coordinates, with_connector
 
     monkeypatch.setattr(connector, "is_published", lambda paths: published)
+    monkeypatch.setattr(connector, "are_cached", lambda pinned: False)
     packages = "spark.jars.packages"
     assert with_connector({}) == {packages: coordinates()}
     assert with_connector({packages: "a:b:1"}) == {packages: f"a:b:1,{coordinates()}"}
@@ -203,6 +204,10 @@ def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
     monkeypatch.setattr(connector, "jars", lambda pinned: ["/cache/one.jar", "/cache/two.jar"])
     assert with_connector({"spark.jars": "/mine.jar"}) == {"spark.jars": "/mine.jar,/cache/one.jar,/cache/two.jar"}
     assert "Maven Central has no Kafka connector for Spark 4.3.0; that of 4.2.0 is used" in capsys.readouterr().err
+    monkeypatch.setattr(connector, "is_published", lambda paths: None)
+    monkeypatch.setattr(connector, "are_cached", lambda pinned: True)
+    assert with_connector({}) == {"spark.jars": "/cache/one.jar,/cache/two.jar"}, "a later start without a network"
+    monkeypatch.setattr(connector, "is_published", lambda paths: False)
     elsewhere = {"spark.jars.repositories": "https://mirror"}
     assert with_connector(elsewhere) == {"spark.jars.packages": coordinates()}, "the user's mirror may have it"
     monkeypatch.setattr(connector, "jars", gone)

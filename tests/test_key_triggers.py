@@ -18,7 +18,18 @@ from topologies.engine.step import MicroBatch
 from topologies.local import run_local
 from topologies.model import Topology
 from topologies.sinks import MemorySink
-from windowing import Count, DayTime, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, millis, seconds, triggers
+from windowing import (
+    Count,
+    DayTime,
+    StatefulWindowedBolt,
+    TaskContext,
+    Tuple,
+    TupleWindow,
+    WindowedBolt,
+    millis,
+    seconds,
+    triggers,
+)
 from windowing.errors import ConfigError, TopologyError
 from windowing.rows import Rows
 from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, FiredBy, FireResult, RuleTrigger, TriggerCall
@@ -216,3 +227,88 @@ def test_fired_by_and_the_names_of_triggers() -> None:
     assert [each.value for each in FiredBy] == ["count", "rule", "timeout", "time", "close"]
     assert triggers.CountTrigger is CountTrigger
     assert TriggerCall(fired_at=1_999).fire_ms == 1
+
+
+def changed(before: Any, after: Any, *batches: Events | int, held: Events) -> list[tuple[Any, ...]]:
+    """What fires after the trigger of an existing checkpoint has become another."""
+    checkpoint = MemoryCheckpoint()
+    topology, _, _ = a_topology(Shown().with_key("key").with_trigger(before))
+    MicroBatch(topology, checkpoint, InProcess()).run(BatchPlan(0, Beat(held.clock), [held]))
+    topology, out, _ = a_topology(Shown().with_key("key").with_trigger(after))
+    step = MicroBatch(topology, checkpoint, InProcess())
+    for number, batch in enumerate(batches, 1):
+        step.run(
+            BatchPlan(number, Beat(batch)) if isinstance(batch, int) else BatchPlan(number, Beat(batch.clock), [batch])
+        )
+    assert sum(step.manifest.bolts["windows"].pending) == 0
+    return [(row["key"], row["ids"]) for row in out.rows]
+
+
+def test_a_daily_trigger_may_be_changed_under_a_checkpoint() -> None:
+    held, midnight, noon = Events(5, (("a", "1"), ("b", "2"))), DayTime(0), DayTime(DAY // 2)
+    both = [("a", "1"), ("b", "2")]
+    assert sorted(changed(DailyTrigger(midnight), DailyTrigger(midnight, 3), DAY, held=held)) == both
+    assert sorted(changed(DailyTrigger(midnight, 3), DailyTrigger(midnight), DAY, held=held)) == both
+    # A key is looked at when it has an event, or at the time that it waits for: then the new time holds.
+    assert sorted(changed(DailyTrigger(midnight, 3), DailyTrigger(noon, 3), DAY, held=held)) == both
+    more = Events(DAY // 4, (("a", "3"),))
+    assert sorted(changed(DailyTrigger(midnight, 3), DailyTrigger(noon, 3), more, DAY // 2, DAY, held=held)) == [
+        ("a", "1 3"),
+        ("b", "2"),
+    ]
+
+
+def test_a_rule_has_a_call_of_its_own_for_each_event() -> None:
+    def rule(event: Tuple, call: TriggerCall) -> Any:
+        if event["id"] == "odd":
+            call.note = "not kept"  # type: ignore[attr-defined]
+        if event["id"] == "none":
+            call.cache = None  # type: ignore[assignment]
+        if event["id"] == "array":
+            return np.array([1, 2])
+        call.cache["n"] = call.cache.get("n", 0) + 1
+        return "continue"
+
+    bolt = Shown().with_key("key").with_trigger(RuleTrigger(rule), refused_stream="r")
+    topology, out, wrong = a_topology(bolt, refused="r")
+    run(topology, Events(0, (("a", "1"), ("a", "odd"), ("a", "none"), ("a", "2"), ("a", "array"))))
+    assert [row["id"] for row in wrong.rows] == ["odd", "none"]
+    assert out.rows == [{"key": "a", "ids": "1 2 array", "by": "rule"}], "what is no status fires and purges"
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("cannot say")
+
+
+def test_an_error_that_cannot_say_what_it_is_refuses_its_event_too() -> None:
+    def rule(event: Tuple, call: TriggerCall) -> Any:
+        raise Unspeakable
+
+    topology, _, wrong = a_topology(
+        Shown().with_key("key").with_trigger(RuleTrigger(rule), refused_stream="r"), refused="r"
+    )
+    run(topology, Events(0, (("a", "1"),)))
+    assert "Unspeakable" in wrong.rows[0]["_reason"]
+
+
+class Remembers(Calls):
+    """Forgets everything when another run begins."""
+
+    state_types: ClassVar[dict[str, Any]] = {"calls": dict, "run": str}
+
+    def prepare(self, context: TaskContext) -> None:
+        if self.state["run"] != context.run:
+            self.state = {**self.initial_state(), "run": context.run}
+
+
+@pytest.mark.feature("UH-30")
+def test_a_batch_that_runs_again_belongs_to_the_run_that_planned_it() -> None:
+    topology, out, _ = a_topology(Remembers().with_key("key").with_trigger(CountTrigger(Count(1))))
+    checkpoint = MemoryCheckpoint()
+    first = MicroBatch(topology, checkpoint, InProcess())
+    first.run(BatchPlan(0, Beat(0), [Events(0, (("a", "1"), ("a", "2")))], run=first.run_id))
+    second = MicroBatch(topology, checkpoint, InProcess())  # the first has died in the middle of batch 1
+    second.run(BatchPlan(1, Beat(1), [Events(1, (("a", "3"),))], run=first.run_id))
+    second.run(BatchPlan(2, Beat(2), [Events(2, (("a", "4"),))], run=second.run_id))
+    assert [row["calls"] for row in out.rows] == [1, 2, 3, 1]

@@ -163,8 +163,8 @@ def kafka(
     ``kafka_timestamp`` and ``kafka_key`` (text). What cannot be read is a bad row with its topic, partition and offset.
 
     ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
-    record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch. ``options``
-    are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``.
+    record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
+    ``options`` are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``.
     """
     names = checked_topics(topics, pattern)
     checked_form("key", key)

@@ -44,7 +44,7 @@ class FiredBy(StrEnum):
     """The end of the streams, where nothing else would ever fire it."""
 
 
-@dataclass
+@dataclass(slots=True)
 class TriggerCall:
     """What a rule is told beside its event (UH-19); easily made in a test: ``TriggerCall()``."""
 

@@ -56,7 +56,9 @@ class Letter:
 
 def write(kafka: Kafka, topic: str, messages: Iterable[Message]) -> dict[tuple[int, int], Message]:
     """Write messages to a new topic; where each is, by partition and offset."""
-    producer = Producer({"bootstrap.servers": kafka.servers, "log_level": 0, "linger.ms": 5})
+    producer = Producer(
+        {"bootstrap.servers": kafka.servers, "log_level": 0, "linger.ms": 5, "message.max.bytes": 2**21}
+    )
     places: dict[tuple[int, int], Message] = {}
     ends: dict[int, int] = {}
     for each in messages:
@@ -91,6 +93,12 @@ def emptied(kafka: Kafka, topic: str) -> str:
     if made.exception(30) is not None:
         for done in kafka.admin.delete_records([TopicPartition(topic, 0, -1)]).values():
             done.result(30)
+    return topic
+
+
+def roomy(kafka: Kafka, topic: str) -> str:
+    """A topic for messages of up to two megabytes."""
+    kafka.admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "2000000"})])[topic].result(30)
     return topic
 
 

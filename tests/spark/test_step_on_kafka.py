@@ -30,6 +30,7 @@ from tests.spark.step_shop import (
     emptied,
     expected_letters,
     letters,
+    roomy,
     write,
 )
 from tests.spark.tools import at_phase, run, run_until
@@ -37,6 +38,7 @@ from topologies.engine.report import BatchReport
 from topologies.messages import AvroMessages, AvroSchema
 from topologies.running import Summary
 from windowing.durations import millis
+from windowing.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("spark")
 ROOT = Path(__file__).parents[2]
@@ -76,7 +78,7 @@ class Step:
         folder.mkdir(exist_ok=True)
         self.kafka, self.checkpoint, self.path = kafka, folder / "checkpoint", folder / "step.conf"
         self.input = given.pop("input", "") or kafka.topic("step-in", partitions)
-        self.output, self.dead = kafka.topic("step-out"), kafka.topic("step-dead")
+        self.output, self.dead = kafka.topic("step-out"), given.pop("dead", "") or kafka.topic("step-dead")
         topics = {"input": self.input, "output": self.output, "dead": self.dead, "servers": kafka.servers}
         text = STEP.format(**{"format": "json", "key": "type: key", **topics, **given})
         self.path.write_text("\n".join([text, *more]), encoding="utf-8")
@@ -187,6 +189,19 @@ def test_every_malformed_message_is_a_dead_letter_and_all_others_count(
         sums[row["key"]] -= row["total"]
         counts[row["key"]] -= row["events"]
     assert {*sums.values(), *counts.values()} == {0}
+
+
+def test_a_dead_letter_that_is_too_large_stops_the_run_until_there_is_room(kafka: Kafka, tmp_path: Path) -> None:
+    dead = roomy(kafka, "step-dead-roomy")
+    trigger = "type: count, count: 11, timeout: 1 hour"
+    step = Step(kafka, tmp_path, TOTAL + AMOUNTS["json"], trigger=trigger, dead=dead)
+    there = write(kafka, step.input, [Message(b"x" * 1_048_400, b"k"), Message(b'{"n": 5}', b"k")])
+    with pytest.raises(DataError, match=r"sink 'output': a record is too large for Kafka.*max\.request\.size"):
+        step.run()
+    (tmp_path / "room.conf").write_text("connections.main.max.request.size: 2000000", encoding="utf-8")
+    run(built(step.path, tmp_path / "room.conf"), step.checkpoint)
+    assert letters(kafka, step.dead) == expected_letters(step.input, {(0, 0): there[0, 0]})
+    assert step.results == [{"key": "k", "events": 1, "total": 5}]
 
 
 # --- rules that misbehave ---------------------------------------------------------------------------------------

@@ -71,6 +71,8 @@ class BatchPlan:
     """Whether this is the end of a run, after the batch of this number."""
     beats: Mapping[str, Beat] = field(default_factory=dict)
     """Bolts whose time is another, where scenarios run side by side."""
+    run: str = ""
+    """The run that planned it, also where another one runs it again."""
 
     @property
     def step(self) -> int:

@@ -53,7 +53,8 @@ class MicroBatch:
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
         """Called with the batch, the kind and the rows of what was traced, before the commit."""
         self._seconds: dict[str, float] = {}
-        self._run = uuid.uuid4().hex
+        self.run_id = uuid.uuid4().hex
+        """Another one after each start; it belongs into the plans of batches, which a later run may run again."""
         prepare_folders(topology, fresh=found is None and not checkpoint.planned(batch_key(0, False)))
 
     def tidy(self) -> None:
@@ -75,7 +76,7 @@ class MicroBatch:
         watermarks = {name: bolt.watermark.emitted for name, bolt in state.bolts.items()}
         context = Context(
             self.topology, self.checkpoint.segments, key, key, plan.batch, plan.beat.clock, watermarks,
-            self.tracer is not None, self.first, self._run,
+            self.tracer is not None, self.first, plan.run or self.run_id,
         )  # fmt: skip
         progress = Progress(state, context)
         with self._phase("ingest"):

@@ -69,7 +69,7 @@ def replay_locally(scenario: Scenario, topology: Topology | None = None) -> Answ
     step = recording.watch(MicroBatch(built, checkpoint, InProcess()))
     for number, batch in enumerate(script(scenario)):
         piece = ScriptPiece(tuple(arrival.to_json() for arrival in batch.arrivals))
-        plan = BatchPlan(number, batch.beat, [piece] if batch.arrivals else [])
+        plan = BatchPlan(number, batch.beat, [piece] if batch.arrivals else [], run=step.run_id)
         if batch.crash:
             _crash(step, plan)
             step = recording.watch(MicroBatch(built, checkpoint, InProcess()))

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from topologies.spark.jars import CONNECTOR, is_published, jars
+from topologies.spark.jars import CONNECTOR, are_cached, is_published, jars
 from windowing.errors import EnvironmentMissing
 
 ARTIFACT = "spark-sql-kafka-0-10"
@@ -51,7 +51,7 @@ def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
     if any(ARTIFACT in each for each in (packages, files, os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
         return {}
     elsewhere = any(name in settings for name in ("spark.jars.repositories", "spark.jars.ivySettings"))
-    if not elsewhere and _is_known_to_work() and is_published(_poms()) is False:
+    if not elsewhere and _is_known_to_work() and _must_be_older():
         return {_JARS: ",".join(filter(None, [files, *_older()]))}
     return {_PACKAGES: ",".join(filter(None, [packages, coordinates()]))}
 
@@ -59,6 +59,12 @@ def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
 def _is_known_to_work() -> bool:
     """Whether the tests use the older connector with this Spark."""
     return pyspark.__version__.startswith("4.3.")
+
+
+def _must_be_older() -> bool:
+    """Whether Maven Central has none of this version; or does not answer, and had none when an older one was fetched."""
+    published = is_published(_poms())
+    return published is False or (published is None and are_cached(CONNECTOR))
 
 
 def _poms() -> list[str]:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -94,7 +95,7 @@ def _last_words(text: str) -> str:
 def packed(topology: Topology) -> bytes:
     """A topology as bytes; the modules that its bolts come from go along, if they are the user's own files."""
     bolts = [*(part.bolt for part in topology.plain.values()), *(part.bolt for part in topology.windowed.values())]
-    modules = {type(bolt).__module__ for bolt in bolts}
+    modules = {type(bolt).__module__ for bolt in bolts} | set(_modules_of_rules(topology))
     for name in modules:
         module = sys.modules.get(name)
         if module is not None and _is_users(module):
@@ -107,6 +108,17 @@ def packed(topology: Topology) -> bytes:
             why=f"{type(error).__name__}: {error}",
             do="create what cannot be sent (connections, locks) in the bolt's prepare()",
         ) from error
+
+
+def _modules_of_rules(topology: Topology) -> Iterator[str]:
+    """The modules of the functions that triggers ask."""
+    for part in topology.windowed.values():
+        rule: Any = getattr(part.bolt.settings.key_trigger, "rule", None)
+        while isinstance(rule, partial):
+            rule = rule.func
+        if rule is not None:
+            yield getattr(rule, "__module__", None) or type(rule).__module__
+            yield type(rule).__module__
 
 
 def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str]) -> Topology:

@@ -27,10 +27,15 @@ def jars(pinned: Path) -> list[str]:
 
     OSError where one is neither in the cache nor to be had, or is not what it was.
     """
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "windbolt", "jars")
+    folder = _cache()
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(lambda each: str(_jar(folder, *each)), _lines(pinned)))
+
+
+def are_cached(pinned: Path) -> bool:
+    """Whether all jars of a list are there already."""
+    return all(_target(_cache(), digest, path).exists() for digest, path in _lines(pinned))
 
 
 def is_published(paths: list[str]) -> bool | None:
@@ -47,9 +52,17 @@ def _lines(pinned: Path) -> Iterator[tuple[str, str]]:
             yield digest, path
 
 
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "windbolt", "jars")
+
+
+def _target(folder: Path, digest: str, path: str) -> Path:
+    return folder / f"{digest[:12]}-{path.rsplit('/', 1)[1]}"
+
+
 def _jar(folder: Path, digest: str, path: str) -> Path:
     """A jar in the cache: there it stands whole, or not at all."""
-    target = folder / f"{digest[:12]}-{path.rsplit('/', 1)[1]}"
+    target = _target(folder, digest, path)
     if target.exists():
         return target
     content = _fetched(CENTRAL + path)

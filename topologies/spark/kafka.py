@@ -21,6 +21,7 @@ from topologies.engine.plan import Context, Handed
 from topologies.kafka import KafkaSink, KafkaSpout
 from topologies.model import SinkPart, Topology
 from topologies.records import OUTGOING, outgoing
+from topologies.running import RECORDS_PER_BATCH
 from topologies.spark.executor import spark_failures
 from topologies.spark.trouble import unreachable
 from windowing.errors import ConfigError, WindboltError
@@ -62,8 +63,7 @@ def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame
         reader = reader.option("subscribePattern", spout.pattern)
     else:
         reader = reader.option("subscribe", ",".join(spout.topics))
-    if spout.records_per_batch is not None:
-        reader = reader.option("maxOffsetsPerTrigger", spout.records_per_batch)
+    reader = reader.option("maxOffsetsPerTrigger", spout.records_per_batch or RECORDS_PER_BATCH)
     for option, value in _start(spout, topics).items():
         reader = reader.option(option, value)
     return reader.load().select(*[F.col(column) for column in spout.record.names])

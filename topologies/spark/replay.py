@@ -130,7 +130,8 @@ class _Group:
                 return
             (path,) = [row["path"] for row in batch.collect()]
             plan = self._plan(number, path.removeprefix("file:"))
-            step.checkpoint.plan(batch_key(number, False), {"clock": plan.beat.clock})
+            drafted = {"clock": plan.beat.clock, "run": step.run_id}
+            plan = replace(plan, run=step.checkpoint.plan(batch_key(number, False), drafted)["run"])
             if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
                 self.crashed.add(number)
                 step.hook = _fail

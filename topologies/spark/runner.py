@@ -135,12 +135,12 @@ class SparkRun:
         if self.step.done(number):
             return
         key = batch_key(number, False)
-        drafted: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots}
+        drafted: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots, "run": self.step.run_id}
         drafted["files"] = self.log.files(number)
         plan = self.checkpoint.plan(key, drafted)
         found = [(spout, path) for spout, path in plan["files"]]
         pieces = file_pieces(self.topology, found, plan.get("slots", self.executor.slots))
-        ready = BatchPlan(number, Beat(plan["clock"]), pieces)
+        ready = BatchPlan(number, Beat(plan["clock"]), pieces, run=plan.get("run", ""))
         if self.source.rows:
             ready = replace(ready, ingest=lambda context: self.source.ingest_rows(batch, self.executor, context))
         self._run(ready, again=plan is not drafted)
@@ -150,8 +150,10 @@ class SparkRun:
         before = self.step.manifest
         if before.closing:
             return
-        plan = self.checkpoint.plan(batch_key(before.batch, True), {"clock": self._now()})
-        self._run(BatchPlan(before.batch, Beat(plan["clock"], close=True), closing=True), again=True)
+        drafted = {"clock": self._now(), "run": self.step.run_id}
+        plan = self.checkpoint.plan(batch_key(before.batch, True), drafted)
+        beat = Beat(plan["clock"], close=True)
+        self._run(BatchPlan(before.batch, beat, closing=True, run=plan.get("run", "")), again=True)
 
     def _finish_closing(self) -> None:
         """A run that died while it was closing is closed first: some of its output may be out already."""

@@ -30,6 +30,10 @@ from windowing.rows import DEFAULT_STREAM, conform
 _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
 _OLDEST = f"{100 * 365}d"
 """Files however old are read: Spark's own limit, a week before the newest, would pass over some without a word."""
+_BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ROWS_AT_ONCE = 200
+"""Rows that Spark hands to Python at a time: it measures all bytes after each row, which costs more than to read it, so
+rows are counted instead. Records of Kafka may have a megabyte each; for larger ones set Spark's option to bytes."""
 _RESULT = "output binary"
 """The place of the spout, the place of the rows in it, and what their task wrote and counted."""
 
@@ -64,6 +68,7 @@ class StreamSource:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return cast("Iterator[pa.RecordBatch]", next(task([(batches, names)])))
 
+        _count_rows(batch.sparkSession)
         with spark_failures():
             results = batch.mapInArrow(run, _RESULT).collect()
         found = [pickle.loads(row["output"]) for row in results]
@@ -159,6 +164,14 @@ def new_files(spark: SparkSession, path: str, most: int) -> DataFrame:
     """The paths of files as they appear, at most so many a batch; their content is not read."""
     reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS)
     return reader.option("maxFilesPerTrigger", most).option("maxFileAge", _OLDEST).load(path).select("path")
+
+
+def _count_rows(session: SparkSession) -> None:
+    """Make the session of a query, which is a copy of the user's, count rows for Python, unless the user says more."""
+    if session.sparkContext.getConf().get(_BYTES) is None:
+        session.conf.set(_BYTES, 2**31 - 1)
+        if not 0 < int(session.conf.get(_ROWS) or 0) < _ROWS_AT_ONCE:
+            session.conf.set(_ROWS, _ROWS_AT_ONCE)
 
 
 def needs_heartbeat(topology: Topology) -> bool:

@@ -8,6 +8,7 @@ from windowing.errors import DataError, EnvironmentMissing, WindboltError
 
 _TIMEOUT = re.compile(r"(?:kafka\.common\.errors\.\w*Timeout\w*|TimeoutException|KAFKA_\w*TIMEOUT\w*): ?([^\n]*)")
 _LOST = re.compile(r"\[KAFKA_DATA_LOSS[^\]]*\] ?([^\n]*)|([^\n]*may have been lost[^\n]*)")
+_TOO_LARGE = re.compile(r"Record(?:Batch)?TooLarge\w*: ?([^\n]*)")
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 
 
@@ -38,6 +39,14 @@ def kafka_trouble(text: str) -> WindboltError | None:
             "Kafka does not answer, or does not have the topic",
             why=late[1].strip() or "it took too long",
             do="look after the brokers and topics, then run again: the batch was not committed, and comes again",
+        )
+    large = _TOO_LARGE.search(text)
+    if large is not None:
+        return DataError(
+            "a record is too large for Kafka",
+            why=large[1].strip(),
+            do="let the producer take more (max.request.size) and the topic too (max.message.bytes), and run again: "
+            "the batch was not committed, and comes again. A dead letter is larger than its message, by its headers",
         )
     topic = _NO_TOPIC.search(text)
     if topic is not None:

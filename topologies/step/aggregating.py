@@ -100,8 +100,9 @@ class AggregateMessages(StatefulWindowedBolt):
 
     def _messages(self, rows: list[Row], events: list[Event], made: Outputs) -> Iterator[tuple[str, Row]]:
         for at, out in enumerate(made.outs):
-            if made.unchanged:
-                yield self.sender.unchanged(out, rows[at], events[at], same_format=self.read == self.sender.messages)
+            if made.unchanged:  # read again: rules may have changed what they were given
+                event = event_of(rows[at], self.read)
+                yield self.sender.unchanged(out, rows[at], event, same_format=self.read == self.sender.messages)
             else:
                 yield self.sender.message(out)
 

@@ -70,7 +70,7 @@ def event_of(row: Row, messages: MessageFormat) -> Event:
     pairs, key = row["headers"], row["key"]
     if not pairs:  # as with most messages
         value = messages.read(row["value"], _NO_HEADERS)
-        return Event(value, row["topic"] or "", None if key is None else as_text(key), _NO_HEADERS)
+        return Event(value, row["topic"] or "", None if key is None else as_text(key), {})
     value = messages.read(row["value"], header_bytes(pairs))
     return Event(value, row["topic"] or "", None if key is None else as_text(key), header_texts(pairs))
 

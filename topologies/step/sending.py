@@ -47,7 +47,7 @@ class Sender:
         new = {name: text for name, text in now.items() if event.headers.get(name) != text}
         headers = kept + [{"key": name, "value": text.encode()} for name, text in new.items()]
         key = row["key"] if out.key == event.key else _encoded(out.key)
-        value = row["value"] if same_format else self.messages.write(out.value, header_bytes(headers))
+        value = row["value"] if same_format else self.messages.write(event.value, header_bytes(headers))
         return stream, {"topic": topic, "key": key, "value": value, "headers": headers}
 
     def _way(self, out: Out) -> tuple[str, str]:

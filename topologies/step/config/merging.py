@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from topologies.step.config.errors import StepConfigError, StepProblem
-from topologies.step.config.reading import HoconError, Tree, parse_hocon, with_folders
+from topologies.step.config.reading import Tree, with_folders
 
 _PARTS = re.compile(r'"[^"]*"|[^."]+')
 
@@ -62,10 +62,12 @@ def _other_type(under: Tree, value: Mapping[str, Any]) -> bool:
 
 def assigned(key: str, value: str) -> Tree:
     """``trigger.timeout`` and ``5s`` as a mapping; the value is read as HOCON, which JSON is too."""
+    from topologies.step.config.hocon import HoconError, parse_hocon
+
     try:
         tree = parse_hocon(_nested(key, value if value.strip() else '""'), Path.cwd())
     except HoconError as error:
-        text = f"expected a=value, found {key}={value} with a mistake: {error}; put texts with signs in quotes"
+        text = f"expected a value, found a mistake: {error}; put texts with signs in quotes"
         raise StepConfigError(SET, [StepProblem(SET, key, text)]) from None
     found: Tree = with_folders(tree, Path.cwd())
     return found

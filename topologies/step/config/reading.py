@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from topologies.step.config.values import Given
 
 Tree = dict[str, Any]
 
-_LONGEST = 40
+_QUOTING = re.compile(r" (?:'|\").*|(?<=undefined alias).*|(?<=the tag).*", re.DOTALL)
 
 
 def read_tree(path: Path) -> Tree:
@@ -59,30 +59,9 @@ def with_folders(value: Any, folder: Path) -> Any:
     return [with_folders(item, folder) for item in value] if isinstance(value, list) else value
 
 
-def parse_hocon(text: str, folder: Path) -> Any:
-    """HOCON as plain mappings; includes are relative to the folder. HoconError where it cannot be read."""
-    from pyhocon import ConfigFactory, ConfigTree  # type: ignore[import-untyped]
-    from pyhocon.exceptions import ConfigException  # type: ignore[import-untyped]
-    from pyparsing import ParseBaseException
-
-    try:
-        parsed = ConfigFactory.parse_string(text, basedir=str(folder))
-    except ParseBaseException as error:
-        raise HoconError(f"line {error.lineno}, column {error.col}: {_met(text, error)}") from None
-    except ConfigException as error:
-        raise HoconError(_sentence(str(error))) from None
-    except FileNotFoundError as error:
-        raise HoconError(f"it includes {error.filename}, which is not there") from None
-    except (OSError, ValueError) as error:
-        raise HoconError(_sentence(str(error))) from None
-    return _plain(parsed.as_plain_ordered_dict() if isinstance(parsed, ConfigTree) else parsed)
-
-
-class HoconError(ValueError):
-    """A text that is no HOCON."""
-
-
 def _hocon(text: str, path: Path) -> Any:
+    from topologies.step.config.hocon import HoconError, parse_hocon
+
     try:
         return parse_hocon(text, path.absolute().parent)
     except HoconError as error:
@@ -129,34 +108,6 @@ READERS: dict[str, Callable[[str, Path], Any]] = {
     ".yml": _yaml,
     ".json": _json,
 }
-
-
-def _plain(value: Any) -> Any:
-    """Without what is pyhocon's own: its durations become timedeltas."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if hasattr(value, "microseconds") and not isinstance(value, timedelta):  # dateutil's relativedelta
-        if value.months or value.years:
-            return f"{value.years * 12 + value.months} months"  # of no certain length
-        return timedelta(
-            days=value.days,
-            hours=value.hours,
-            minutes=value.minutes,
-            seconds=value.seconds,
-            microseconds=value.microseconds,
-        )
-    return value
-
-
-def _met(text: str, error: Any) -> str:
-    """What was met, and what was expected where the parser can say it in short; else its words are its grammar."""
-    lines = text.split("\n")
-    line = lines[error.lineno - 1].strip() if error.lineno <= len(lines) else ""
-    found = repr(text[error.loc]) if error.loc < len(text) else "the end of the file"
-    expected = str(error.msg).lower() if len(str(error.msg)) <= _LONGEST else "expected a value, a key or a sign"
-    return f"{expected}, met {found}" + (f" in {shown(line)}" if line else "")
 
 
 def _sentence(text: str) -> str:

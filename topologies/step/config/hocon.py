@@ -1,0 +1,143 @@
+"""HOCON as plain mappings: pyhocon's, but with includes that must be there, and errors that quote no values.
+
+A file of a step may hold passwords, and errors end up in logs: they say where a mistake is, and of which kind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from glob import glob
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from pyhocon import ConfigTree, config_parser  # type: ignore[import-untyped]
+from pyhocon.exceptions import ConfigException, ConfigSubstitutionException  # type: ignore[import-untyped]
+from pyparsing import ParseBaseException, ParserElement
+
+_EXPECTED = re.compile(r"Expected (?:end of text|'.{1,3}')")
+_PLACE = re.compile(r"\(line: ?(\d+), col: ?(\d+)\)")
+
+
+class HoconError(ValueError):
+    """A text that is no HOCON."""
+
+
+def parse_hocon(text: str, folder: Path) -> Any:
+    """HOCON as plain mappings; includes are relative to the folder. HoconError where it cannot be read."""
+    blanks = ParserElement.DEFAULT_WHITE_CHARS
+    try:
+        return _plain(_Reader().read(text, str(folder)))
+    finally:
+        ParserElement.set_default_whitespace_chars(blanks)  # which pyhocon changes, and leaves so after an error
+
+
+class _Reader:
+    """pyhocon's parser, which finds this object where it looks for its own way to included files.
+
+    That one follows URLs, and takes a file that is not there for an empty one.
+    """
+
+    def __init__(self) -> None:
+        parse = config_parser.ConfigParser.parse.__func__
+        ours = {**vars(config_parser), "ConfigFactory": self, "glob": _matching}
+        self._parse = FunctionType(parse.__code__, ours, parse.__name__, parse.__defaults__, parse.__closure__)
+        self._open: list[str] = []
+
+    def read(self, text: str, folder: str, **options: Any) -> Any:
+        """What a text holds; HoconError with the place of a mistake."""
+        try:
+            return self._parse(_Parser, text, folder, **options)
+        except ParseBaseException as error:
+            raise HoconError(_met(error)) from None
+        except ConfigSubstitutionException as error:  # names the variable, and where it stands
+            raise HoconError(" ".join(str(error).split())) from None
+        except ConfigException as error:
+            at = _PLACE.search(str(error))
+            where = f"line {at[1]}, column {at[2]}: " if at else ""
+            raise HoconError(f"{where}texts, lists and mappings are mixed in one value") from None
+        except (AttributeError, KeyError, TypeError):
+            raise HoconError("its parts, or what it includes, do not fit together") from None
+
+    def parse_file(self, path: str, required: bool = True, **options: Any) -> Any:
+        """Called for a file that is included; it must be there, ``required(...)`` or not."""
+        path = os.path.abspath(path)
+        if path in self._open:
+            raise HoconError(f"{path} includes itself")
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            raise HoconError(f"it includes {path}, which is not there") from None
+        except OSError as error:
+            raise HoconError(f"it includes {path}, which cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            byte = f"byte {error.object[error.start]:#04x}"
+            raise HoconError(f"it includes {path}, which is no text in UTF-8: {byte}") from None
+        self._open.append(path)
+        try:
+            return self.read(text, os.path.dirname(path), **options)
+        except HoconError as error:
+            raise error if path in str(error) else HoconError(f"in {path}, which it includes: {error}") from None
+        finally:
+            self._open.pop()
+
+    def parse_URL(self, url: str, **options: Any) -> Any:  # noqa: N802  (pyhocon's name)
+        """Called for a URL that is included."""
+        kind = url.split(":", 1)[0][:8]
+        raise HoconError(f"it includes a URL ({kind}:...), and URLs are not followed: include a file") from None
+
+
+class _Parser(config_parser.ConfigParser):  # type: ignore[misc]
+    @classmethod
+    def resolve_package_path(cls, package_path: str) -> str:
+        """The file of ``include package("package:file")``."""
+        try:
+            return str(super().resolve_package_path(package_path))
+        except (ImportError, ValueError, TypeError, AttributeError):
+            raise HoconError(f"it includes {package_path} of a package, which is not there") from None
+
+
+def _matching(pattern: str, **options: Any) -> list[str]:
+    """The files that an included pattern stands for, at least one."""
+    found = sorted(glob(pattern, **options))
+    if not found:
+        raise HoconError(f"it includes {pattern}, and there is no such file")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Without what is pyhocon's own: its durations become timedeltas."""
+    if isinstance(value, ConfigTree):
+        value = value.as_plain_ordered_dict()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if hasattr(value, "microseconds") and not isinstance(value, timedelta):  # dateutil's relativedelta
+        if value.months or value.years:
+            return f"{value.years * 12 + value.months} months"  # of no certain length
+        return timedelta(
+            days=value.days,
+            hours=value.hours,
+            minutes=value.minutes,
+            seconds=value.seconds,
+            microseconds=value.microseconds,
+        )
+    return value
+
+
+def _met(error: ParseBaseException) -> str:
+    """Where a mistake is, the sign that was met there, and what was expected where the parser has short words."""
+    text, at = error.pstr, error.loc
+    place = f"line {error.lineno}, column {error.col}"
+    if text[max(at - 1, 0) : at + 1] in ('."', '".'):
+        return f'{place}: a path with quotes in it (a."b".c: ...) cannot be read; write a {{ "b" {{ c: ... }} }}'
+    found = repr(text[at]) if at < len(text) else "the end of the file"
+    known = _EXPECTED.fullmatch(str(error.msg))
+    expected = str(error.msg).lower() if known else "expected a value, a key or a sign"
+    if found == "'\"'" and known and "end" in expected:
+        return f"{place}: quotes that are not closed in their line"
+    return f"{place}: {expected}, met {found}"
