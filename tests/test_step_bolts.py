@@ -393,6 +393,24 @@ def test_a_header_of_the_output_chooses_its_schema() -> None:
 
 
 @pytest.mark.feature("UH-31")
+def test_a_result_that_kafka_would_not_take_fails_with_its_messages() -> None:
+    calls = Calls(rule("dsl", "return {'text': 'x' * events[0].value['n']}"))
+    calls.bolt.sender = Sender(JsonMessages(), "out", {}, limit=5_000)
+    assert calls(*numbers(3_000))["default"]
+    (failed,) = calls(*numbers(4_990))["failed"]
+    assert "Kafka takes 5000 (max.request.size)" in failed["_reason"]
+
+
+def test_rules_cannot_change_what_passes_through() -> None:
+    lines = ("events[0].value['n'] = 2", "events[0].headers.pop('gone', None)", "return 'passthrough'")
+    calls = Calls(rule("dsl", *lines), write=CsvMessages(("n",), ";"))
+    found = calls(message(b'{"n": 1}', headers=[{"key": "gone", "value": b"1"}, {"key": "kept", "value": b"2"}]))
+    assert found["default"] == [sent(b"1", key=b"k", kept=b"2")], (
+        "the value as it came; a header that was taken away is gone"
+    )
+
+
+@pytest.mark.feature("UH-31")
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [

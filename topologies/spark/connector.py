@@ -62,7 +62,7 @@ def _is_known_to_work() -> bool:
 
 
 def _must_be_older() -> bool:
-    """Whether Maven Central has none of this version; or does not answer, and had none when an older one was fetched."""
+    """Whether Maven Central has none of this version; or does not answer, and had none at an earlier start."""
     published = is_published(_poms())
     return published is False or (published is None and are_cached(CONNECTOR))
 

@@ -27,6 +27,9 @@ from topologies.step.reading import ReadMessages
 from topologies.step.sending import Sender
 from windowing.rows import DEFAULT_STREAM
 
+_MAX_REQUEST, _USUAL = "kafka.max.request.size", 1_048_576
+"""What Kafka's producers take, where nothing else is said."""
+
 SOURCE, OPEN, READ, AGGREGATE, FAILURES = "source", "open", "read", "aggregate", "failures"
 
 
@@ -58,6 +61,7 @@ def step_topology(config: StepConfig, *, feed: Spout | None = None) -> Topology:
         messages_of(config.format.output),
         config.destination.topic,
         {branch.name: (branches[branch.name], branch.topic) for branch in config.branches},
+        None if feed is not None else _largest(config),
     )
     aggregate = AggregateMessages(
         read,
@@ -82,6 +86,13 @@ def step_topology(config: StepConfig, *, feed: Spout | None = None) -> Topology:
     else:
         _Sinks(builder, config).keep(routes)
     return builder.build()
+
+
+def _largest(config: StepConfig) -> int | None:
+    """How large a message may be for all of the destinations."""
+    found = [config.connections[each.config.name] for each in (config.destination, *config.branches)]
+    limits = [each.options.get(_MAX_REQUEST) or _USUAL for each in found if isinstance(each, KafkaConnection)]
+    return min((int(limit) for limit in limits if str(limit).isdigit()), default=None)
 
 
 def source_of(config: StepConfig) -> Spout:
