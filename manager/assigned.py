@@ -13,6 +13,7 @@ import pyarrow as pa
 from manager.accounts import Accounts
 from manager.held import GONE, SEEN, Held
 from manager.panes import PaneBook, WindowStates
+from manager.taking import taken
 from policies.assigners import Assigned, Live, SessionWindows, WindowAssigner
 from windowing.order import group_numbers
 from windowing.panes import PaneMode
@@ -218,7 +219,7 @@ class AssignedWindows:
     def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
         """The keys of these live events: the value of a key of one column, else a tuple of values."""
         chosen = self.payload.select(list(self.key))
-        columns = [column.to_pylist() for column in chosen.take(pa.array(self.positions(members))).columns]
+        columns = [column.to_pylist() for column in taken(chosen, self.positions(members)).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def streams_of(self, members: NDArray[np.int64]) -> list[str]:
@@ -248,7 +249,7 @@ class Gathered:
         payload = self._gathered()
         if isinstance(members, range):
             return payload.slice(members.start, len(members))
-        return payload.take(pa.array(members))
+        return taken(payload, members)
 
     def timestamps(self, members: range | NDArray[np.int64]) -> NDArray[np.int64]:
         starts: NDArray[np.int64] = self._windows.live.starts[_pick(self._members, members)]
@@ -269,7 +270,7 @@ class Gathered:
             places = self._windows.positions(self._members)
             payload = self._windows.payload
             run = len(places) and bool((np.diff(places) == 1).all())
-            self._payload = payload.slice(int(places[0]), len(places)) if run else payload.take(pa.array(places))
+            self._payload = payload.slice(int(places[0]), len(places)) if run else taken(payload, places)
         return self._payload
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
+from manager.taking import taken
 from windowing.events import count_by_stream
 from windowing.order import group_numbers, hash_order, is_sorted, order_within, stable_order
 
@@ -51,7 +52,7 @@ class Held:
 
     def take(self, at: NDArray[np.int64]) -> Held:
         """The events at these places."""
-        return Held(self.times[at], self.payload.take(pa.array(at)), *(_at(each, at) for each in self._columns()))
+        return Held(self.times[at], taken(self.payload, at), *(_at(each, at) for each in self._columns()))
 
     def sorted(self) -> Held:
         """The events by key, then time, those that are equal in both in their present order."""

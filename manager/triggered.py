@@ -15,6 +15,7 @@ from manager.assigned import AssignedWindows
 from manager.held import GONE, SEEN, Held
 from manager.kept import Kept
 from manager.key_book import KeyBook, KeyRecord, hashes_of
+from manager.taking import taken
 from policies.assigners import Assigned
 from policies.firing import (
     CLOSE,
@@ -327,7 +328,7 @@ class TriggeredWindows:
     def _fresh_rows(self, at: NDArray[np.int64], columns: list[str]) -> pa.Table:
         """Columns of new events, without a look at the old ones, of which there may be very many."""
         fresh = self._events.payload.select(columns).slice(self._first_new)
-        return fresh.take(pa.array(self._places[at] - self._first_new))
+        return taken(fresh, self._places[at] - self._first_new)
 
     def _refuse(self, at: int, rule: Any, error: Exception) -> None:
         self._refused[at] = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ AROUND: dict[str, Any] = {
     "source": {"type": "files", "path": "in/*.jsonl", "topic": "orders"},
     "connections": {"out": {"type": "files", "path": "out"}},
 }
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands add folders to Python's path, which other tests are not to find."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 def _invoke(*arguments: str) -> Result:
@@ -126,6 +133,10 @@ def test_rules_in_files_can_be_forbidden(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "step.json: dsl: " in _lines(result)
     assert _invoke("check", _step(tmp_path, allowFileRules=False)).exit_code == 1
+    (tmp_path / "some.json").write_text("{}", encoding="utf-8")
+    rules = {"dsl": {"path": "rules.py"}, "environmentVariables": {"source": "file", "path": "some.json"}}
+    result = _invoke("check", _step(tmp_path, **rules), "--no-file-rules")
+    assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize(

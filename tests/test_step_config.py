@@ -156,7 +156,13 @@ def test_a_mapping_of_another_type_replaces(tmp_path: Path) -> None:
     ("name", "text", "expected"),
     [
         ("a.conf", "name: x\nkey {\n", "expected HOCON, found a mistake: line 3, column 1: .* met the end of the file"),
-        ("a.conf", "name: x\nkey: {}}", "line 2, column 8: expected end of text, met '}' in 'key: {}}'"),
+        ("a.conf", "name: x\nkey: {}}", "line 2, column 8: expected end of text, met '}'.$"),
+        (
+            "a.conf",
+            'connections."x".type: kafka',
+            r'line 1, column 13: a path with quotes .*write a { "b" { c: ... } }',
+        ),
+        ("a.conf", 'a { "x.y".type: kafka }', "line 1, column 10: a path with quotes"),
         ("a.conf", "[1, 2]", "expected a mapping with name, type, format and so on, found a list of 2"),
         ("a.conf", 'include required(file("nowhere.conf"))', "it includes .*nowhere.conf, which is not there"),
         ("a.yaml", "name: x\nkey: [1", "expected YAML, found a mistake at line 2, column 8"),
@@ -173,6 +179,133 @@ def test_a_mapping_of_another_type_replaces(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_says_where(tmp_path: Path, name: str, text: str, expected: str) -> None:
     with pytest.raises(StepConfigError, match=rf"a\.\w+: .*(?:{expected})"):
         load_step(_write(tmp_path, text, name))
+
+
+@pytest.mark.parametrize("include", ['"{}"', 'file("{}")', 'required("{}")', 'required(file("{}"))'])
+def test_a_file_that_is_included_must_be_there(tmp_path: Path, include: str) -> None:
+    (tmp_path / "sub").mkdir()
+    _write(tmp_path / "sub", f"include {include.format('more.conf')}", "around.conf")
+    for name, missing_file in (("no.conf", "no.conf"), ("sub/around.conf", "sub/more.conf")):
+        with pytest.raises(StepConfigError) as error:
+            load_step(_write(tmp_path, f"name: a\ninclude {include.format(name)}"))
+        assert f"it includes {tmp_path / missing_file}, which is not there" in str(error.value)
+
+
+@pytest.mark.parametrize("form", ["url({})", "required(url({}))", "{}", "required({})"])
+@pytest.mark.parametrize("kind", ["file", "http", "https"])
+def test_urls_are_not_included(tmp_path: Path, form: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", lambda *_: pytest.fail("a URL was opened"))
+    place = _write(tmp_path, "name: b", "there.conf") if kind == "file" else "me:SECRET@example.org/a.conf"
+    with pytest.raises(StepConfigError, match=rf"it includes a URL \({kind}:\.\.\.\), and URLs are not") as error:
+        load_step(_write(tmp_path, f"include {form.format(json.dumps(f'{kind}://{place}'))}"))
+    assert "SECRET" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('include "step.conf"', "step.conf includes itself"),
+        ('include "wrong.conf"', "wrong.conf, which it includes: line 1, column 3: expected "),
+        ('include "list.conf"', "do not fit together"),
+        ('include "no*.conf"', r"no\*.conf, and there is no such file"),
+        ('include "."', "cannot be read: Is a directory"),
+        ('include package("json.decoder:a.conf")', "json.decoder:a.conf of a package, which is not there"),
+        ('include package("nowhere:a.conf")', "nowhere:a.conf of a package, which is not there"),
+    ],
+)
+def test_what_cannot_be_included_is_said(tmp_path: Path, text: str, expected: str) -> None:
+    _write(tmp_path, "a }", "wrong.conf")
+    _write(tmp_path, "[1]", "list.conf")
+    with pytest.raises(StepConfigError, match=expected):
+        load_step(_write(tmp_path, text))
+
+
+def test_files_are_included_by_pattern_and_into_a_section(tmp_path: Path) -> None:
+    _write(tmp_path, "parallelism: 7", "all-a.conf")
+    _write(tmp_path, "stateFull: true", "all-b.conf")
+    _write(tmp_path, "count: 9", "count.conf")
+    text = f'{json.dumps(STEP)[1:-1]}\ninclude "all-*.conf"\ntrigger {{ include "count.conf" }}'
+    step = load_step(_write(tmp_path, text))
+    assert (step.parallelism, step.state_full) == (7, True)
+    assert isinstance(step.trigger, CountTriggerSection)
+    assert step.trigger.count == 9
+
+
+def test_a_mistake_leaves_pyparsing_as_it_was(tmp_path: Path) -> None:
+    from pyparsing import ParserElement
+
+    before = ParserElement.DEFAULT_WHITE_CHARS
+    with pytest.raises(StepConfigError):
+        load_step(_write(tmp_path, "a }"))
+    assert before == ParserElement.DEFAULT_WHITE_CHARS
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.conf", 'sasl.jaas.config = "user password=SECRET'),
+        ("a.conf", "a: 1\nSECRET"),
+        ("a.conf", "a = b SECRET [x"),
+        ("a.conf", 'a = "SECRET" [1]'),
+        ("a.conf", "a = { b: 1 } SECRET"),
+        ("a.conf", 'a = [1]\na = ${a} { b: "SECRET" }'),
+        ("a.yaml", "password: *SECRET"),
+        ("a.yaml", "password: !SECRET a"),
+        ("a.yaml", "password: !SEC!RET a"),
+        ("a.yaml", "a: &SECRET 1\nb: &SECRET 2\nc: ["),
+        ("a.yaml", "password: !!int SECRET"),
+        ("a.yaml", "password: 'SECRET"),
+        ("a.yaml", "password=SECRET"),
+        ("a.json", '{"password": SECRET}'),
+        ("a.json", '"SECRET"'),
+    ],
+)
+def test_what_cannot_be_read_is_not_quoted(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(StepConfigError) as error:
+        load_step(_write(tmp_path, text, name))
+    assert not re.search("SECRET|SEC|RET", str(error.value))
+
+
+def test_a_value_that_is_assigned_is_not_quoted() -> None:
+    with pytest.raises(StepConfigError, match=r"--set: connections\.a\.x: expected a value, found a mistake") as error:
+        load_step(SEED, assignments={"connections.a.x": '"SECRET'})
+    assert "SECRET" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("connections", "path"),
+    [
+        ("SECRET", "connections"),
+        ({"a": "SECRET"}, "connections.a"),
+        ({"a": ["SECRET"]}, "connections.a"),
+        ({"a": {"type": "kafka", "servers": {"SECRET": 1}}}, "connections.a.bootstrap.servers"),
+        ({"a": {"type": "kafka", "servers": "a:1", "sasl.password": ["SECRET"]}}, "connections.a"),
+        ({"a": {"type": "files", "path": "a", "password": "SECRET"}}, "connections.a.password"),
+    ],
+)
+def test_values_of_connections_are_not_quoted(tmp_path: Path, connections: Any, path: str) -> None:
+    problems = _problems(tmp_path, connections=connections)
+    assert list(problems) == [path]
+    assert "SECRET" not in problems[path]
+
+
+def test_properties_are_not_shown(tmp_path: Path) -> None:
+    step = _step(tmp_path, connections={"a": {"type": "kafka", "servers": "a:1", "sasl.password": "SECRET"}})
+    connection = step.connections["a"]
+    assert isinstance(connection, KafkaConnection)
+    assert connection.options == {"kafka.sasl.password": "SECRET"}
+    assert "SECRET" not in f"{step!r} {step} {connection!r}"
+
+
+@pytest.mark.parametrize(
+    "properties", ["properties { sasl.password: SECRET }", "properties.sasl.password: SECRET", "properties: SECRET"]
+)
+def test_properties_stand_beside_the_type(tmp_path: Path, properties: str) -> None:
+    text = f'{json.dumps(STEP)[1:-1]}\nconnections.a {{ type: kafka, bootstrap.servers: "a:1", {properties} }}'
+    with pytest.raises(StepConfigError, match=r"connections.a: expected properties beside the type") as error:
+        load_step(_write(tmp_path, text))
+    assert "SECRET" not in str(error.value)
+    assert properties == "properties: SECRET" or "(sasl.password: ...)" in str(error.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -267,7 +400,7 @@ def test_a_section_that_is_missing_says_what_it_is_for(tmp_path: Path, section: 
         ({"key": "key"}, "key", "expected a mapping, found 'key': how the key is computed"),
         ({"format": "json"}, "format", "expected a mapping, found 'json': the formats of messages"),
         ({"branches": [5]}, r"branches[0]", "expected a mapping, found 5"),
-        ({"connections": 5}, "connections", "expected a mapping, found 5"),
+        ({"connections": 5}, "connections", "expected a mapping, found a number"),
         ({"source": {"type": "kafka", "topics": ["a/b"], "config": {"name": "a"}}}, "source.topics[0]", "a topic"),
         (
             {"connections": {"a": {"type": "kafka", "servers": "h"}}},

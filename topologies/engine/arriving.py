@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from manager.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
 from manager.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter
+from manager.taking import taken
 from policies.admission import Action, by_arrival, timely
 from policies.marks import NONE
 from topologies.engine.admission import conform_input, event_times
@@ -157,7 +158,7 @@ def write(arriving: Arriving, part: WindowedPart, writer: SegmentWriter) -> tupl
     else:
         order = np.argsort(tasks, kind="stable")
         tasks = tasks[order]
-        table = table.take(pa.array(order))
+        table = taken(table, order)
         edges = np.searchsorted(tasks, np.arange(part.parallelism + 1)).tolist()
         for task in range(part.parallelism):
             if edges[task + 1] > edges[task]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from manager.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, INNER, KEY_COLUMN, Held
 from manager.open_sessions import turned_away
 from manager.segments import STREAM_COLUMN, TIME_COLUMN
+from manager.taking import taken
 from policies.admission import Action, timely
 from policies.lateness import BEHIND, WINDOW_OVER
 from policies.marks import NONE
@@ -288,7 +289,7 @@ def _turn_away(
     places = np.flatnonzero(turned & ~np.isin(actions, list(_dropping(part))))
     if not len(places):
         return
-    rows = batch.table.take(pa.array(places))
+    rows = taken(batch.table, places)
     late = np.isin(actions[places], (Action.LATE, Action.OUT_OF_ORDER))
     for name in np.array(event_ids(rows), dtype=object)[late] if fanout.context.traced and event_ids(rows) else ():
         fanout.trace("late", {"bolt": part.name, "event": name})

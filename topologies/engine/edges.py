@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from manager.held import Held
+from manager.taking import taken
 from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
@@ -44,5 +44,5 @@ def match_edges(part: WindowedPart, fanout: Fanout, old: Held | None, new: LetIn
     fanout.count_all(part, "unwindowed", streams, matched)
     strangers = np.flatnonzero(ending & ~matched)
     if len(strangers):
-        fanout.refuse_edges(part, whole.payload.take(pa.array(strangers)), streams[strangers])
+        fanout.refuse_edges(part, taken(whole.payload, strangers), streams[strangers])
     return replace(whole, ends=ends).take(np.flatnonzero(~ending))

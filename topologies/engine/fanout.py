@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from manager.held import Held
 from manager.segments import SegmentWriter, write_events
+from manager.taking import taken
 from policies.admission import Action, timely
 from policies.lateness import BEHIND, WINDOW_OVER
 from topologies.engine.admission import admit, conform_input, late_rows
@@ -61,7 +62,7 @@ class Rows:
     def take(self, at: NDArray[np.int64]) -> Rows:
         """The rows at these places."""
         times = None if self.times is None else self.times[at]
-        return Rows(self.table.take(pa.array(at)), times, self.positions[at], self.placed)
+        return Rows(taken(self.table, at), times, self.positions[at], self.placed)
 
     def shifted(self, by: int) -> Rows:
         """The rows so many microseconds later; the end of time stays where it is (SI-25)."""
@@ -189,7 +190,7 @@ class Fanout:
         reasons = [reason for _, reason in refused]
         stream = part.bolt.settings.refused_stream
         if stream is not None:
-            rows = events.payload.take(pa.array(places)).append_column(REASON, pa.array(reasons, pa.string()))
+            rows = taken(events.payload, places).append_column(REASON, pa.array(reasons, pa.string()))
             self._complain(part.name, stream, reasons[0])
             self.emit((part.name, stream), Rows(rows, None, np.arange(len(places))))
             return
@@ -197,7 +198,7 @@ class Fanout:
             mine = inputs[places] == at
             label, why = part.streams[at], [reason for reason, here in zip(reasons, mine, strict=True) if here]
             self._complain(part.name, label, why[0])
-            table = events.payload.take(pa.array(places[mine]))
+            table = taken(events.payload, places[mine])
             self._error_rows(part.name, _bad(part.name, label, table, None, why))
 
     def refuse_edges(self, part: WindowedPart, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
@@ -315,7 +316,7 @@ class Fanout:
         self._count(part, at, "late", len(admitted.late) * copies)
         self._count(part, at, "out_of_order", len(admitted.late) * copies)
         if self.context.traced:
-            for name in event_ids(rows.table.take(pa.array(admitted.late))):
+            for name in event_ids(taken(rows.table, admitted.late)):
                 self.trace("late", {"bolt": part.name, "event": name})
         stream = part.bolt.settings.late_stream
         if stream is None:
@@ -325,7 +326,7 @@ class Fanout:
         times = admitted.times[admitted.late]
         reasons = np.where(times < watermark, BEHIND, WINDOW_OVER).tolist()
         inputs, marks = np.full(len(times), at, np.int8), np.full(len(times), watermark, np.int64)
-        turned = rows.table.take(pa.array(admitted.late))
+        turned = taken(rows.table, admitted.late)
         table = late_rows(part, turned, inputs, times, reasons, watermark - times, marks)
         late = Rows(table, None, rows.positions[admitted.late], rows.placed)
         for _ in range(copies):
@@ -337,7 +338,7 @@ class Fanout:
         self._count(part, at, "invalid", len(places) * copies)
         label = part.streams[at]
         self._complain(part.name, label, f"row {rows.positions[places[0]]}: {reasons[places[0]]}")
-        wrong = rows.table.take(pa.array(places))
+        wrong = taken(rows.table, places)
         bad = _bad(part.name, label, wrong, rows.positions[places], reasons[places].tolist())
         for _ in range(copies):
             self._error_rows(part.name, bad)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from topologies.documents import no_constant, shown, unique_pairs
+from topologies.step.classpath import file_below
 from topologies.step.config.values import Place
 from windowing.errors import ConfigError
 
 
 def find(place: Place) -> Path:
-    """The file of a place; ConfigError where it is not there. On the class path a first / is its top."""
+    """The file of a place; ConfigError where it is not there. On the class path a first / is its top.
+
+    ``source: file`` may be any file, also where rules may not (``--no-file-rules``): what is found here is a schema or
+    variables, and no code. Paths and links that lead out of the class path are refused, as for rules.
+    """
     if place.source == "file":
         if not place.path.file.is_file():
             raise ConfigError(f"{str(place.path)!r} is not there", why=f"it was looked for in {place.path.file.parent}")
         return place.path.file
-    inside = place.path.text.lstrip("/")
-    if ".." in Path(inside).parts:
-        raise ConfigError(f"{str(place.path)!r} leads out of the class path", do="name what is in it")
-    for folder in [str(place.path.folder), *sys.path]:
-        file = Path(folder) / inside
-        if file.is_file():
-            return file.absolute()
+    file, _ = file_below([place.path.folder], place.path.text, repr(place.path.text))
+    if file is not None:
+        return Path(file)
     raise ConfigError(
         f"{str(place.path)!r} is not on the class path",
         why=f"neither {place.path.folder} nor Python's folders of modules hold it",

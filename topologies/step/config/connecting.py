@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
-from topologies.step.config.values import File, Section, Text, Whole, listed, shown_value
+from topologies.step.config.values import File, Section, Text, Whole, kind_of, listed, shown_value
 from windowing.errors import ConfigError
 
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}")
@@ -91,7 +91,7 @@ def _servers(value: object) -> str:
     from topologies.kafka import checked_servers
 
     if not isinstance(value, str | list) or not all(isinstance(each, str) for each in value):
-        raise ValueError(f'expected servers such as "host:9092,host:9092", found {shown_value(value)}')
+        raise ValueError(f'expected servers such as "host:9092,host:9092", found {kind_of(value)}')
     try:
         return checked_servers(value)
     except ConfigError as error:
@@ -105,7 +105,8 @@ class KafkaConnection(Section):
     servers: Annotated[str, PlainValidator(_servers)] = Field(
         alias="bootstrap.servers", description='Kafka\'s servers: bootstrap.servers: "host:9092"'
     )
-    properties: dict[str, str] = Field(default_factory=dict)
+    properties: dict[str, str] = Field(default_factory=dict, repr=False)
+    """They may hold passwords: no error and no description shows their values."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -118,10 +119,14 @@ class KafkaConnection(Section):
     @model_validator(mode="before")
     @classmethod
     def _flat(cls, value: Any) -> Any:
-        """``security { protocol: SSL }`` is HOCON's way to say ``security.protocol: SSL``."""
+        """``security { protocol: SSL }`` is HOCON's way to say ``security.protocol: SSL``; all stand beside type."""
         if not isinstance(value, Mapping):
             return value
         flat = dict(_flattened(value))
+        wrapped = next((name for name in flat if name.split(".")[0] == "properties"), None)
+        if wrapped:
+            known_as = wrapped.removeprefix("properties").lstrip(".") or "security.protocol"
+            raise ValueError(f"expected properties beside the type ({known_as}: ...), found them within properties")
         kind = flat.pop("type", None)
         known: dict[str, Any] = {"type": kind}
         names = [name for name in ("bootstrap.servers", "bootstrapServers", "servers") if name in flat]
@@ -155,4 +160,4 @@ def _property(name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise ValueError(f"{name}: expected a text, found {shown_value(value)}; put it in quotes")
+    raise ValueError(f"{name}: expected a text, found {kind_of(value)}; put it in quotes")

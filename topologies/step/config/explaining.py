@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from topologies.documents import shown
 from topologies.step.config.model import StepConfig
+from topologies.step.config.values import kind_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ def explained(details: ErrorDetails) -> Iterator[Explained]:
     """What one of pydantic's errors says, a problem for each of its lines."""
     spot = _spot(details["loc"])
     context = details.get("ctx", {})
-    found = shown(details["input"])
+    secret = spot.path[:1] == ("connections",)
+    found = kind_of(details["input"]) if secret else shown(details["input"])
     match details["type"]:
         case "value_error":
             for line in str(context["error"]).split("\n"):

@@ -31,6 +31,10 @@ def parse_hocon(text: str, folder: Path) -> Any:
     blanks = ParserElement.DEFAULT_WHITE_CHARS
     try:
         return _plain(_Reader().read(text, str(folder)))
+    except HoconError:
+        raise
+    except (ValueError, OverflowError):
+        raise HoconError("a number or a time in it is too large") from None
     finally:
         ParserElement.set_default_whitespace_chars(blanks)  # which pyhocon changes, and leaves so after an error
 

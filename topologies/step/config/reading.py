@@ -10,13 +10,14 @@ from typing import Any
 
 import yaml
 
-from topologies.documents import Yaml, no_constant, shown, unique_pairs
+from topologies.documents import Yaml, no_constant, unique_pairs
 from topologies.step.config.errors import StepConfigError, StepProblem
-from topologies.step.config.values import Given
+from topologies.step.config.values import Given, kind_of
 
 Tree = dict[str, Any]
 
-_QUOTING = re.compile(r" (?:'|\").*|(?<=undefined alias).*|(?<=the tag).*", re.DOTALL)
+_NAMED = re.compile(r"(alias|anchor|tag|handle) '.*", re.DOTALL)
+"""What YAML's errors quote of a file and may be part of a value: ``password: *SECRET``."""
 
 
 def read_tree(path: Path) -> Tree:
@@ -44,7 +45,7 @@ def read_tree(path: Path) -> Tree:
     except RecursionError:
         raise _unreadable(path, "it is nested too deep") from None
     if not isinstance(found, dict):
-        raise _unreadable(path, f"expected a mapping with name, type, format and so on, found {shown(found)}")
+        raise _unreadable(path, f"expected a mapping with name, type, format and so on, found {kind_of(found)}")
     tree: Tree = with_folders(found, path.absolute().parent)
     return tree
 
@@ -74,9 +75,12 @@ def _yaml(text: str, path: Path) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         at = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
-        raise _unreadable(path, f"expected YAML, found a mistake{at}: {error.problem}") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise _unreadable(path, f"expected YAML, found {_sentence(str(error))}") from None
+        problem = _NAMED.sub(r"\1", str(error.problem))
+        raise _unreadable(path, f"expected YAML, found a mistake{at}: {problem}") from None
+    except yaml.YAMLError as error:
+        raise _unreadable(path, f"expected YAML, found {' '.join(str(error).split())}") from None
+    except ValueError:
+        raise _unreadable(path, "expected YAML, found a number that cannot be read") from None
 
 
 def _json(text: str, path: Path) -> Any:
@@ -108,10 +112,6 @@ READERS: dict[str, Callable[[str, Path], Any]] = {
     ".yml": _yaml,
     ".json": _json,
 }
-
-
-def _sentence(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _unreadable(path: Path, text: str) -> StepConfigError:

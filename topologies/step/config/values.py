@@ -126,6 +126,15 @@ def shown_value(value: object) -> str:
     return f"the duration {value}" if isinstance(value, timedelta) else shown(value)
 
 
+def kind_of(value: object) -> str:
+    """What a value is, for errors about what may be a secret."""
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, timedelta):
+        return "a duration"
+    return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else shown(value)
+
+
 Text = Annotated[str, PlainValidator(_text), PlainSerializer(str)]
 File = Annotated[FilePath, PlainValidator(_path), PlainSerializer(str)]
 Whole = Annotated[int, PlainValidator(_whole)]

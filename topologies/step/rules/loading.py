@@ -6,11 +6,11 @@ import importlib
 import importlib.util
 import inspect
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
+from topologies.step.classpath import file_below
 from topologies.step.rules.rule import LIMIT_SECONDS, Kind, Rule
 from topologies.step.rules.sources import module_of, said
 from windowing.errors import ConfigError
@@ -97,26 +97,10 @@ def _file(kind: Kind, place: str, roots: Sequence[Path]) -> str:
 
 def _below(kind: Kind, place: str, roots: Sequence[Path]) -> str:
     """The file of a path of the classpath: below one of its folders."""
-    inside = _python(place).lstrip("/")
-    if os.pardir in inside.replace("\\", "/").split("/") or os.path.isabs(inside) or os.path.splitdrive(inside)[0]:
-        raise ConfigError(
-            f"the {kind} rule {place!r} leads out of the classpath",
-            why="rules lie below its folders",
-            do="write the path without '..'",
-        )
-    tried = []
-    for root in dict.fromkeys(os.path.abspath(folder) for folder in [*roots, *sys.path]):
-        file = os.path.join(root, inside)
-        if os.path.isfile(file):
-            if os.path.commonpath([os.path.realpath(root), os.path.realpath(file)]) != os.path.realpath(root):
-                raise ConfigError(
-                    f"the {kind} rule {place!r} is a link that leads out of the classpath",
-                    why=f"{file} is {os.path.realpath(file)}",
-                    do="put the file itself there",
-                )
-            return file
-        tried.append(file)
-    raise _missing(kind, place, tried)
+    file, tried = file_below(roots, _python(place), f"the {kind} rule {place!r}")
+    if file is None:
+        raise _missing(kind, place, tried)
+    return file
 
 
 def _python(place: str) -> str:
