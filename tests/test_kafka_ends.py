@@ -199,7 +199,7 @@ def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
     def gone(pinned: Path) -> list[str]:
         raise OSError("there is no network")
 
-    monkeypatch.setattr(connector.pyspark, "__version__", "4.3.0")
+    monkeypatch.setattr("pyspark.__version__", "4.3.0")
     monkeypatch.setattr(connector, "is_published", lambda paths: False)
     monkeypatch.setattr(connector, "jars", lambda pinned: ["/cache/one.jar", "/cache/two.jar"])
     assert with_connector({"spark.jars": "/mine.jar"}) == {"spark.jars": "/mine.jar,/cache/one.jar,/cache/two.jar"}
@@ -213,7 +213,7 @@ def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
     monkeypatch.setattr(connector, "jars", gone)
     with pytest.raises(EnvironmentMissing, match=r"there is no network.*spark\.jars\.repositories"):
         with_connector({})
-    monkeypatch.setattr(connector.pyspark, "__version__", "4.9.0")
+    monkeypatch.setattr("pyspark.__version__", "4.9.0")
     assert with_connector({}) == {"spark.jars.packages": coordinates()}, "it is not known whether the older one works"
 
 

@@ -86,11 +86,12 @@ def by_key(windows: Sequence[Any]) -> list[Any]:
 
 def sorted_rows(outputs: dict[str, list[Any]], names: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Rows in an order of their own, on the fields that the first expected row of their sink gives."""
-    fields = {sink: list(rows[0]) if rows else [] for sink, rows in names.items()}
-    return {
-        sink: sorted(rows, key=lambda row, sink=sink: str([row.get(name) for name in fields.get(sink, [])]))
-        for sink, rows in outputs.items()
-    }
+
+    def in_order(sink: str, rows: list[Any]) -> list[Any]:
+        fields = list(names[sink][0]) if names.get(sink) else []
+        return sorted(rows, key=lambda row: str([row.get(name) for name in fields]))
+
+    return {sink: in_order(sink, rows) for sink, rows in outputs.items()}
 
 
 def differences(scenario: Scenario, answer: Answer) -> list[str]:

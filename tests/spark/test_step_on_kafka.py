@@ -560,7 +560,8 @@ def test_a_cache_that_is_not_kept_is_lost_when_a_run_dies(
     step.run_until(2, "sinks", clock=clock)
     step.run(clock=clock)
     found = in_order(kafka.records(step.output))
-    assert found == simulated(events[1], lost_before=2)
+    # Batch 2 comes again as it was planned, with the cache of the run that died: its repeats are what they were.
+    assert found == simulated(events[1], lost_before=3)
     assert found != simulated(events[1])
 
 
