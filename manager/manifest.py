@@ -40,6 +40,8 @@ class TaskState:
     """Of assigned windows: how often they have been evaluated."""
     floor: int | None = None
     """Of substreams: what was guaranteed for every key at the last evaluation, in microseconds."""
+    open_windows: int = 0
+    """Of windows that a trigger fires: how many hold events."""
     tables: dict[str, Ref] = field(default_factory=dict)
     """Of assigned windows: what else is kept, in columns: the marks of keys, the panes of windows."""
 
@@ -77,6 +79,15 @@ class BoltState:
     def suppressed(self) -> int:
         """Windows so far that end before the first output."""
         return sum(task.suppressed for task in self.tasks)
+
+    @property
+    def emitted(self) -> dict[str, int]:
+        """Rows that its windows have emitted so far, by output stream."""
+        total: dict[str, int] = {}
+        for task in self.tasks:
+            for stream, rows in task.emitted.items():
+                total[stream] = total.get(stream, 0) + rows
+        return total
 
 
 @dataclass
@@ -163,6 +174,7 @@ def _task_to_json(task: TaskState) -> dict[str, Any]:
         "open_ends": task.open_ends,
         "evaluations": task.evaluations,
         "floor": task.floor,
+        "open_windows": task.open_windows,
         "tables": {name: ref.to_json() for name, ref in task.tables.items()},
     }
 
@@ -180,6 +192,7 @@ def _task_from_json(values: dict[str, Any]) -> TaskState:
         values["open_ends"],
         values["evaluations"],
         values["floor"],
+        values.get("open_windows", 0),
         {name: Ref.from_json(ref) for name, ref in values["tables"].items()},
     )
 

@@ -147,6 +147,12 @@ class TriggeredWindows:
         """The places, among the events as they were given, of those on which a rule failed, and why."""
         return sorted((int(self._places[at]), reason) for at, reason in self._reasons.items())
 
+    @property
+    def still_open(self) -> int:
+        """How many windows hold events after the evaluation."""
+        alive = np.flatnonzero(~(self._purged | self._refused))
+        return len(np.unique(self._block_of(alive)))
+
     def windows(self, now: int, *, close: bool = False) -> Iterator[TupleWindow | Forgotten]:
         """What is due at a clock, in order of (end, key): windows that fire, and keys that are forgotten.
 

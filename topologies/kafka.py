@@ -105,6 +105,8 @@ class KafkaSink:
     servers: str
     topic: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    topics: tuple[str, ...] = ()
+    """Further topics that its rows are known to name."""
 
     def check(self) -> None:
         """Nothing can be wrong with it by itself."""

@@ -116,16 +116,21 @@ def foreach_batch(function: Callable[[Any, int], None], frame: str = "spark") ->
 
 
 def kafka(
-    servers: str | Sequence[str], topic: str | None = None, *, options: Mapping[str, Any] | None = None
+    servers: str | Sequence[str],
+    topic: str | None = None,
+    *,
+    topics: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
 ) -> KafkaSink:
     """Records for Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
 
     A row is a record: ``value`` (string or binary), and if there are such columns ``key``, ``headers`` (a list of
     ``key`` and ``value``, or a map), ``partition``, and ``topic``, which goes before the topic of the sink. Each has
     the header ``windbolt-id``: a record that comes again, after a crash, has the id that it had before. ``options``
-    are for Spark's connector: ``{"kafka.compression.type": "zstd"}``.
+    are for Spark's connector: ``{"kafka.compression.type": "zstd"}``. That ``topic`` is there, and the ``topics`` that
+    rows are known to name, is asked before a run.
     """
-    return KafkaSink(checked_servers(servers), topic, checked_options(options))
+    return KafkaSink(checked_servers(servers), topic, checked_options(options), tuple(topics))
 
 
 def discard() -> DiscardSink:

@@ -246,3 +246,10 @@ def test_a_checkpoint_belongs_to_one_run_at_a_time(orders: Path, tmp_path: Path)
         run(topology, tmp_path / "checkpoint")
     first.release()
     assert run(topology, tmp_path / "checkpoint").batches
+
+
+def test_a_folder_that_cannot_be_made_is_told(orders: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    topology, _ = shop_in_memory(orders)
+    with pytest.raises(CheckpointError, match="cannot be made or written to"):
+        run(topology, tmp_path / "file" / "checkpoint")

@@ -329,11 +329,16 @@ def test_missing_topics_and_brokers_are_told_soon_and_plainly(kafka: Kafka, tmp_
 def test_a_topic_of_a_sink_that_is_missing_is_told(kafka: Kafka, tmp_path: Path) -> None:
     builder = TopologyBuilder("missing")
     builder.set_spout("in", spouts.memory("value string", [("a",)]))
-    builder.set_sink("out", sinks.kafka(kafka.servers, "nobody-made-it", options={"kafka.max.block.ms": 500})).from_(
-        "in"
-    )
-    with pytest.raises(EnvironmentMissing, match=r"sink 'out': .*nobody-made-it"):
+    builder.set_sink("out", sinks.kafka(kafka.servers, "nobody-made-it", topics=["nor-this"])).from_("in")
+    builder.set_sink("more", sinks.kafka(kafka.servers, "nor-that")).from_("in")
+    wanted = r"no topic 'nobody-made-it', 'nor-this' of sink 'out' at .*; nor 'nor-that' of sink 'more'"
+    with pytest.raises(ConfigError, match=wanted):
         run(builder.build(), tmp_path / "checkpoint")
+    builder = TopologyBuilder("unknown")
+    builder.set_spout("in", spouts.memory("value string, topic string", [("a", "nobody-made-it")]))
+    builder.set_sink("out", sinks.kafka(kafka.servers, options={"kafka.max.block.ms": 500})).from_("in")
+    with pytest.raises(EnvironmentMissing, match=r"sink 'out': .*nobody-made-it"):
+        run(builder.build(), tmp_path / "unknown")
     builder = TopologyBuilder("nothing")
     builder.set_spout("in", spouts.memory("value string, topic string", [("a", None)]))
     builder.set_sink("out", sinks.kafka(kafka.servers)).from_("in")

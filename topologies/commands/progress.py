@@ -21,6 +21,7 @@ from topologies.commands.time_table import start_words, time_table, time_words
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.model import Topology
 from topologies.running import Summary
+from windowing.rows import DEFAULT_STREAM
 from windowing.timestamps import FOREVER, show
 
 
@@ -176,9 +177,11 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
     if checkpoint is not None:
         text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
         if summary.last is not None and summary.last.closing:
-            text += (
-                " The open windows have been closed: what is earlier than their ends will be late"
-                " (--keep-open leaves them open)."
+            by_event_time = any(part.event_time for part in topology.windowed.values())
+            text += " The open windows have been closed" + (
+                ": what is earlier than their ends will be late (--keep-open leaves them open)."
+                if by_event_time
+                else " (--keep-open leaves them open)."
             )
         console.print(Text(text), soft_wrap=True)
 
@@ -200,6 +203,9 @@ def accounts_table(bolts: dict[str, BoltReport]) -> Table:
     if any(account.get("adjusted") for account in accounts):
         table.add_row("(adjusted)", *(number(account.get("adjusted", 0)) for account in accounts))
     table.add_row("windows fired", *(number(bolt.fired) for bolt in bolts.values()), style="green")
+    for stream in dict.fromkeys(stream for bolt in bolts.values() for stream in bolt.rows):
+        what = "rows emitted" if stream == DEFAULT_STREAM else f"rows to {stream}"
+        table.add_row(what, *(number(bolt.rows.get(stream, 0)) for bolt in bolts.values()), style="green")
     return table
 
 

@@ -39,6 +39,8 @@ class BoltReport:
     """Events so far that were older than what the first output of the run needs (AZ-13); they were not received."""
     suppressed: int = 0
     """Windows so far that ended before the first output, and were not emitted."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows that its windows have emitted so far, by output stream."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class BatchReport:
                     "metrics": bolt.metrics,
                     "skipped": bolt.skipped,
                     "suppressed": bolt.suppressed,
+                    "emitted": bolt.rows,
                 }
                 for name, bolt in self.bolts.items()
             },

@@ -234,11 +234,14 @@ def _bolt_report(part: WindowedPart, bolt: BoltState, emitted: int | None, windo
     return BoltReport(
         watermark, emitted, behind, windows, bolt.fired, _open(part, bolt), accounts, streams,
         bolt.accounts.metrics(), watermark_delay(part, bolt, clock), bolt.accounts[SKIPPED], bolt.suppressed,
+        bolt.emitted,
     )  # fmt: skip
 
 
 def _open(part: WindowedPart, bolt: BoltState) -> int:
     """How many windows hold events and have not fired, at most: known from the times of the segments alone."""
+    if part.bolt.settings.key_trigger is not None:
+        return sum(task.open_windows for task in bolt.tasks)
     streams = len(part.inputs)
     waiting = [task for task in bolt.tasks if sum(task.pending(streams))]
     trigger, reach = part.trigger, part.eviction.reach

@@ -39,7 +39,7 @@ class TriggeredTask(HeldTask):
         self._new = None if found is None else found.events
         kept = item.state.tables.get(BOOK)
         self._book = KeyBook(None if kept is None else context.store.read(kept), part.bolt.settings.key)
-        self._next_due = item.state.next_end
+        self._next_due, self._open = item.state.next_end, item.state.open_windows
         self._events: Held | None = None
 
     @property
@@ -63,7 +63,7 @@ class TriggeredTask(HeldTask):
         self._seen, self._gone = (flags & SEEN) != 0, (flags & GONE) != 0
         self.windowed += windows.accounts.by_stream("windowed")
         self.purged += windows.accounts.by_stream("purged")
-        self._next_due = windows.next_due
+        self._next_due, self._open = windows.next_due, windows.still_open
         if windows.refused:
             self.fanout.refuse_events(part, events, windows.refused)
 
@@ -81,7 +81,10 @@ class TriggeredTask(HeldTask):
         finally:
             writer.close()
         decided = self._decided(len(self.part.inputs))
-        return replace(self.state, refs=refs, tables=tables, decided_by_stream=decided, next_end=self._next_due)
+        return replace(
+            self.state, refs=refs, tables=tables, decided_by_stream=decided, next_end=self._next_due,
+            open_windows=self._open,
+        )  # fmt: skip
 
     def _none(self) -> Held:
         """No events at all, of the columns that there would be."""

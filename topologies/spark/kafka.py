@@ -70,11 +70,41 @@ def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame
 
 
 def check_sinks(spark: SparkSession, topology: Topology) -> None:
-    """Raise EnvironmentMissing where a sink's Kafka does not answer; topics it may make itself."""
+    """Raise EnvironmentMissing where a sink's Kafka does not answer, ConfigError where topics are missing.
+
+    Unless the brokers make topics themselves: then there is nothing to miss.
+    """
+    missing: list[str] = []
     for name, part in topology.sinks.items():
-        if isinstance(part.sink, KafkaSink):
-            with _admin(spark, f"sink {name!r}", part.sink.servers, part.sink.options) as admin:
-                admin.listTopics().names().get()
+        sink = part.sink
+        if not isinstance(sink, KafkaSink):
+            continue
+        with _admin(spark, f"sink {name!r}", sink.servers, sink.options) as admin:
+            there = set(admin.listTopics().names().get())
+            wanted = [topic for topic in (sink.topic, *sink.topics) if topic is not None and topic not in there]
+            if wanted and not _makes_topics(spark, admin):
+                missing.append(f"{', '.join(map(repr, wanted))} of sink {name!r} at {sink.servers}")
+    if missing:
+        raise ConfigError(
+            f"there is no topic {'; nor '.join(missing)}",
+            why="the brokers do not make topics by themselves, and the first record for one would end the run",
+            do="make them first, or correct their names",
+        )
+
+
+def _makes_topics(spark: SparkSession, admin: Any) -> bool:
+    """Whether brokers make a topic when it is first written to; also where they do not say."""
+    jvm: Any = spark._jvm
+    kind = jvm.org.apache.kafka.common.config.ConfigResource
+    try:
+        broker = admin.describeCluster().nodes().get().iterator().next().idString()
+        asked = jvm.java.util.ArrayList()
+        asked.add(kind(kind.Type.BROKER, broker))
+        found = next(iter(admin.describeConfigs(asked).all().get().values()))
+        entry = found.get("auto.create.topics.enable")
+        return entry is None or str(entry.value()).lower() != "false"
+    except Py4JJavaError:  # not everybody may ask
+        return True
 
 
 def send_records(

@@ -38,8 +38,15 @@ class Halves:
         """Keep other runs off this checkpoint until ``release``, or the end of this process; local folders only."""
         if self._uri is not None:
             return
-        self._fs.create_dir(self._root, recursive=True)
-        self._held = open(f"{self._root}/.lock", "a+", encoding="utf-8")  # noqa: SIM115 - held for the whole run
+        try:
+            self._fs.create_dir(self._root, recursive=True)
+            self._held = open(f"{self._root}/.lock", "a+", encoding="utf-8")  # noqa: SIM115 - held for the whole run
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint {self.path!r} cannot be made or written to",
+                why=str(error),
+                do="name a folder that this user may write to",
+            ) from error
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

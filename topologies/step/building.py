@@ -155,7 +155,9 @@ class _Sinks:
                 folder = os.path.join(connection.path.location, topic)
                 self._sink(name, sinks.files(folder, format="jsonl"), [(closing, DEFAULT_STREAM)])
             else:
-                self._sink(name, sinks.kafka(connection.servers, options=connection.options), [s for _, s in given])
+                topics = list(dict.fromkeys(destination.topic for destination, _ in given))
+                sink = sinks.kafka(connection.servers, topics=topics, options=connection.options)
+                self._sink(name, sink, [stream for _, stream in given])
 
     def keep(self, routes: Iterable[tuple[Destination, Stream]]) -> None:
         """Keep each stream in memory, under the name of its destination."""
