@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -69,6 +70,7 @@ def broker(topics: Sequence[str] = ()) -> Iterator[str]:
 def serve(port: int, topics: Sequence[str], *, until_eof: bool) -> None:
     """Run until asked to stop."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _check_free(port)
     path = os.pathsep.join(jars("broker"))
     folder = Path(tempfile.mkdtemp(prefix="windbolt-broker-"))
     java: subprocess.Popen[bytes] | None = None
@@ -132,6 +134,17 @@ def _make(servers: str, topics: Sequence[str]) -> None:
     wanted = [NewTopic(topic, int(partitions or 1), 1) for topic, _, partitions in named]
     for done in admin.create_topics(wanted).values() if wanted else ():
         done.result(30)
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as one:
+        if os.name != "nt":
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have ended are no hindrance
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError as error:
+            said = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+            raise SystemExit(f"port {port} {said}: stop what listens there, or give --port") from None
 
 
 def _free_ports(port: int) -> tuple[int, int]:

@@ -107,7 +107,7 @@ def test_all_problems_of_the_files_that_it_names_end_with_1(tmp_path: Path) -> N
     assert "5 problems:" in said
     assert "step.json: environmentVariables: bad.json: expected a JSON object" in said
     assert "step.json: format.input.schema[0]: 'none.avsc' is not there" in said
-    assert "step.json: format.output.schema[0]: " in said
+    assert "step.json: format.output.schema[0]: bad.avsc: " in said
     assert "step.json: key: " in said
     assert "step.json: dsl: " in said
 

@@ -470,10 +470,12 @@ def test_a_time_of_day_is_checked_against_its_pattern(tmp_path: Path) -> None:
     assert isinstance(step.trigger, TimeTriggerSection)
     assert step.trigger.at.micros == (11 * 3600 + 5 * 60) * 1_000_000
     assert _problems(tmp_path, trigger={**trigger, "time": "25:00"})["trigger"].startswith("time: ")
-    assert list(_problems(tmp_path, trigger={**trigger, "timePattern": "HH:qq"})) == ["trigger"]
-    assert list(_problems(tmp_path, trigger={**trigger, "zone": "Mars/Base"})) == ["trigger"]
+    assert list(_problems(tmp_path, trigger={**trigger, "timePattern": "HH:qq"})) == ["trigger.timePattern"]
+    assert list(_problems(tmp_path, trigger={**trigger, "zone": "Mars/Base"})) == ["trigger.zone"]
     from_event = {"type": "timeFromEvent", "path": "time.py", "timePattern": "HH:qq"}
-    assert list(_problems(tmp_path, trigger=from_event)) == ["trigger"]
+    assert list(_problems(tmp_path, trigger=from_event)) == ["trigger.timePattern"]
+    several = _problems(tmp_path, trigger={**from_event, "zone": "Mars/Base", "maxEmptyIntervals": -1})
+    assert sorted(several) == ["trigger.maxEmptyIntervals", "trigger.timePattern", "trigger.zone"]
 
 
 def test_properties_of_kafka_are_passed_on_as_texts(tmp_path: Path) -> None:
@@ -508,5 +510,11 @@ def test_a_run_says_what_to_add_and_that_is_enough(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"does not say source and connections\.output") as error:
         check_complete(step)
     assert '"output" { type: kafka, bootstrap.servers: "localhost:9092" }' in str(error.value)
+    assert "did you mean" not in str(error.value)
     around = _write(tmp_path, snippet(step), "around.conf")
     check_complete(load_step(SEED, overlays=[around]))
+
+
+def test_a_connection_whose_name_is_misspelled_is_told(tmp_path: Path) -> None:
+    gaps = snippet(_step(tmp_path, connections={"outptu": {"type": "files", "path": "out"}}))
+    assert '"output" is not among the connections: did you mean "outptu"?' in gaps

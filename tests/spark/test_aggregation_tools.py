@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -12,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from tests.spark.kafka_shop import Kafka
 from topologies.aggregation.produce import produce
+from topologies.aggregation.send import send
 from topologies.aggregation.show import show
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -40,6 +43,44 @@ def test_the_orders_of_a_shop_are_in_order_and_the_last_one_says_so(kafka: Kafka
         assert [order["id"] for order in orders] == sorted(order["id"] for order in orders)
         assert [order["last"] for order in orders] == [False] * (len(orders) - 1) + [True]
     assert sum(map(len, shops.values())) == 60
+
+
+def test_messages_of_files_are_sent_as_they_are_and_shown_at_the_step_s_destination(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    topic = kafka.topic("orders")
+    file, step = tmp_path / "1.jsonl", tmp_path / "step.json"
+    envelopes: list[dict[str, Any]] = [
+        {"key": "ada", "value": {"n": 1}, "headers": {"shop": "7"}},
+        {"value": "no JSON"},
+    ]
+    file.write_text("\n\n".join(map(json.dumps, envelopes)), encoding="utf-8")
+    sent = _invoke(send, "--servers", kafka.servers, "--topic", topic, str(file))
+    assert sent.stdout == f"2 messages are in {topic}\n"
+    given = {
+        "name": "s",
+        "type": "aggregation",
+        "format": {"input": "json", "output": "json"},
+        "key": {"type": "key"},
+        "trigger": {"type": "count", "count": 1, "timeout": 1},
+        "dsl": {"path": "rules.py"},
+        "destination": {"name": "d", "topic": topic, "config": {"type": "kafka", "name": "main"}},
+        "connections": {"main": {"type": "kafka", "bootstrap.servers": kafka.servers}},
+    }
+    step.write_text(json.dumps(given), encoding="utf-8")
+    shown = _invoke(show, "--step", str(step))
+    assert shown.stderr == f"2 messages in {topic}\n"
+    found = {message.get("key"): message for message in map(json.loads, shown.stdout.splitlines())}
+    assert found["ada"]["value"] == {"n": 1}
+    assert found["ada"]["headers"] == {"shop": "7"}
+    assert found[None]["value"] == "no JSON"
+
+
+def test_a_line_that_is_no_envelope_is_told(tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl").write_text('{"value": 1}\n{"valeu": 2}\n', encoding="utf-8")
+    result = _invoke(send, str(tmp_path / "1.jsonl"))
+    assert result.exit_code == 1
+    assert "line 2: it is no envelope: unknown 'valeu'" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("command", [produce, show])

@@ -1,4 +1,4 @@
-"""Shows the messages of a topic, a line of JSON each: ``python -m topologies.aggregation.show --topic output``.
+"""Shows the messages of a topic, a line of JSON each: ``python -m topologies.aggregation.show --topic deadletter``.
 
 Values are read by the output format of the step, and so are Avro; a message that is none is shown as text.
 """
@@ -12,10 +12,11 @@ from typing import Annotated
 
 import typer
 
-from topologies.aggregation.kafka import Conf, Servers, opened_topic
+from topologies.aggregation.kafka import Conf, opened_topic
 from topologies.commands.failing import Debug, readable_errors
 from topologies.scenarios.messages import shown
 from topologies.step.config import load_step
+from topologies.step.config.connecting import KafkaConnection
 from topologies.step.formatting import messages_of
 
 _HERE = Path(str(files("topologies.aggregation")))
@@ -23,8 +24,8 @@ _COLUMNS = ("topic", "key", "value", "headers")
 
 
 def show(
-    servers: Servers = "localhost:9092",
-    topic: Annotated[str, typer.Option(help="The topic, such as output or deadletter.")] = "output",
+    servers: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Kafka; if left out, the step's.")] = None,
+    topic: Annotated[str | None, typer.Option(help="The topic; if left out, that of the step's destination.")] = None,
     most: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 20,
     step: Annotated[Path, typer.Option(help="The step that wrote them.")] = _HERE / "aggregation.conf",
     overlays: Annotated[list[Path] | None, typer.Option("--with", metavar="FILE", help="As in windbolt run.")] = None,
@@ -34,7 +35,11 @@ def show(
     """Show what is in a topic, and how much it is."""
     with readable_errors(debug=debug):
         given = overlays or ([_HERE / "local.conf"] if step == _HERE / "aggregation.conf" else [])
-        read = messages_of(load_step(step, overlays=given).format.output).read
+        config = load_step(step, overlays=given)
+        read = messages_of(config.format.output).read
+        kafka = config.connections.get(config.destination.config.name)
+        servers = servers or (kafka.servers if isinstance(kafka, KafkaConnection) else "localhost:9092")
+        topic = topic or config.destination.topic
         with opened_topic(servers, topic, conf or []) as (spark, options):
             reader = spark.read.format("kafka").options(**options).option("includeHeaders", True)
             messages = reader.option("subscribe", topic).load().select(*_COLUMNS)

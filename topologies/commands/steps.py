@@ -18,7 +18,12 @@ With = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="A.B=VALUE", help="""A value laid over the step's; may be repeated. A text with special characters has quotes of its own: --set 'time="11:05"'."""),
+    typer.Option(
+        "--set",
+        metavar="A.B=VALUE",
+        help="A value laid over the step's; may be repeated. A text with special characters needs quotes of its own: "
+        "--set 'trigger.time=\"11:05\"'.",
+    ),
 ]
 NoFileRules = Annotated[
     bool, typer.Option("--no-file-rules", help="Take rules from the path of Python's modules only, not from files.")

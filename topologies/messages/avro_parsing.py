@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fastavro.schema import parse_schema
+from fastavro.schema import UnknownType, parse_schema
 
 from topologies.messages.errors import Unreadable
 from topologies.messages.json_messages import JsonMessages
@@ -59,6 +59,11 @@ def parsed(text: str) -> Parsed:
     named: dict[str, Any] = {}
     try:
         schema: Any = parse_schema(given, named)
+    except UnknownType as error:
+        raise ConfigError(
+            f"the Avro schema {shown(given.get('name'))} is wrong: there is no type {error.name!r}",
+            do=f"use one of {', '.join(sorted(PRIMITIVES))}, or a type that the schema has defined before",
+        ) from error
     except Exception as error:  # fastavro meets much that is no schema with whatever Python raises
         raise ConfigError(f"the Avro schema {shown(given.get('name'))} is wrong: {error!r}") from error
     made = Parsed(schema, named)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from topologies.step.config.formats import AvroFormat, AvroSchemaPlace, CsvFormat, JsonFormat, XmlFormat
 from topologies.step.finding import read_text
+from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
     from topologies.messages import AvroSchema, MessageFormat
@@ -32,4 +33,8 @@ def schema_of(place: AvroSchemaPlace) -> AvroSchema:
     """The schema in a file; ConfigError where it is not there, or is none."""
     from topologies.messages import AvroSchema
 
-    return AvroSchema.parse(read_text(place), place.default)
+    text = read_text(place)
+    try:
+        return AvroSchema.parse(text, place.default)
+    except ConfigError as error:
+        raise ConfigError(f"{place.path}: {error.what}", why=error.why, do=error.do) from error

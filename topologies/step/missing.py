@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 
 from topologies.step.config import StepConfig
@@ -29,6 +30,9 @@ def snippet(config: StepConfig) -> str:
     """What could be added to the step so that it can be run, as HOCON."""
     lines: list[str] = []
     unknown = list(_unknown(config))
+    for each in unknown:
+        close = difflib.get_close_matches(each, config.connections, n=1)
+        lines += [f'  # "{each}" is not among the connections: did you mean "{close[0]}"?'] if close else []
     name = unknown[0] if unknown else next(iter(config.connections), "kafka")
     if config.source is None:
         of_files = isinstance(config.connections.get(name), FilesConnection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from topologies.step.config.values import Flag, Place, Section, Text, Time, Whole
 from windowing.errors import ConfigError
@@ -14,6 +14,37 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 'how long after the last event of a key its window fires: timeout: 100 (milliseconds), or "5s"'
 _PATTERN = "how times of day are written: timePattern: HH:mm:ss, or HH:mm:ssXXX with an offset"
+
+
+def _pattern(pattern: str, zone: str) -> DayTimePattern:
+    from windowing.daytimes import DayTimePattern
+
+    return DayTimePattern(pattern, zone)
+
+
+def _said(error: ConfigError) -> str:
+    return str(error).rstrip(".")
+
+
+def _known(pattern: str, zone: str) -> None:
+    try:
+        _pattern(pattern, zone)
+    except ConfigError as error:
+        raise ValueError(_said(error)) from None
+
+
+def _known_pattern(pattern: str) -> str:
+    _known(pattern, "UTC")
+    return pattern
+
+
+def _known_zone(zone: str) -> str:
+    _known("HH", zone)
+    return zone
+
+
+_PatternText = Annotated[Text, AfterValidator(_known_pattern)]
+_ZoneText = Annotated[Text, AfterValidator(_known_zone)]
 
 
 class CountTriggerSection(Section):
@@ -38,9 +69,9 @@ class TimeTriggerSection(Section):
 
     type: Literal["time"]
     time: Text = Field(description='the time of day at which all windows fire: time: "11:05:00+03:00"')
-    time_pattern: Text = Field(description=_PATTERN)
+    time_pattern: _PatternText = Field(description=_PATTERN)
     max_empty_intervals: Whole | None = None
-    zone: Text = "UTC"
+    zone: _ZoneText = "UTC"
 
     @property
     def at(self) -> DayTime:
@@ -49,7 +80,6 @@ class TimeTriggerSection(Section):
 
     @model_validator(mode="after")
     def _known_time(self) -> TimeTriggerSection:
-        _ = _pattern_checked(self.time_pattern, self.zone)
         try:
             _ = self.at
         except ConfigError as error:
@@ -61,39 +91,17 @@ class TimeFromEventTriggerSection(Place):
     """Fires once a day at a time that rules take from the events (UH-23)."""
 
     type: Literal["timeFromEvent"]
-    time_pattern: Text = Field(description=_PATTERN)
+    time_pattern: _PatternText = Field(description=_PATTERN)
     max_empty_intervals: Whole | None = None
-    zone: Text = "UTC"
+    zone: _ZoneText = "UTC"
 
     @property
     def pattern(self) -> DayTimePattern:
         """How the rules write times."""
         return _pattern(self.time_pattern, self.zone)
 
-    @model_validator(mode="after")
-    def _known_pattern(self) -> TimeFromEventTriggerSection:
-        _ = _pattern_checked(self.time_pattern, self.zone)
-        return self
-
 
 TriggerSection: TypeAlias = Annotated[
     CountTriggerSection | DslTriggerSection | TimeTriggerSection | TimeFromEventTriggerSection,
     Field(discriminator="type"),
 ]
-
-
-def _pattern(pattern: str, zone: str) -> DayTimePattern:
-    from windowing.daytimes import DayTimePattern
-
-    return DayTimePattern(pattern, zone)
-
-
-def _pattern_checked(pattern: str, zone: str) -> DayTimePattern:
-    try:
-        return _pattern(pattern, zone)
-    except ConfigError as error:
-        raise ValueError(_said(error)) from None
-
-
-def _said(error: ConfigError) -> str:
-    return str(error).rstrip(".")

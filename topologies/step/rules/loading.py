@@ -25,7 +25,11 @@ class _Form(NamedTuple):
     parameters: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"def {self.name}({', '.join(self.parameters)})"
+        return self.named(self.name)
+
+    def named(self, name: str) -> str:
+        """The first line of such a function."""
+        return f"def {name}({', '.join(self.parameters)})"
 
 
 _FORMS: dict[str, _Form] = {
@@ -113,13 +117,13 @@ def _missing(kind: Kind, place: str, tried: Sequence[str]) -> ConfigError:
         return ConfigError(
             f"the {kind} rule {original[0]} is in the original's language of rules",
             why="here rules are functions of Python",
-            do=f"write {_FORMS[kind]}: ... into {os.path.basename(_python(original[0]))} beside it",
+            do=f"write {_FORMS[kind]} into {os.path.basename(_python(original[0]))} beside it",
         )
     more = f" and in {len(tried) - 3} more folders" if len(tried) > 3 else ""
     return ConfigError(
         f"there is no {kind} rule {place!r}",
         why=f"looked for {', '.join(tried[:3]) or 'it nowhere'}{more}",
-        do=f"correct the path, or write {_FORMS[kind]}: ... there",
+        do=f"correct the path, or write {_FORMS[kind]} there",
     )
 
 
@@ -176,7 +180,7 @@ def _unclear(kind: Kind, place: str, name: str, own: Sequence[str]) -> ConfigErr
     return ConfigError(
         f"{place} has no function {name!r}",
         why=f"its functions are {', '.join(own)}" if own else "it has no public functions",
-        do=f"write {_FORMS[kind]}: ..., or name another one: {os.path.basename(place)}:name",
+        do=f"write {_FORMS[kind]}, or name another one: {os.path.basename(place)}:name",
     )
 
 
@@ -201,4 +205,4 @@ def _check(kind: Kind, place: str, name: str, function: Callable[..., Any]) -> N
     if why:
         line = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_firstlineno", None)
         where = f"{place}, line {line}" if line else place
-        raise ConfigError(f"{where}: {name!r} cannot be the {kind} rule", why=why, do=f"write {form}: ...")
+        raise ConfigError(f"{where}: {name!r} cannot be the {kind} rule", why=why, do=f"write {form.named(name)}")
