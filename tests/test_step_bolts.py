@@ -579,8 +579,9 @@ def test_a_step_of_kafka_has_its_topics(tmp_path: Path) -> None:
     assert (sink.servers, sink.topic) == ("h:9092", None)
 
 
-def test_triggers_are_what_the_step_says(tmp_path: Path) -> None:
+def test_triggers_are_what_the_step_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _step(tmp_path)
+    monkeypatch.chdir(tmp_path)  # paths of assignments begin in the current folder
     assert isinstance(trigger_of(load_step(path), JsonMessages()), RuleTrigger)
     by_event = "{type: timeFromEvent, path: rules.py, timePattern: HH:mm, maxEmptyIntervals: 3}"
     trigger = trigger_of(load_step(path, assignments={"trigger": by_event}), JsonMessages())
