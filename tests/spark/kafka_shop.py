@@ -52,7 +52,8 @@ class Kafka:
         self.servers = servers
         quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": servers, "log_level": 0}
         self.admin = AdminClient(quiet)
-        self._producer = Producer({**quiet, "linger.ms": 0})
+        # Idempotent, so that records stay in order where the first of them has to be sent again.
+        self._producer = Producer({**quiet, "linger.ms": 0, "enable.idempotence": True})
         self._number, self._lock = 0, threading.Lock()
 
     def close(self) -> None:
