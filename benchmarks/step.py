@@ -82,7 +82,8 @@ class Orders:
     def write(self, servers: str, topic: str) -> int:
         """Write them to a new topic; their bytes."""
         make(servers, topic)
-        producer, size = Producer({"bootstrap.servers": servers, "linger.ms": 50, "log_level": 0}), 0
+        settings = {"bootstrap.servers": servers, "linger.ms": 50, "log_level": 0, "enable.idempotence": True}
+        producer, size = Producer(settings), 0
         for number, (partition, key, value) in enumerate(self):
             size += len(value)
             while True:

@@ -56,9 +56,8 @@ class Letter:
 
 def write(kafka: Kafka, topic: str, messages: Iterable[Message]) -> dict[tuple[int, int], Message]:
     """Write messages to a new topic; where each is, by partition and offset."""
-    producer = Producer(
-        {"bootstrap.servers": kafka.servers, "log_level": 0, "linger.ms": 5, "message.max.bytes": 2**21}
-    )
+    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": kafka.servers, "log_level": 0, "linger.ms": 5}
+    producer = Producer({**settings, "message.max.bytes": 2**21, "enable.idempotence": True})
     places: dict[tuple[int, int], Message] = {}
     ends: dict[int, int] = {}
     for each in messages:
