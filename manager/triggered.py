@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -129,6 +129,9 @@ class TriggeredWindows:
         self._new = self._places >= new
         edges = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [count]]) if count else np.zeros(1, int)
         self._blocks = Blocks(self._times, edges)
+        old = np.add.reduceat((~self._new).astype(np.int64), edges[:-1]) if count else np.zeros(0, np.int64)
+        self._starts: NDArray[np.int64] = edges[:-1] + old
+        """Where the new events of each key begin, behind its old ones."""
         self._keys = hashes_of(keys, edges)
         self._firings = _Firings()
         self._refused = np.zeros(count, np.bool_)
@@ -219,9 +222,9 @@ class TriggeredWindows:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         members = np.arange(offsets[-1]) + np.repeat(lows - offsets[:-1], sizes)
         if self._reasons:
-            taken = ~self._refused[members]
-            offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(taken.astype(np.int64), offsets[:-1]))])
-            members = members[taken]
+            good = ~self._refused[members]
+            offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(good.astype(np.int64), offsets[:-1]))])
+            members = members[good]
         return Assigned(self._times[members[offsets[:-1]]], ends, offsets, members)
 
     def _block_of(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -249,7 +252,7 @@ class TriggeredWindows:
     # -- rules
 
     def _by_rule(self, trigger: RuleTrigger, clock: int) -> None:
-        timeout = Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
+        timeout = Timeout.of(trigger)
         edges, fresh = self._blocks.edges, self._fresh_blocks()
         quiet = edges[:-1][~fresh]
         if len(quiet):
@@ -258,13 +261,7 @@ class TriggeredWindows:
             for block in self._block_of(fired.lows).tolist():
                 self.book.drop(self._keys[block])
         rows, blocks = self._rows(trigger.rule), np.flatnonzero(fresh)
-        first = [
-            low + int(np.argmax(self._new[low:high]))
-            for low, high in zip(edges[blocks], edges[blocks + 1], strict=True)
-        ]
-        columns = [
-            column.to_pylist() for column in self._fresh_rows(np.array(first, np.int64), list(self._key)).columns
-        ]
+        columns = [column.to_pylist() for column in self._fresh_rows(self._starts[blocks], list(self._key)).columns]
         values = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
         for block, value in zip(blocks.tolist(), values, strict=True):
             self._rule_on(trigger, timeout, clock, block, value, rows)
@@ -274,7 +271,7 @@ class TriggeredWindows:
     ) -> None:
         """The new events of a key, one after the other."""
         low, high = self._blocks.edges[block : block + 2].tolist()
-        times, new = self._times[low:high].tolist(), low + int(np.argmax(self._new[low:high]))
+        times, new = self._times[low:high].tolist(), int(self._starts[block])
         key, firings = self._keys[block], self._firings
         record = self.book.get(key)
         kept = Kept(record.cache if record is not None else "")
@@ -350,14 +347,39 @@ class TriggeredWindows:
         self._reasons[at] = reason.encode("utf-8", "backslashreplace").decode()[:_REASON]
 
     def _fresh_blocks(self) -> NDArray[np.bool_]:
-        if not len(self._times):
-            return np.zeros(0, np.bool_)
-        return np.add.reduceat(self._new.astype(np.int64), self._blocks.edges[:-1]) > 0
+        fresh: NDArray[np.bool_] = self._starts < self._blocks.edges[1:]
+        return fresh
 
     # -- times of day
 
     def _daily(self, day: DayTime, most: int, clock: int) -> None:
         """A time of day for all keys, which are forgotten after ``most`` firings without events."""
+
+        def wanted(at: int, now: int, timer: int) -> tuple[DayTime, int]:
+            return day, day.next(now) if timer == NONE else timer
+
+        self._walk_all(most, clock, wanted)
+
+    def _by_days(self, trigger: DailyByRule, clock: int) -> None:
+        """A time of day that the latest event of each key asks for."""
+        rows = self._rows(trigger.rule)
+
+        def wanted(at: int, now: int, timer: int) -> tuple[DayTime, int] | None:
+            try:
+                day = trigger.rule(rows[at])
+                if not isinstance(day, DayTime):
+                    raise TypeError(f"it returned {day!r:.60}, which is no DayTime")
+                return day, day.next(now)
+            except Exception as error:
+                self._refuse(at, trigger.rule, error)
+                return None
+
+        self._walk_all(trigger.max_empty, clock, wanted)
+
+    def _walk_all(
+        self, most: int | None, clock: int, wanted: Callable[[int, int, int], tuple[DayTime, int] | None]
+    ) -> None:
+        """Walk along the events of keys; ``wanted`` gives the time that a new event asks for, None if it is refused."""
         blocks = {key: at for at, key in enumerate(self._keys)}
         for key in self._to_walk(clock):
             block = blocks.get(key)
@@ -365,40 +387,14 @@ class TriggeredWindows:
                 self._walk(_Days(self, key, -1, most, clock))
                 continue
             low, high = self._blocks.edges[block : block + 2].tolist()
-            days = _Days(self, key, low, most, clock)
-            new = low + int(np.count_nonzero(~self._new[low:high]))
+            days, new = _Days(self, key, low, most, clock), int(self._starts[block])
             days.held = new - low
             for at in range(new, high):
                 now = int(self._times[at])
                 days.pass_timers(at, now)
-                days.join(at, day, day.next(now) if days.timer == NONE else days.timer)
-            days.high = high
-            self._walk(days)
-
-    def _by_days(self, trigger: DailyByRule, clock: int) -> None:
-        """A time of day that the latest event of each key asks for."""
-        blocks, rows = {key: at for at, key in enumerate(self._keys)}, self._rows(trigger.rule)
-        for key in self._to_walk(clock):
-            block = blocks.get(key)
-            if block is None:
-                self._walk(_Days(self, key, -1, trigger.max_empty, clock))
-                continue
-            low, high = self._blocks.edges[block : block + 2].tolist()
-            days = _Days(self, key, low, trigger.max_empty, clock)
-            new = low + int(np.count_nonzero(~self._new[low:high]))
-            days.held = new - low
-            for at in range(new, high):
-                now = int(self._times[at])
-                days.pass_timers(at, now)
-                try:
-                    day = trigger.rule(rows[at])
-                    if not isinstance(day, DayTime):
-                        raise TypeError(f"it returned {day!r:.60}, which is no DayTime")
-                    timer = day.next(now)
-                except Exception as error:
-                    self._refuse(at, trigger.rule, error)
-                    continue
-                days.join(at, day, timer)
+                found = wanted(at, now, days.timer)
+                if found is not None:
+                    days.join(at, *found)
             days.high = high
             self._walk(days)
 

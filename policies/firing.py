@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windowing.daytimes import DayTime
+from windowing.daytimes import DayTime, next_of
 from windowing.timestamps import FOREVER
-from windowing.triggers import CountTrigger, FiredBy
+from windowing.triggers import CountTrigger, FiredBy, RuleTrigger
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,6 +56,11 @@ class Timeout:
     micros: int | None
     from_first: bool
 
+    @staticmethod
+    def of(trigger: CountTrigger | RuleTrigger) -> Timeout:
+        """The timers that a trigger asks for."""
+        return Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
+
     def passed(self, first: int, last: int, now: int) -> bool:
         """Whether a timer has fired before an event that comes now.
 
@@ -94,7 +99,7 @@ def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: 
 def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int) -> Fired:
     """The windows that a count, or its timeouts, have fired up to a clock (UH-14, UH-15)."""
     times, until, size = blocks.times, blocks.until, trigger.count.value
-    timeout = Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
+    timeout = Timeout.of(trigger)
     following = np.minimum(np.arange(len(times)) + size, until)
     if timeout.micros is not None:
         apart = np.diff(times) > timeout.micros
@@ -115,36 +120,14 @@ def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int) -> Fired:
     return _both(closed, fire_open(blocks, lows[~over], timeout, clock))
 
 
-@dataclass(frozen=True)
-class Days:
-    """Which of the daily firings each event is waiting for (UH-20)."""
-
-    ends: NDArray[np.int64]
-    """The moments, ascending."""
-    which: NDArray[np.int64]
-    """For each event, the place of the first moment after it: an event of that very moment waits for the next."""
-
-    @staticmethod
-    def of(times: NDArray[np.int64], day: DayTime) -> Days:
-        """The firings of a time of day that some events wait for."""
-        if not len(times):
-            return Days(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        moments = [day.next(int(times.min()))]
-        latest = int(times.max())
-        while moments[-1] <= latest:
-            moments.append(day.next(moments[-1]))
-        ends = np.array(moments, np.int64)
-        return Days(ends, np.searchsorted(ends, times, side="right"))
-
-
 def fire_daily(blocks: Blocks, day: DayTime, clock: int) -> Fired:
     """The windows that a time of day has fired up to a clock (UH-20)."""
-    days, until = Days.of(blocks.times, day), blocks.until
-    first = np.ones(len(blocks.times), np.bool_)
-    first[1:] = (days.which[1:] != days.which[:-1]) | (until[1:] != until[:-1])
+    moments, until = next_of(day, blocks.times), blocks.until  # an event of that very moment waits for the next
+    first = np.ones(len(moments), np.bool_)
+    first[1:] = (moments[1:] != moments[:-1]) | (until[1:] != until[:-1])
     lows = np.flatnonzero(first)
-    highs = np.append(lows[1:], len(blocks.times))
-    ends = days.ends[days.which[lows]]
+    highs = np.append(lows[1:], len(moments))
+    ends = moments[lows]
     due = ends <= clock
     waiting = ends[~due]
     causes = np.full(int(due.sum()), TIME, np.int8)

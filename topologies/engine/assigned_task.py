@@ -114,6 +114,11 @@ class AssignedTask(HeldTask):
         return None if self._new is None else self._new.events
 
     @property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """By account and input stream, what has become of events."""
+        return {"windowed": self.windowed, "unwindowed": self.unwindowed}
+
+    @property
     def over(self) -> int:
         """Windows that end up to here are done with."""
         return NONE if self.item.frontier is None else self.item.frontier

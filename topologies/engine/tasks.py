@@ -62,9 +62,7 @@ def fire(item: FireItem, context: Context) -> Fired:
     what it emits to whoever reads it."""
     part = context.topology.windowed[item.bolt]
     fanout = Fanout(context)
-    if part.bolt.settings.key_trigger is not None:
-        return _fire_triggered(item, part, fanout, context)
-    return _fire_assigned(item, part, fanout, context) if part.assigners else _fire_queue(item, part, fanout, context)
+    return _fire_held(item, part, fanout, context) if part.holds else _fire_queue(item, part, fanout, context)
 
 
 def _fire_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
@@ -91,22 +89,13 @@ def _fire_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Con
     return calls.finish(after, counts)
 
 
-def _fire_assigned(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
-    """A task whose windows are assigned."""
-    task = AssignedTask(item, part, fanout, context)
+def _fire_held(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
+    """A task whose windows are assigned, or fired by a trigger."""
+    kind = AssignedTask if part.assigners else TriggeredTask
+    task = kind(item, part, fanout, context)
     calls = _Calls(part, item, item.state, fanout, context)
     calls.make(task.windows())
-    return calls.finish(
-        calls.remember(task.finish(), task.over), {"windowed": task.windowed, "unwindowed": task.unwindowed}
-    )
-
-
-def _fire_triggered(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
-    """A task whose windows a trigger fires."""
-    task = TriggeredTask(item, part, fanout, context)
-    calls = _Calls(part, item, item.state, fanout, context)
-    calls.make(task.windows())
-    return calls.finish(task.finish(), {"windowed": task.windowed, "purged": task.purged})
+    return calls.finish(calls.remember(task.finish(), task.over), task.counts)
 
 
 def _let_into_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> list[Ref]:
@@ -147,16 +136,15 @@ class _Calls:
             if context.first is not None and context.first.is_after(part.name, window.end_timestamp):
                 self.suppressed += 1
                 continue
-            if self._bolt is None:
-                self._bolt = _prepared(part, self.task, context, self.before)
+            bolt = self._ready()
             self.windows += 1
             if context.traced:
                 self.fanout.trace("windows", window_row(part.name, window))
             try:  # and no context manager, which costs as much as all the rest
                 if self._retractions is None:
-                    run.add(emissions(self._bolt.execute(window), part.outputs), window)
+                    run.add(emissions(bolt.execute(window), part.outputs), window)
                 else:
-                    emitted = emissions(self._bolt.execute(window), self._retractions.schemas)
+                    emitted = emissions(bolt.execute(window), self._retractions.schemas)
                     run.add(self._retractions.rows(window, emitted), window)
             except BoltError:
                 raise
@@ -168,12 +156,16 @@ class _Calls:
             positions = np.arange(first, first + table.num_rows)
             self.fanout.emit((part.name, stream), Rows(table, times, positions))
 
-    def _forget(self, key: Any) -> None:
+    def _ready(self) -> WindowedBolt:
+        """The bolt, prepared before it is first called."""
         if self._bolt is None:
             self._bolt = _prepared(self.part, self.task, self.context, self.before)
-        self._forgot = True
+        return self._bolt
+
+    def _forget(self, key: Any) -> None:
+        bolt, self._forgot = self._ready(), True
         with bolt_failure(self.part.name, self.context.batch, f"in task {self.task} in forgetting {key!r}"):
-            self._bolt.forget(key)
+            bolt.forget(key)
 
     def remember(self, after: TaskState, over: int) -> TaskState:
         """The state with the rows that may be taken back, of windows that end after ``over``."""

@@ -13,6 +13,7 @@ from manager.held import GONE, SEEN, Held
 from manager.key_book import KeyBook
 from manager.manifest import TaskState
 from manager.triggered import Forgotten, TriggeredWindows
+from policies.marks import NONE
 from topologies.engine.deciding import let_in
 from topologies.engine.held_task import HeldTask
 from topologies.engine.plan import Context, FireItem
@@ -21,6 +22,8 @@ from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from topologies.engine.fanout import Fanout
 
 BOOK = "keys"
@@ -45,6 +48,16 @@ class TriggeredTask(HeldTask):
     @property
     def _arrived(self) -> Held | None:
         return self._new
+
+    @property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """By account and input stream, what has become of events."""
+        return {"windowed": self.windowed, "purged": self.purged}
+
+    @property
+    def over(self) -> int:
+        """Windows that end up to here are done with: of those that a trigger fires nothing is taken back."""
+        return NONE
 
     def windows(self) -> Iterator[TupleWindow | Forgotten]:
         """What is due, in order; to be used up before ``finish``."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from topologies.step.columns import ASKED, Row, as_text, header_bytes, header_texts
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
     from topologies.step.rules.rule import Kind
     from windowing.daytimes import DayTime, DayTimePattern
     from windowing.tuples import Tuple
-
-
-_NO_HEADERS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,7 @@ def event_of(row: Row, messages: MessageFormat) -> Event:
     """The message of a row as rules see it; Unreadable where it is none."""
     pairs, key = row["headers"], row["key"]
     if not pairs:  # as with most messages
-        value = messages.read(row["value"], _NO_HEADERS)
+        value = messages.read(row["value"])
         return Event(value, row["topic"] or "", None if key is None else as_text(key), {})
     value = messages.read(row["value"], header_bytes(pairs))
     return Event(value, row["topic"] or "", None if key is None else as_text(key), header_texts(pairs))
