@@ -87,12 +87,9 @@ class KeyBook:
     @property
     def next_timer(self) -> int | None:
         """The first of all timers that are still to come."""
-        kept = np.isin(self._hashes, np.fromiter(self._changed, np.int64, len(self._changed)), invert=True)
-        timers = [int(timer) for timer in self._timers[kept & (self._timers > NONE)][:1]]
-        if timers:
-            timers = [int(self._timers[kept & (self._timers > NONE)].min())]
-        timers += [found[0].timer for found in self._changed.values() if found is not None and found[0].timer > NONE]
-        return min(timers, default=None)
+        same = np.isin(self._hashes, np.fromiter(self._changed, np.int64, len(self._changed)), invert=True)
+        timers = self._timers[same].tolist() + [found[0].timer for found in self._changed.values() if found is not None]
+        return min((timer for timer in timers if timer > NONE), default=None)
 
     def value(self, key: int, payload: pa.Table | None) -> Any:
         """The value of a key; a tuple of values where it has several columns. ``payload``: the events of ``put``."""

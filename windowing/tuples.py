@@ -32,7 +32,7 @@ class Tuple:
 def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> list[Tuple]:
     """The rows of a table as objects; texts and bytes, which are most of what rules ask for, by the quick way."""
     names = table.column_names
-    columns = [_objects(column) for column in table.columns]
+    columns = [objects_of(column) for column in table.columns]
     rows = zip(*columns, strict=True) if columns else iter([()] * table.num_rows)
     return [
         Tuple(dict(zip(names, row, strict=True)), time, stream)
@@ -40,9 +40,11 @@ def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> 
     ]
 
 
-def _objects(column: pa.ChunkedArray) -> list[Any]:
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+def objects_of(column: pa.ChunkedArray) -> list[Any]:
+    """A column as Python objects; columns without values, and texts and bytes, the quick way."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
         return found
     return list(column.to_pylist())

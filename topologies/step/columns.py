@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from topologies.kafka import RECORD
 from windowing.schema import format_schema
+from windowing.tuples import objects_of
 
 MESSAGE = format_schema(RECORD)
 """A message as it came, from Kafka or from a file."""
@@ -45,19 +46,15 @@ ASKED = ("topic", "key", "value", "headers")
 
 def message_rows(table: pa.Table) -> list[Row]:
     """The messages of a table as rows of these columns; quicker than all of its columns."""
-    none = [None] * table.num_rows
-    columns = [
-        none if table.column(name).null_count == table.num_rows else _values(table.column(name)) for name in ASKED
-    ]
+    columns = [_values(table.column(name)) for name in ASKED]
     return [dict(zip(ASKED, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    if pa.types.is_list(column.type):
-        lengths = pc.list_value_length(column)
-        return [None] * len(column) if pc.max(lengths).as_py() in (0, None) else list(column.to_pylist())
-    found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-    return found
+    """As objects; no headers at all, as most messages have, are None."""
+    if pa.types.is_list(column.type) and not pc.max(pc.list_value_length(column)).as_py():
+        return [None] * len(column)
+    return objects_of(column)
 
 
 def header_bytes(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, bytes]:
