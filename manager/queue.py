@@ -39,6 +39,11 @@ class Settled:
         self._chunks, self._starts, self.times = chunks, starts, times
         self.schema, self.stream_names = schema, stream_names
 
+    @property
+    def weighted(self) -> bool:
+        """Whether its rows stand for several events each."""
+        return bool(self._chunks) and self._chunks[0].weights is not None
+
     def pieces(self, start: int, stop: int) -> list[Events]:
         """The events from start to stop as slices of the chunks they lie in."""
         pieces = []

@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from windowing.events import Events, count_by_stream
+from windowing.events import Events
 
 _ALIGNMENT = 64
 TIME_COLUMN = "_ts"
 STREAM_COLUMN = "_stream_code"
+WEIGHT_COLUMN = "_weight_"
+"""The first letters of columns that say how many events of a stream a row stands for."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Ref:
     def without(self, rows: int, events: Events, streams: int) -> Ref:
         """What is left without the first rows; ``events`` are those still needed, or the first of them."""
         left = events.slice(rows, len(events))
-        dropped = count_by_stream(events.streams[:rows] if events.streams is not None else None, rows, streams)
+        dropped = events.slice(0, rows).by_stream(streams)
         return replace(
             self,
             start=self.start + rows,
@@ -173,6 +175,8 @@ def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:
     columns[TIME_COLUMN] = pa.array(events.timestamps)
     if events.streams is not None:
         columns[STREAM_COLUMN] = pa.array(events.streams)
+    if events.weights is not None:
+        columns |= {f"{WEIGHT_COLUMN}{at}": pa.array(counts) for at, counts in enumerate(events.weights.T)}
     ref = writer.add(pa.table(columns))
     by_stream = tuple(int(count) for count in events.by_stream(streams))
     first, last = int(events.timestamps[0]), int(events.timestamps[-1])
@@ -183,9 +187,10 @@ def read_events(store: SegmentStore, ref: Ref) -> Events:
     """The events of a section that are still needed, in order of time."""
     table = store.read(ref)
     names = table.column_names
-    inner = [name for name in (TIME_COLUMN, STREAM_COLUMN) if name in names]
-    payload = table.drop_columns(inner)
+    weighing = [name for name in names if name.startswith(WEIGHT_COLUMN)]
+    payload = table.drop_columns([name for name in (TIME_COLUMN, STREAM_COLUMN) if name in names] + weighing)
     batches = payload.to_batches()
     batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     streams = table.column(STREAM_COLUMN).to_numpy() if STREAM_COLUMN in names else None
-    return Events(table.column(TIME_COLUMN).to_numpy(), batch, streams)
+    weights = np.column_stack([table.column(name).to_numpy() for name in weighing]) if weighing else None
+    return Events(table.column(TIME_COLUMN).to_numpy(), batch, streams, weights)

@@ -15,7 +15,7 @@ from manager.queue import EventQueue, Settled
 from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, decides_on_columns
 from policies.queue_view import Firings, QueueView
 from policies.trigger import ColumnarTriggerPolicy, TriggerPolicy, fires_on_columns, next_firing
-from windowing.events import Events, count_by_stream
+from windowing.events import Events
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
 
@@ -228,11 +228,11 @@ class WindowManager:
 
     def _count(self, look: Settled, start: int, stop: int) -> NDArray[np.int64]:
         count = len(self.queue.stream_names)
-        if count == 1:
+        if count == 1 and not look.weighted:
             return np.array([stop - start])
         total = np.zeros(count, np.int64)
         for piece in look.pieces(start, stop):
-            total += count_by_stream(piece.streams, len(piece), count)
+            total += piece.by_stream(count)
         return total
 
     def _end_of_time(self, view: QueueView) -> int | None:

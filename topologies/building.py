@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from manager.held import INNER
+from manager.segments import WEIGHT_COLUMN
 from policies.choose import choose_assigners, choose_policies
 from topologies.checking import faults
 from topologies.groupings import FieldsGrouping
@@ -33,6 +34,7 @@ from topologies.model import (
     stream_label,
 )
 from topologies.sinks import FileSink
+from windowing.aggregate_bolt import AggregateBolt
 from windowing.bolt import BatchBolt, Bolt, Component, StatefulWindowedBolt, WindowedBolt
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError, TopologyError, WindboltError
@@ -294,7 +296,10 @@ class _Building:
             self._problem(f"bolt {name!r} reads {len(inputs)} streams", "at most 127 can be told apart", "join some")
         streams = [(each, self.schemas[each.stream]) for each in inputs]
         declared = [schema for stream, schema in outputs.items() if stream != ERRORS]
-        found = faults(name, settings, streams, declared, parallelism=declarer.parallelism, event_time=event_time)
+        by = bolt.by if isinstance(bolt, AggregateBolt) else None
+        found = faults(
+            name, settings, streams, declared, parallelism=declarer.parallelism, event_time=event_time, by=by
+        )
         self.problems.extend(found)
         if len(self.problems) > before:
             return None
@@ -342,7 +347,7 @@ class _Building:
                 "rename or cast one of them in a bolt before it",
             )
             return None
-        reserved = [column for column in schema.names if column in RESERVED]
+        reserved = [column for column in schema.names if column in RESERVED or column.startswith(WEIGHT_COLUMN)]
         if reserved:
             self._problem(f"bolt {name!r} reads columns {reserved}", "these names are windbolt's own", "rename them")
         return schema

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from topologies.groupings import FieldsGrouping, GlobalGrouping
+from topologies.groupings import FieldsGrouping, GlobalGrouping, Grouping
 from topologies.model import RETRACT, Input, stream_label
 from windowing.bounds import Bounds
 from windowing.durations import Count, Duration
@@ -32,12 +32,16 @@ def faults(
     *,
     parallelism: int,
     event_time: bool,
+    by: tuple[str, ...] | None = None,
 ) -> Iterator[ConfigError]:
-    """What is wrong with the time settings of bolt ``name``; ``inputs`` with their columns."""
-    checks = _Checks(name, settings, inputs, outputs, parallelism, event_time)
+    """What is wrong with the time settings of bolt ``name``; ``inputs`` with their columns.
+
+    ``by``: the columns by which the bolt adds up its events, if it does.
+    """
+    checks = _Checks(name, settings, inputs, outputs, parallelism, event_time, by)
     for check in (
-        checks.event_time_asked, checks.columns, checks.imports, checks.key, checks.keys_watermark, checks.lateness,
-        checks.late_stream, checks.windows, checks.panes, checks.policies, checks.key_trigger,
+        checks.event_time_asked, checks.columns, checks.imports, checks.key, checks.sums, checks.keys_watermark,
+        checks.lateness, checks.late_stream, checks.windows, checks.panes, checks.policies, checks.key_trigger,
     ):  # fmt: skip
         yield from check()
 
@@ -50,6 +54,7 @@ class _Checks:
     outputs: Sequence[pa.Schema]
     parallelism: int
     event_time: bool
+    by: tuple[str, ...] | None
 
     def event_time_asked(self) -> Iterator[ConfigError]:
         """What says nothing to a bolt whose time is the clock (ST-18, AT-22); a preset's own rules are passed over."""
@@ -106,20 +111,34 @@ class _Checks:
     def key(self) -> Iterator[ConfigError]:
         """All events of a key come to one task."""
         key = self.settings.key
-        if not key or self.parallelism == 1:
+        for label, grouping in self._apart(key) if key else ():
+            yield self._fault(
+                f"has the key {', '.join(key)}, {self.parallelism} tasks, and reads {label!r} by {grouping}",
+                "events of one key would go to several tasks",
+                f"use fields_grouping({label!r}, {', '.join(map(repr, key))})",
+            )
+
+    def sums(self) -> Iterator[ConfigError]:
+        """All events that are added up come to one task."""
+        by = self.by
+        for label, grouping in () if by is None else self._apart(by):
+            fields = f" by {', '.join(by)}" if by else ""
+            yield self._fault(
+                f"adds up events{fields}, has {self.parallelism} tasks, and reads {label!r} by {grouping}",
+                "each task would have a part of the result",
+                f"use fields_grouping({label!r}, {', '.join(map(repr, by))})" if by else "use one task",
+            )
+
+    def _apart(self, key: tuple[str, ...]) -> Iterator[tuple[str, Grouping]]:
+        """The inputs, and their groupings, by which events with equal keys may go to several tasks."""
+        if self.parallelism == 1:
             return
+        first = self.inputs[0][0].grouping
         for each, _ in self.inputs:
             grouping = each.grouping
-            together = isinstance(grouping, GlobalGrouping) or (
-                isinstance(grouping, FieldsGrouping) and set(grouping.fields) <= set(key)
-            )
-            if not together:
-                yield self._fault(
-                    f"has the key {', '.join(key)}, {self.parallelism} tasks, and reads {stream_label(each.stream)!r} "
-                    f"by {grouping}",
-                    "events of one key would go to several tasks",
-                    f"use fields_grouping({stream_label(each.stream)!r}, {', '.join(map(repr, key))})",
-                )
+            apart = not isinstance(grouping, FieldsGrouping) or not set(grouping.fields) <= set(key)
+            if grouping != first or (apart and not isinstance(grouping, GlobalGrouping)):
+                yield stream_label(each.stream), grouping
 
     def keys_watermark(self) -> Iterator[ConfigError]:
         """A watermark for each key leaves no room for other rules that make one (AZ-15)."""

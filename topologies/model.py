@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
 
+from manager.slicing import Slicing
 from policies.admission import Door, LastEnd
 from policies.assigners import SessionWindows, SnapshotWindows, WindowAssigner
 from policies.choose import past_the_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.lateness import Lateness
 from policies.marks import NONE
+from policies.slices import Slices
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
 from topologies.groupings import Grouping
+from windowing.aggregate_bolt import AggregateBolt
+from windowing.aggregates.accumulators import Accumulator
+from windowing.aggregates.lists import Gathered
 from windowing.bolt import BatchBolt, Bolt, WindowedBolt
 from windowing.bounds import Bounds
 from windowing.durations import Duration
@@ -57,6 +63,9 @@ LATE_COLUMNS = (
     pa.field("_window_end", TIMESTAMP),
 )
 """What a late stream carries behind the event's own columns; the window is the last that could have held it."""
+
+ID = "id"
+"""Who watches a run knows events by this column, where their stream has it."""
 
 REASON = "_reason"
 """What a refused stream carries behind the event's own columns: why the rule of the trigger failed."""
@@ -146,6 +155,28 @@ class WindowedPart:
     def holds(self) -> bool:
         """Whether its tasks hold events until no window needs them, and not a queue that is in order of time."""
         return bool(self.assigners) or self.bolt.settings.key_trigger is not None
+
+    @cached_property
+    def slicing(self) -> Slicing | None:
+        """How its events are added up as they come; None where windows need the events themselves."""
+        return self._slicing(None)
+
+    @cached_property
+    def watched_slicing(self) -> Slicing | None:
+        """The same for a run that somebody watches, who is to know the events of each window by their ids."""
+        kind = self.schema.field(ID).type if ID in self.schema.names else None
+        return self.slicing if kind is None else self._slicing((ID, Gathered(ID, kind)))
+
+    def summed(self, traced: bool) -> Slicing | None:
+        """How its events are added up in a run, if they are."""
+        return self.watched_slicing if traced else self.slicing
+
+    def _slicing(self, watched: tuple[str, Accumulator] | None) -> Slicing | None:
+        bolt, slices = self.bolt, None if self.holds else Slices.of(self.eviction, self.trigger)
+        if slices is None or not isinstance(bolt, AggregateBolt) or type(bolt).execute is not AggregateBolt.execute:
+            return None
+        assert bolt.aggregation is not None
+        return Slicing(bolt.aggregation, slices, len(self.inputs), watched)
 
     @property
     def takes_ties(self) -> bool:

@@ -1,6 +1,7 @@
 """The vocabulary of windbolt, and what its users subclass and read."""
 
-from windowing import kinds, panes, presets, triggers
+from windowing import aggregates, kinds, panes, presets, triggers
+from windowing.aggregate_bolt import AggregateBolt
 from windowing.bolt import BatchBolt, Bolt, StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.bounds import Bounds
 from windowing.daytimes import DayTime
@@ -35,6 +36,7 @@ from windowing.unions import Union
 from windowing.window import TupleWindow
 
 __all__ = [
+    "AggregateBolt",
     "AlterLifetime",
     "BatchBolt",
     "Bolt",
@@ -61,6 +63,7 @@ __all__ = [
     "Union",
     "WindboltError",
     "WindowedBolt",
+    "aggregates",
     "days",
     "hours",
     "kinds",

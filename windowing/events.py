@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 class Events:
     """Events in one order; row i of each part is event i.
 
-    ``streams`` holds small codes, or None where all events are of stream 0.
+    ``streams`` holds small codes, or None where all events are of stream 0. ``weights``, of rows that stand for several
+    events: how many of each stream, a row of counts per row; None where each row is one event.
     """
 
     timestamps: NDArray[np.int64]
     payload: pa.RecordBatch
     streams: NDArray[np.int8] | None = None
+    weights: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -34,12 +36,14 @@ class Events:
         if start == 0 and stop == len(self.timestamps):
             return self
         streams = None if self.streams is None else self.streams[start:stop]
-        return Events(self.timestamps[start:stop], self.payload.slice(start, stop - start), streams)
+        weights = None if self.weights is None else self.weights[start:stop]
+        return Events(self.timestamps[start:stop], self.payload.slice(start, stop - start), streams, weights)
 
     def take(self, order: NDArray[np.int64]) -> Events:
         """The events at these positions, in this order."""
         streams = None if self.streams is None else self.streams[order]
-        return Events(self.timestamps[order], self.payload.take(pa.array(order)), streams)
+        weights = None if self.weights is None else self.weights[order]
+        return Events(self.timestamps[order], self.payload.take(pa.array(order)), streams, weights)
 
     def sorted(self) -> Events:
         """The events by time, those of equal time in their present order."""
@@ -47,11 +51,14 @@ class Events:
 
     def by_stream(self, count: int) -> NDArray[np.int64]:
         """How many events each of the ``count`` streams has."""
+        if self.weights is not None:
+            total: NDArray[np.int64] = self.weights.sum(axis=0)
+            return total
         return count_by_stream(self.streams, len(self), count)
 
     @staticmethod
     def concat(parts: Sequence[Events]) -> Events:
-        """All events of the parts, one part after the other."""
+        """All events of the parts, one part after the other; all of them have weights, or none has."""
         if len(parts) == 1:
             return parts[0]
         streams = None
@@ -63,6 +70,7 @@ class Events:
             np.concatenate([part.timestamps for part in parts]),
             pa.concat_batches([part.payload for part in parts]),
             streams,
+            None if parts[0].weights is None else np.concatenate([part.weights for part in parts]),
         )
 
 

@@ -98,6 +98,17 @@ class TupleWindow:
         return f"<TupleWindow {self.start} .. {self.end}: {len(self)} events, {len(self._new)} new, task {self.task}>"
 
     @property
+    def source(self) -> EventSource:
+        """Where it finds its events."""
+        return self._source
+
+    @property
+    def positions(self) -> range:
+        """Where it starts and stops in its source, if it is a run of that."""
+        assert isinstance(self._members, range)
+        return self._members
+
+    @property
     def start(self) -> datetime | None:
         """The start as a datetime in UTC; None where the length is a count."""
         return None if self.start_timestamp is None else to_datetime(self.start_timestamp)

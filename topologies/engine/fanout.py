@@ -80,6 +80,7 @@ class _Arrivals:
     times: list[NDArray[np.int64]]
     codes: list[NDArray[np.int8]]
     tasks: list[NDArray[np.int64]]
+    """Of no events, where these are added up first: the task then follows from the key."""
 
 
 class Fanout:
@@ -142,7 +143,7 @@ class Fanout:
         try:
             for name, arrivals in self._arrivals.items():
                 part = self.topology.windowed[name]
-                for task, events in _by_task(arrivals, part.parallelism, len(part.inputs)):
+                for task, events in self._shared_out(part, arrivals):
                     output.queued.append((name, task, write_events(writer, events, len(part.inputs))))
             for name, arriving in self._arriving.items():
                 sections, door = write_arriving(arriving, self.topology.windowed[name], writer)
@@ -161,6 +162,21 @@ class Fanout:
         }
         output.latest, output.skew, output.complaints = self._latest, self._skew, self._complaints
         return output
+
+    def _shared_out(self, part: WindowedPart, arrivals: _Arrivals) -> Iterator[tuple[int, Events]]:
+        """The events of each task, in order of time, those of equal time in order of arrival."""
+        events = _in_one(arrivals, len(part.inputs))
+        slicing = part.summed(self.context.traced)
+        if slicing is None:
+            yield from _by_task(events, arrivals.tasks, part.parallelism)
+            return
+        with bolt_failure(part.name, self.context.batch, "in adding up events"):
+            folded = slicing.fold(events)
+        grouping = part.inputs[0].grouping
+        tasks = np.zeros(len(folded), np.int64)
+        if part.parallelism > 1 and not isinstance(grouping, AllGrouping):
+            tasks = grouping.tasks(slicing.keys_of(folded), None, part.parallelism)
+        yield from _by_task(folded, [tasks], part.parallelism)
 
     def _serve(self, name: str, table: pa.Table, writer: SegmentWriter, output: Output) -> None:
         match self.topology.sinks[name].sink:
@@ -274,6 +290,9 @@ class Fanout:
             return
         assert queued.times is not None
         table = conform_input(queued.table, part.schema)
+        if part.slicing is not None:
+            self._queue(part, at, table, queued.times, np.zeros(0, np.int64))
+            return
         tasks = self._tasks(part, at, queued)
         if tasks is not None:
             self._queue(part, at, table, queued.times, tasks)
@@ -467,8 +486,8 @@ def _bad(
     )
 
 
-def _by_task(arrivals: _Arrivals, parallelism: int, streams: int) -> Iterator[tuple[int, Events]]:
-    """The events of each task, in order of time, those of equal time in order of arrival."""
+def _in_one(arrivals: _Arrivals, streams: int) -> Events:
+    """All events in order of arrival."""
     times = _joined(arrivals.times)
     table = arrivals.tables[0] if len(arrivals.tables) == 1 else pa.concat_tables(arrivals.tables)
     batches = table.combine_chunks().to_batches()
@@ -478,12 +497,15 @@ def _by_task(arrivals: _Arrivals, parallelism: int, streams: int) -> Iterator[tu
             why="an Arrow column holds at most 2 GiB of text",
             do="read fewer files a batch (files_per_batch), or smaller ones",
         )
-    codes = _joined(arrivals.codes) if streams > 1 else None
-    events = Events(times, batches[0], codes)
+    return Events(times, batches[0], _joined(arrivals.codes) if streams > 1 else None)
+
+
+def _by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelism: int) -> Iterator[tuple[int, Events]]:
+    """The events of each task, in order of time, those of equal time in order of arrival."""
     if parallelism == 1:
         yield 0, events.sorted()
         return
-    tasks = _joined(arrivals.tasks)
+    tasks, times = _joined(tasks_of), events.timestamps
     low, span = int(times.min()), int(times.max()) - int(times.min()) + 1
     if span < (1 << 62) // parallelism:
         keys = tasks * span + (times - low)

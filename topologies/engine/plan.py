@@ -149,6 +149,8 @@ class CompactItem:
     bolt: str
     task: int
     refs: Sequence[Ref]
+    passed: int | None = None
+    """Up to which time, in microseconds, the order of the events is settled, and their places are known."""
 
 
 @dataclass

@@ -180,7 +180,7 @@ class MicroBatch:
                 run = _run_of_one_level(task.refs)
                 if run is not None:
                     refs = task.refs[run.start : run.stop]
-                    items.append((CompactItem(part.name, number, refs), run.start))
+                    items.append((CompactItem(part.name, number, refs, task.manager.passed), run.start))
         if not items:
             return
         joined = self.executor.map(compact, [item for item, _ in items], progress.context)

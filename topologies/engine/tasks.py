@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from manager.manifest import TaskState
 from manager.segments import Ref, SegmentStore, read_events, write_events
+from manager.slicing import Slicing
 from manager.triggered import Forgotten
 from manager.window_manager import WindowManager
 from topologies.engine.assigned_task import AssignedTask
@@ -26,13 +27,13 @@ from topologies.engine.fanout import Fanout, Rows
 from topologies.engine.held_task import compact_held, pending_tables
 from topologies.engine.plan import CompactItem, Context, Fired, FireItem, Output, Piece
 from topologies.engine.retracting import Retractions
-from topologies.engine.trace import window_row
+from topologies.engine.trace import joined_rows, summed_ids, window_row
 from topologies.engine.triggered_task import TriggeredTask
 from topologies.model import ERROR_SCHEMA, WindowedPart
 from windowing.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.errors import BoltError, SchemaError
 from windowing.events import Events
-from windowing.rows import Loose, emissions, from_rows
+from windowing.rows import DEFAULT_STREAM, Loose, emissions, from_rows
 from windowing.state import pack_state
 from windowing.timestamps import FOREVER, show
 from windowing.window import TupleWindow
@@ -77,7 +78,9 @@ def _fire_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Con
     manager = WindowManager(part.eviction, part.trigger, part.streams, task=item.task, state=state)
     manager.restore([events for events in parts if events is not None])
     calls = _Calls(part, item, before, fanout, context)
-    calls.make(manager.advance(item.frontier))
+    windows = manager.advance(item.frontier)
+    slicing = part.summed(context.traced)
+    calls.make(windows) if slicing is None else calls.join(slicing, windows)
     refs, alive = _left(before.refs, parts, manager, len(part.inputs))
     after = replace(
         before,
@@ -105,7 +108,12 @@ def _let_into_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context:
         return []
     held = found.events
     batches = held.payload.combine_chunks().to_batches()
-    events = Events(held.times, batches[0], held.streams).sorted()
+    events = Events(held.times, batches[0], held.streams)
+    slicing = part.summed(context.traced)
+    if slicing is not None:
+        with bolt_failure(part.name, context.batch, "in adding up events"):
+            events = slicing.fold(events)
+    events = events.sorted()
     writer = context.store.writer(context.folder)
     try:
         return [write_events(writer, events, len(part.inputs))]
@@ -151,10 +159,31 @@ class _Calls:
             except Exception as error:
                 raise failed(part.name, context.batch, _place(window), error) from error
         for stream, table, times in run.tables(context.batch):
-            first = self._emitted.get(stream, 0)
-            self._emitted[stream] = first + table.num_rows
-            positions = np.arange(first, first + table.num_rows)
-            self.fanout.emit((part.name, stream), Rows(table, times, positions))
+            self._emit(stream, table, times)
+
+    def join(self, slicing: Slicing, windows: Iterable[TupleWindow]) -> None:
+        """Emit what windows come to that are joined from what their events add up to; no bolt is called."""
+        part, context = self.part, self.context
+        due = list(windows)
+        if context.first is not None:
+            after = [each for each in due if not context.first.is_after(part.name, each.end_timestamp)]
+            self.suppressed += len(due) - len(after)
+            due = after
+        if not due:
+            return
+        self.windows += len(due)
+        times = np.array([part.emit_time(window) for window in due], np.int64)
+        with bolt_failure(part.name, context.batch, f"in task {self.task} in joining windows"):
+            for joined in slicing.joined(due):
+                for row in joined_rows(part.name, due, joined) if context.traced else ():
+                    self.fanout.trace("windows", row)
+                self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
+
+    def _emit(self, stream: str, table: pa.Table, times: NDArray[np.int64]) -> None:
+        first = self._emitted.get(stream, 0)
+        self._emitted[stream] = first + table.num_rows
+        positions = np.arange(first, first + table.num_rows)
+        self.fanout.emit((self.part.name, stream), Rows(table, times, positions))
 
     def _ready(self) -> WindowedBolt:
         """The bolt, prepared before it is first called."""
@@ -200,6 +229,9 @@ def compact(item: CompactItem, context: Context) -> Ref:
         return compact_held(item, part, context)
     streams = len(part.inputs)
     events = Events.concat([read_events(context.store, ref) for ref in item.refs]).sorted()
+    slicing = part.summed(context.traced)
+    if slicing is not None:
+        events = slicing.compacted(events, item.passed)
     writer = context.store.writer(context.folder)
     try:
         ref = write_events(writer, events, streams)
@@ -215,9 +247,15 @@ def load_state(store: SegmentStore, user: dict[str, Ref]) -> dict[str, Any]:
 
 
 def pending_events(store: SegmentStore, part: WindowedPart, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """The events of a task that are in no window yet and may still be in one: for looking at."""
+    """The events of a task that are in no window yet and may still be in one: for looking at, after a watched run."""
     if part.holds:
         yield from pending_tables(store, state)
+        return
+    slicing = part.watched_slicing
+    if slicing is not None:
+        if slicing.watched is not None:
+            for events in restored_manager(store, part, task, state).pending_events():
+                yield summed_ids(slicing, events)
         return
     for events in restored_manager(store, part, task, state).pending_events():
         yield pa.Table.from_batches([events.payload])

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from manager.slicing import Joined, Slicing
+from topologies.model import ID
+from windowing.aggregates.accumulators import State
+from windowing.events import Events
 from windowing.panes import Pane
 from windowing.window import TupleWindow
-
-ID = "id"
-"""Events are known by this column, where their stream has it."""
 
 _IDS = pa.list_(pa.string())
 TRACES = {
@@ -68,6 +72,36 @@ def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
         "pane": None if pane is None else _pane(pane),
         "by": window.fired_by,
     }
+
+
+def joined_rows(bolt: str, windows: Sequence[TupleWindow], joined: Joined) -> Iterator[dict[str, Any]]:
+    """Windows that are joined from sums, as they are noted: what is new in them, and what has left, is not known.
+
+    Events of equal time and different keys come in order of the key.
+    """
+    events: dict[int, list[tuple[int, str]]] = {place: [] for place in np.unique(joined.windows).tolist()}
+    for place, found in zip(joined.windows.tolist(), _watched(joined.watched), strict=False):
+        events[place].extend(found)
+    for place, found in events.items():
+        window = windows[place]
+        yield {
+            "bolt": bolt, "task": window.task, "start": window.start_timestamp, "end": window.end_timestamp,
+            "events": [name for _, name in sorted(found, key=itemgetter(0))], "new": [], "expired": [],
+            "key": None, "kind": None, "pane": None, "by": None,
+        }  # fmt: skip
+
+
+def summed_ids(slicing: Slicing, rows: Events) -> pa.Table:
+    """The ids of the events that some rows are the sums of, as a table like that of events."""
+    ids = [name for found in _watched(slicing.watched_of(rows)) for _, name in found]
+    return pa.table({ID: pa.array(ids, pa.string())})
+
+
+def _watched(state: State | None) -> Iterator[list[tuple[int, str]]]:
+    """Per row: the times and ids of its events, in order."""
+    times, names = state or ([], [])
+    for mine, found in zip(times, names, strict=True):
+        yield list(zip(mine.as_py(), map(str, found.as_py()), strict=True))
 
 
 def _pane(pane: Pane) -> str:

@@ -96,6 +96,8 @@ def _windowed(part: WindowedPart) -> dict[str, Any]:
     }
     if settings.key_trigger is not None:
         described["trigger of keys"] = type(settings.key_trigger).__name__
+    if part.slicing is not None:
+        described["sums"] = part.slicing.described
     if part.assigners:
         described["windows"] = [repr(each) for each in part.assigners]
     for each in part.inputs:

@@ -1,0 +1,188 @@
+"""Aggregates that users write: functions that make a state of values, join states, and make a result of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from windowing.aggregates.accumulators import Accumulator, Folded, State
+from windowing.aggregates.declared import Aggregate, Cells
+from windowing.aggregates.groups import Groups
+from windowing.errors import ConfigError, SchemaError
+from windowing.rows import from_rows
+from windowing.schema import format_schema, parse_schema
+
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Combined(Accumulator):
+    """A state that users' functions make; null where there are no values."""
+
+    field: str
+    folding: Function
+    merging: Function
+    kind: pa.DataType
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return {"state": self.kind}
+
+    def fold(self, events: Folded, groups: Groups) -> State:
+        column = events.plain(self.field)
+        rows, edges = groups.runs(column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None)
+        values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
+        states = [self.folding(values[low:high]) if low < high else None for low, high in pairwise(edges.tolist())]
+        return [_column(states, self.kind, f"{self}: fold={_name(self.folding)}")]
+
+    def merge(self, state: State, groups: Groups) -> State:
+        (column,) = state
+        rows, edges = groups.runs(column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None)
+        states = column.take(pa.array(rows)).to_pylist()
+        merged = [self._merged(states[low:high]) for low, high in pairwise(edges.tolist())]
+        return [_column(merged, self.kind, f"{self}: merge={_name(self.merging)}")]
+
+    def _merged(self, states: list[Any]) -> Any:
+        if len(states) < 2:
+            return states[0] if states else None
+        return self.merging(states)
+
+    def __str__(self) -> str:
+        return f"combine({self.field!r})"
+
+    def __repr__(self) -> str:
+        """The same in every process: a checkpoint holds it, to be compared."""
+        declared = format_schema(_schema("state", self.kind)).removeprefix("state ")
+        return f"combine({self.field!r}, fold={_name(self.folding)}, state={declared!r})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combine(Aggregate):
+    """What users' functions make of the values that are not null; null without any."""
+
+    folding: Function
+    merging: Function
+    finishing: Function | None
+    state_type: pa.DataType
+    result_type: pa.DataType
+
+    def __post_init__(self) -> None:
+        functions = {"fold": self.folding, "merge": self.merging, "finish": self.finishing}
+        for name, function in functions.items():
+            if not callable(function) and not (name == "finish" and function is None):
+                raise ConfigError(
+                    f"{self}: {name}={function!r:.60}", why="that is no function", do="give a function of one argument"
+                )
+            try:
+                hash(function)
+            except TypeError:
+                raise ConfigError(
+                    f"{self}: {name}={function!r:.60}",
+                    why="it cannot be hashed, and equal aggregates are computed once",
+                    do="give a function, or an object that equals itself alone",
+                ) from None
+
+    @property
+    def result(self) -> pa.DataType:
+        return self.result_type
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        assert self.field is not None
+        return (Combined(self.field, self.folding, self.merging, self.state_type),)
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        ((column,),) = states
+        if self.finishing is None:
+            return column if column.type == self.result else _cast(column, self.result, str(self))
+        found = [None if state is None else self.finishing(state) for state in column.to_pylist()]
+        return _column(found, self.result, f"{self}: finish={_name(self.finishing)}", "result")
+
+    def __str__(self) -> str:
+        return f"combine({self.field!r})"
+
+
+def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
+    """A declared type; ConfigError where it is none."""
+    if isinstance(declared, pa.DataType):
+        return declared
+    if not isinstance(declared, str):
+        raise ConfigError(f"combine({name}={declared!r:.60})", why="that is no type", do="write a text like 'double'")
+    fields = parse_schema(f"{name} {declared}")
+    if len(fields) > 1:
+        raise ConfigError(
+            f"combine({name}={declared!r})", why="these are several", do="make one of them: struct<a: double, n: long>"
+        )
+    return fields.field(0).type
+
+
+def _column(values: list[Any], kind: pa.DataType, whose: str, what: str = "state") -> pa.Array:
+    if not values:
+        return pa.array([], kind)
+    try:
+        for value in values if _has_struct(kind) else ():
+            _check_names(value, kind)
+        return _whole(from_rows([(value,) for value in values], _schema(what, kind)))
+    except SchemaError as error:
+        wrong = next(value for value in values if not _fits(value, kind))
+        raise SchemaError(
+            f"{whose} returned {wrong!r:.100}, and declared was {format_schema(_schema(what, kind))!r}",
+            why=error.why,
+            do=f"return what was declared, or declare {what}=",
+        ) from error
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    try:
+        _check_names(value, kind)
+        from_rows([(value,)], _schema("value", kind))
+    except SchemaError:
+        return False
+    return True
+
+
+def _has_struct(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return True
+    return any(_has_struct(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _check_names(value: Any, kind: pa.DataType) -> None:
+    """SchemaError where a dict has other names than the struct that it is to be: Arrow would leave them out."""
+    if pa.types.is_struct(kind) and isinstance(value, dict):
+        names = [field.name for field in kind]
+        if set(names) != set(value):
+            raise SchemaError("a struct", why=f"it has {', '.join(map(str, value)) or 'none'}, not {', '.join(names)}")
+        for field in kind:
+            _check_names(value[field.name], field.type)
+    elif pa.types.is_list(kind) and isinstance(value, list | tuple):
+        for each in value:
+            _check_names(each, kind.value_type)
+
+
+def _cast(column: pa.Array, kind: pa.DataType, whose: str) -> pa.Array:
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(
+            f"{whose} has a state {column.type}, and its result was declared {kind}",
+            why=str(error),
+            do="give finish=, which makes a result of a state",
+        ) from error
+
+
+def _schema(name: str, kind: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind)])
+
+
+def _whole(table: pa.Table) -> pa.Array:
+    (column,) = table.columns
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))

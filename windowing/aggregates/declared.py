@@ -1,0 +1,277 @@
+"""What users declare: what a window's events are summed up to, and how the accumulators' states become a column."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from windowing.aggregates.accumulators import Accumulator, Extreme, Moments, Present, State, Total, as_number
+from windowing.aggregates.ranked import Ranked, has_order
+from windowing.aggregates.wide import DIGITS, WideTotal, as_decimals, as_doubles
+from windowing.errors import ConfigError
+from windowing.schema import TIMESTAMP
+from windowing.timestamps import to_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The rows of a result: of which window and group each is; all arrays have an entry per row."""
+
+    events: NDArray[np.int64]
+    """How many events it has."""
+    starts: NDArray[np.int64]
+    """Where its window starts, in microseconds."""
+    ends: NDArray[np.int64]
+    known: NDArray[np.bool_] | None = None
+    """Where windows have no start (their length is a count): which do; None: all of them."""
+
+
+@dataclass(frozen=True)
+class Aggregate(ABC):
+    """One column of an AggregateBolt's result, made by the functions of ``windowing.aggregates``."""
+
+    field: str | None = None
+    kind: pa.DataType | None = None
+    """The type of the field, once the topology is built."""
+
+    def bound(self, name: str, schema: pa.Schema) -> Self:
+        """The aggregate over these columns; ConfigError where the field is missing, or of a type it cannot be of."""
+        if self.field is None:
+            return self
+        if self.field not in schema.names:
+            raise ConfigError(
+                f"{name}={self}: there is no column {self.field!r}",
+                why=f"the bolt reads {', '.join(schema.names)}",
+                do="name one of these",
+            )
+        kind = schema.field(self.field).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        found = replace(self, kind=kind)
+        why = found.refusal()
+        if why is not None:
+            raise ConfigError(f"{name}={self} over a column of {kind}", why=why[0], do=why[1])
+        return found
+
+    def refusal(self) -> tuple[str, str] | None:
+        """Why it cannot be of a field of this kind, and what to do; None where it can."""
+        return None
+
+    @property
+    @abstractmethod
+    def result(self) -> pa.DataType:
+        """The type of its column."""
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """What must be kept of the events."""
+        return ()
+
+    @abstractmethod
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        """Its column, from the states of its accumulators."""
+
+    def __str__(self) -> str:
+        return f"{_snake(type(self).__name__)}({'' if self.field is None else repr(self.field)})"
+
+
+@dataclass(frozen=True)
+class Count(Aggregate):
+    """How many events, or how many values that are not null."""
+
+    @property
+    def result(self) -> pa.DataType:
+        return pa.int64()
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return () if self.field is None else (Present(self.field),)
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        return pa.array(states[0][0] if states else cells.events)
+
+
+@dataclass(frozen=True)
+class Numeric(Aggregate):
+    """Of a column of numbers."""
+
+    def refusal(self) -> tuple[str, str] | None:
+        kind = self.kind
+        if kind == pa.uint64() or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            return "it takes whole numbers of up to 63 bits, and floating point", "cast the column in a bolt before"
+        return None
+
+    @property
+    def _field(self) -> str:
+        assert self.field is not None
+        return self.field
+
+    @property
+    def _floating(self) -> bool:
+        return bool(pa.types.is_floating(self.kind))
+
+
+@dataclass(frozen=True)
+class _Summed(Numeric):
+    """Of a column of numbers or decimals, by way of their sum."""
+
+    def refusal(self) -> tuple[str, str] | None:
+        if not self._decimal:
+            return super().refusal()
+        assert self.kind is not None
+        if not pa.types.is_decimal128(self.kind) or self.kind.precision > DIGITS:
+            return f"it takes decimals of 128 bits and up to {DIGITS} digits", "cast the column in a bolt before"
+        return None
+
+    @property
+    def _decimal(self) -> bool:
+        return bool(pa.types.is_decimal(self.kind))
+
+    @property
+    def _wide(self) -> bool:
+        """Whether the sum may be longer than 64 bits."""
+        return self._decimal
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        total = WideTotal(self._field) if self._wide else Total(self._field, self._floating)
+        return total, Present(self._field)
+
+
+@dataclass(frozen=True)
+class Sum(_Summed):
+    """The sum of the values that are not null; null without any."""
+
+    @property
+    def result(self) -> pa.DataType:
+        assert self.kind is not None
+        if self._decimal:
+            return pa.decimal128(self.kind.precision + 10, self.kind.scale)
+        return pa.float64() if self._floating else pa.int64()
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        total, (present,) = states
+        if self._wide:
+            decimals, known = as_decimals(total, self.result), pa.array(present > 0)
+            return pa.compute.if_else(known, decimals, pa.scalar(None, self.result))
+        return nulled(total[0], present == 0, self.result)
+
+
+@dataclass(frozen=True)
+class Mean(_Summed):
+    """The mean of the values that are not null; null without any."""
+
+    @property
+    def _wide(self) -> bool:
+        return self._decimal or bool(self.kind == pa.int64())
+
+    @property
+    def result(self) -> pa.DataType:
+        return pa.float64()
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        assert self.kind is not None
+        total, (present,) = states
+        unit = 10.0**self.kind.scale if self._decimal else 1.0
+        found = (as_doubles(total) if self._wide else total[0]) / (np.maximum(present, 1) * unit)
+        return nulled(found, present == 0, self.result)
+
+
+@dataclass(frozen=True)
+class Variance(Numeric):
+    """The variance of the values that are not null; null where there are not more than ``ddof``."""
+
+    ddof: int = 1
+    root: bool = False
+    """Whether its root is wanted, the standard deviation."""
+
+    @property
+    def result(self) -> pa.DataType:
+        return pa.float64()
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (Moments(self._field),)
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        ((counts, _, squares),) = states
+        found = squares / np.maximum(counts - self.ddof, 1)
+        return nulled(np.sqrt(found) if self.root else found, counts <= self.ddof, self.result)
+
+
+@dataclass(frozen=True)
+class Min(Aggregate):
+    """The least of the values that are not null; null without any."""
+
+    @property
+    def result(self) -> pa.DataType:
+        assert self.kind is not None
+        return self.kind
+
+    def refusal(self) -> tuple[str, str] | None:
+        if as_number(self.kind) is None and not has_order(self.kind):
+            return "its values have no order", "take a part of it as a column, in a bolt before"
+        return None
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        assert self.field is not None
+        kind, greatest = as_number(self.kind), isinstance(self, Max)
+        if kind is None:
+            return (Ranked(self.field, self.result, greatest),)
+        return Extreme(self.field, kind.name, greatest), Present(self.field)
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        if len(states) == 1:
+            return states[0][0]
+        (found,), (present,) = states
+        return nulled(found, present == 0).cast(self.result)
+
+
+@dataclass(frozen=True)
+class Max(Min):
+    """The greatest of the values that are not null; null without any."""
+
+
+@dataclass(frozen=True)
+class WindowStart(Aggregate):
+    """Where the window starts."""
+
+    @property
+    def result(self) -> pa.DataType:
+        return TIMESTAMP
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        column = to_column(cells.starts)
+        if cells.known is None:
+            return column
+        return pa.compute.if_else(pa.array(cells.known), column, pa.scalar(None, TIMESTAMP))
+
+
+@dataclass(frozen=True)
+class WindowEnd(Aggregate):
+    """Where the window ends."""
+
+    @property
+    def result(self) -> pa.DataType:
+        return TIMESTAMP
+
+    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+        return to_column(cells.ends)
+
+
+def nulled(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType | None = None) -> pa.Array:
+    """Values as a column, null where they are missing."""
+    return pa.array(values, kind, mask=missing if missing.any() else None)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

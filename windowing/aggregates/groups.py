@@ -1,0 +1,141 @@
+"""Rows in groups: sums, extremes, first and last rows of each group, for all groups at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windowing.errors import DataError
+from windowing.order import is_sorted, stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ROOM = 1 << 12
+_SPARSE = 8
+"""Up to so many possible groups for each row they have a place each; beyond, the rows are sorted."""
+_EXACT = 1 << 53
+"""Whole numbers below this are exact as doubles, which are summed faster."""
+
+
+class Groups:
+    """Rows by the number of their group, 0 to ``size``; results are in order of the numbers that there are.
+
+    Rows of one group keep their order.
+    """
+
+    def __init__(self, codes: NDArray[np.int64], size: int) -> None:
+        self.codes, self.size = codes, size
+        self._dense = size <= _SPARSE * len(codes) + _ROOM
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @cached_property
+    def cells(self) -> NDArray[np.int64]:
+        """The numbers of the groups that have rows, ascending."""
+        if self._dense:
+            return np.flatnonzero(self._all_counts)
+        return self._sorted[self.starts]
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """How many rows each group has."""
+        if self._dense:
+            return self._present(self._all_counts)
+        return np.diff(self.starts, append=len(self.codes))
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """The rows, group by group."""
+        return np.arange(len(self.codes)) if is_sorted(self.codes) else stable_order(self.codes)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each group begins in ``order``."""
+        if self._dense:
+            return np.cumsum(self.counts) - self.counts
+        return np.flatnonzero(np.concatenate([[True], self._sorted[1:] != self._sorted[:-1]])[: len(self._sorted)])
+
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        """The first row of each group."""
+        return self.order[self.starts]
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int64]:
+        """Of each row: the place of its group among ``cells``."""
+        if self._dense:
+            places = np.cumsum(self._all_counts > 0) - 1
+            found: NDArray[np.int64] = places[self.codes]
+            return found
+        numbers = np.empty(len(self.codes), np.int64)
+        numbers[self.order] = np.repeat(np.arange(len(self)), self.counts)
+        return numbers
+
+    def runs(self, wanted: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows, or those that are wanted, group by group; and where each group begins among them, and all end."""
+        counts = self.counts if wanted is None else self.sums(wanted)
+        rows = self.order if wanted is None else self.order[wanted[self.order]]
+        return rows, np.concatenate([[0], np.cumsum(counts)])
+
+    def sums(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The sum of each group: doubles as double, whole numbers and booleans as int64.
+
+        DataError where a sum does not fit into 64 bits.
+        """
+        if values.dtype.kind == "f":
+            return self._double_sums(values)
+        values = values.astype(np.int64, copy=False)
+        if not len(values):
+            return np.zeros(0, np.int64)
+        least, most = int(values.min()), int(values.max())
+        bound = max(-least, most) * int(self.counts.max())
+        if bound < _EXACT:
+            return self._double_sums(values).astype(np.int64)
+        if bound >= 1 << 63:
+            return self._careful_sums(values)
+        found: NDArray[np.int64] = np.add.reduceat(values[self.order], self.starts)
+        return found
+
+    def reduced(self, function: np.ufunc, values: NDArray[Any], start: Any) -> NDArray[Any]:
+        """The values of each group joined by a ufunc such as ``np.minimum``; ``start`` is less than all of them."""
+        with np.errstate(invalid="ignore"):  # NaN
+            if self._dense:
+                found = np.full(self.size, start, values.dtype)
+                function.at(found, self.codes, values)
+                return self._present(found)
+            reduced: NDArray[Any] = function.reduceat(values[self.order], self.starts)
+            return reduced
+
+    @cached_property
+    def _all_counts(self) -> NDArray[np.int64]:
+        return np.bincount(self.codes, minlength=self.size)
+
+    @cached_property
+    def _sorted(self) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = self.codes[self.order]
+        return found
+
+    def _present(self, all_groups: NDArray[Any]) -> NDArray[Any]:
+        """The entries of groups that have rows."""
+        found: NDArray[Any] = all_groups if len(self.cells) == self.size else all_groups[self.cells]
+        return found
+
+    def _double_sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        if self._dense:
+            return self._present(np.bincount(self.codes, values, self.size))
+        found: NDArray[np.float64] = np.add.reduceat(values[self.order].astype(np.float64, copy=False), self.starts)
+        return found
+
+    def _careful_sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        exact = np.add.reduceat(values[self.order].astype(object), self.starts)
+        if any(not -(1 << 63) <= total < 1 << 63 for total in exact):
+            raise DataError(
+                "a sum of whole numbers does not fit into 64 bits",
+                why=f"it is {max(exact, key=abs)}",
+                do="sum a double, or a smaller unit",
+            )
+        return exact.astype(np.int64)
