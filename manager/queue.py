@@ -134,6 +134,13 @@ class EventQueue:
         while len(self._waiting) > _PARTS and len(self._waiting[-2]) < 2 * len(self._waiting[-1]):
             self._waiting[-2:] = [Events.concat(self._waiting[-2:]).sorted()]
 
+    def restore(self, parts: Sequence[Events]) -> None:
+        """Take back events that a queue held before, in order of arrival; each part is in order of time."""
+        for events in parts:
+            if len(events):
+                self._schema = self._schema or events.payload.schema
+                self._waiting.append(events.sorted())
+
     def settle(self, frontier: int) -> int:
         """Put all events up to the frontier (microseconds) in their final order; how many there were."""
         ready, rest = [], []
@@ -147,8 +154,9 @@ class EventQueue:
         self._waiting = rest
         if not ready:
             return 0
-        merged = Events.concat(ready) if _overlap(ready) else None
-        for events in [merged.sorted()] if merged else ready:
+        early = _in_order(ready)
+        late = ready[early:]
+        for events in [*ready[:early], *([Events.concat(late).sorted()] if late else [])]:
             self._append(events)
         return sum(map(len, ready))
 
@@ -188,9 +196,11 @@ class EventQueue:
         self._tail = grown
 
 
-def _overlap(parts: list[Events]) -> bool:
-    """Whether sorted parts, one after the other, are out of order."""
-    if len(parts) == 1:
-        return False
-    edges = np.array([edge for part in parts for edge in (part.timestamps[0], part.timestamps[-1])])
-    return not is_sorted(edges)
+def _in_order(parts: list[Events]) -> int:
+    """How many of the first of some sorted parts hold nothing that is later than an event of the parts after them."""
+    firsts = np.array([part.timestamps[0] for part in parts])
+    later = np.minimum.accumulate(firsts[::-1])[::-1]  # the least time of each part and of those after it
+    for number, part in enumerate(parts[:-1]):
+        if part.timestamps[-1] > later[number + 1]:
+            return number
+    return len(parts)

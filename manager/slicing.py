@@ -140,7 +140,7 @@ class Slicing:
         assert isinstance(source, Settled)
         low, high = windows[0].positions.start, windows[-1].positions.stop
         rows = Events.concat(source.pieces(low, high))
-        sums = self._cells(self._loaded(rows, ordered=True))
+        sums = self._cells(self._loaded(rows, ordered=True))  # the rows of a window come in order of the key
         starts = np.array([window.positions.start for window in windows]) - low
         stops = np.array([window.positions.stop for window in windows]) - low
         numbers = group_numbers(rows.timestamps)
@@ -214,6 +214,7 @@ class Slicing:
         payload, weights = rows.payload, rows.weights
         assert weights is not None
         keys = Keys.of([payload.column(name) for name in self.key_columns], len(rows), ordered=ordered)
+        keys = _Close(keys) if ordered else keys
         states = [
             each.loaded([payload.column(name) for name in own])
             for each, own in zip(self.accumulators, self.columns, strict=True)
@@ -229,6 +230,19 @@ class _Coded(Keys):
 
     def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
         return self._keys.columns(codes)
+
+
+class _Close(Keys):
+    """The same keys in the same order, and no code that no row has."""
+
+    def __init__(self, keys: Keys) -> None:
+        present = np.zeros(keys.size, np.bool_)
+        present[keys.codes] = True
+        self._keys, self._present = keys, np.flatnonzero(present)
+        self.codes, self.size = (np.cumsum(present) - 1)[keys.codes], len(self._present)
+
+    def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
+        return self._keys.columns(self._present[codes])
 
 
 def _by_slice(numbers: NDArray[np.int64], keys: Keys) -> tuple[NDArray[np.int64], Groups]:

@@ -89,8 +89,7 @@ class WindowManager:
 
     def restore(self, parts: Sequence[Events]) -> None:
         """Take back events that an earlier manager of this task held when ``state`` was taken, in order of arrival."""
-        for events in parts:
-            self.queue.add(events)
+        self.queue.restore(parts)
 
     def resume(self) -> None:
         """Put restored events back in the place that they had, without evaluating anything."""
@@ -139,6 +138,14 @@ class WindowManager:
             undecided = self._by_event.undecided(len(look.times))
             return [*([settled.take(undecided)] if settled else []), *self.queue.waiting_events]
         return [*look.pieces(self.state.decided, len(look.times)), *self.queue.waiting_events]
+
+    def settled_events(self, start: int) -> Events | None:
+        """The settled events that are still needed, in order, without so many of the first; None where there are none.
+
+        Whoever keeps the events keeps them like this, so that they are put in order once and not in each evaluation.
+        """
+        pieces = self.queue.look().pieces(start, self.queue.settled)
+        return Events.concat(pieces) if pieces else None
 
     def snapshot(self) -> ManagerState:
         """What must be kept, with the queue's events, to go on later."""

@@ -1,4 +1,4 @@
-"""All scenarios once more, through an AggregateBolt: who is let in, what fires and what is accounted for must not change.
+"""All scenarios once more, through an AggregateBolt: who is let in, what fires and what is counted must not change.
 
 Where windows are aligned in time, events are added up as they come; elsewhere the bolt is called with each window.
 """

@@ -41,7 +41,7 @@ class Layer:
 
 
 LAYERS = {
-    "windowing": Layer(frozenset({"windowing"}), ARRAYS, lazily=frozenset({"pandas"})),
+    "windowing": Layer(frozenset({"windowing"}), ARRAYS, lazily=frozenset({"datasketches", "pandas"})),
     "policies": Layer(frozenset({"windowing", "policies"}), ARRAYS),
     "manager": Layer(frozenset({"windowing", "policies", "manager"}), ARRAYS),
     "topologies": Layer(frozenset(PACKAGES), None),

@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_SETTLED = 1 << 10
+"""The level of segments whose events are settled, and in their final order; compacted ones have levels above."""
+_LONG_LIFE = 4
+"""Events are written again, in order, where as many evaluations as this will need them, as things stand."""
+
+
 def ingest(piece: Piece, context: Context) -> Output:
     """Read a piece of a source, and bring its events to whoever reads them."""
     output, fanout = Output(), Fanout(context)
@@ -82,6 +88,9 @@ def _fire_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Con
     slicing = part.summed(context.traced)
     calls.make(windows) if slicing is None else calls.join(slicing, windows)
     refs, alive = _left(before.refs, parts, manager, len(part.inputs))
+    fresh = manager.queue.settled + manager.dropped[0] - before.manager.settled
+    if item.frontier != FOREVER and manager.queue.settled >= _LONG_LIFE * fresh:
+        refs = _in_final_order(refs, manager, item.frontier, len(part.inputs), context)
     after = replace(
         before,
         manager=manager.snapshot(),
@@ -345,6 +354,35 @@ def _left(
         kept = ref.without(gone, events, streams) if gone else ref
         left.extend([kept] if kept.alive else [])
     return left, alive
+
+
+def _in_final_order(
+    refs: list[Ref], manager: WindowManager, frontier: int, streams: int, context: Context
+) -> list[Ref]:
+    """The references, with all settled events in their final order.
+
+    An event then is put in order once, and not in every batch for as long as it lives.
+    """
+    events = manager.settled_events(sum(ref.alive for ref in refs if ref.level >= _SETTLED))
+    if events is None:
+        return refs
+    writer = context.store.writer(context.folder)
+    try:
+        mine = replace(write_events(writer, events, streams), level=_SETTLED)
+    finally:
+        writer.close()
+    done = [ref for ref in refs if ref.level >= _SETTLED]
+    rest = [left for ref in refs if ref.level < _SETTLED for left in _after(ref, frontier, streams, context)]
+    return [*done, mine, *rest]
+
+
+def _after(ref: Ref, frontier: int, streams: int, context: Context) -> Iterator[Ref]:
+    """What a reference holds of the time after the frontier."""
+    if ref.earliest > frontier:
+        yield ref
+    elif ref.latest > frontier:
+        events = read_events(context.store, ref)
+        yield ref.without(int(np.searchsorted(events.timestamps, frontier, side="right")), events, streams)
 
 
 def _prepared(part: WindowedPart, task: int, context: Context, before: TaskState) -> WindowedBolt:

@@ -37,22 +37,19 @@ class Combined(Accumulator):
         rows, edges = groups.runs(column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None)
         values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
         states = [self.folding(values[low:high]) if low < high else None for low, high in pairwise(edges.tolist())]
-        return [_column(states, self.kind, f"{self}: fold={_name(self.folding)}")]
+        return [_column(states, self.kind, f"combine({self.field!r}): fold={_name(self.folding)}")]
 
     def merge(self, state: State, groups: Groups) -> State:
         (column,) = state
         rows, edges = groups.runs(column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None)
         states = column.take(pa.array(rows)).to_pylist()
         merged = [self._merged(states[low:high]) for low, high in pairwise(edges.tolist())]
-        return [_column(merged, self.kind, f"{self}: merge={_name(self.merging)}")]
+        return [_column(merged, self.kind, f"combine({self.field!r}): merge={_name(self.merging)}")]
 
     def _merged(self, states: list[Any]) -> Any:
         if len(states) < 2:
             return states[0] if states else None
         return self.merging(states)
-
-    def __str__(self) -> str:
-        return f"combine({self.field!r})"
 
     def __repr__(self) -> str:
         """The same in every process: a checkpoint holds it, to be compared."""

@@ -45,8 +45,9 @@ class Different(Accumulator):
 
 def _different(owners: NDArray[np.int64], count: int, values: pa.Array) -> State:
     keys = Keys.of([values], len(values))
-    found, rows = np.unique(owners * keys.size + keys.codes, return_index=True)
-    return [listed(values.take(pa.array(rows)), np.bincount(found // keys.size, minlength=count))]
+    found = Groups(owners * keys.size + keys.codes, count * keys.size).cells
+    (different,) = keys.columns(found % keys.size)
+    return [listed(different, np.bincount(found // keys.size, minlength=count))]
 
 
 @dataclass(frozen=True)

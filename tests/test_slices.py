@@ -1,0 +1,202 @@
+"""Events that are added up as they come: the same rows and accounts as from a bolt that is given whole windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manager import overlapping
+from manager.checkpoint import MemoryCheckpoint
+from policies.eviction import TimeEvictionPolicy
+from policies.slices import Slices
+from policies.trigger import TimeTriggerPolicy
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.engine.plan import BatchPlan, Beat, InProcess
+from topologies.engine.step import MicroBatch
+from topologies.model import Topology
+from topologies.sources import TableSource
+from windowing import AggregateBolt, Bounds, Duration, TupleWindow, presets
+from windowing import aggregates as agg
+from windowing.rows import Rows
+
+COLUMNS = "id long, user string, shop int, ts long, amount double, pieces int"
+
+
+class FromWindows(AggregateBolt):
+    """The same bolt, given the events of each window."""
+
+    def execute(self, window: TupleWindow) -> Rows:
+        return super().execute(window)
+
+
+def declared(kind: type[AggregateBolt], by: tuple[str, ...], *, dense: bool) -> AggregateBolt:
+    numbers: dict[str, Any] = {
+        "start": agg.window_start(), "until": agg.window_end(), "n": agg.count(), "paid": agg.count("amount"),
+        "total": agg.sum("amount"), "pieces_": agg.sum("pieces"), "mean": agg.mean("amount"),
+        "least": agg.min("amount"), "most": agg.max("pieces"), "spread": agg.variance("pieces"),
+    }  # fmt: skip
+    others = {"first": agg.first("id"), "last": agg.last("id"), "ids": agg.collect("id"), "low": agg.min("user")}
+    return kind(by, **numbers, **({} if dense else others))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> dict[str, Any]:
+    slide = draw(st.integers(1, 7))
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["a", "b", "c", None]), st.integers(0, 2), st.integers(0, 40),
+                st.none() | st.integers(-8, 8).map(float), st.none() | st.integers(-5, 5), st.booleans(),
+            ),
+            min_size=1, max_size=60,
+        )
+    )  # fmt: skip
+    return {
+        "slide": slide,
+        "length": draw(st.integers(1, 3 * slide + 2)),
+        "offset": draw(st.integers(0, 3)),
+        "bounds": draw(st.sampled_from(Bounds)),
+        "lag": draw(st.integers(0, 12)),
+        "by": draw(st.sampled_from([(), ("user",), ("user", "shop"), ("shop",)])),
+        "tasks": draw(st.integers(1, 3)),
+        "dense": draw(st.booleans()),
+        "rules": draw(st.sampled_from(["storm", "storm", "atlas", "clock"])),
+        "rows": [(at, *row[:5]) for at, row in enumerate(rows)],
+        "ends": [row[5] for row in rows],
+    }
+
+
+def topology(case: dict[str, Any], kind: type[AggregateBolt]) -> Topology:
+    builder = TopologyBuilder("slices")
+    for name in ("left", "right"):
+        builder.set_spout(name, spouts.memory(COLUMNS))
+    bolt = declared(kind, case["by"], dense=case["dense"])
+    if case["rules"] == "atlas":
+        bolt = bolt.with_time(presets.atlas())
+    bolt = bolt.with_window(f"{case['length']}ms", f"{case['slide']}ms").with_bounds(case["bounds"])
+    if case["rules"] == "clock":
+        bolt = bolt.with_processing_time()
+    else:
+        bolt = bolt.with_timestamp_field("ts").with_lag(f"{case['lag']}ms").with_late_tuple_stream("late")
+    bolt = bolt.with_offset(f"{case['offset']}ms")
+    tasks = case["tasks"] if case["by"] else 1
+    declarer = builder.set_bolt("sums", bolt, parallelism=tasks)
+    for name in ("left", "right"):
+        if case["by"]:
+            declarer.fields_grouping(name, case["by"][0])
+        else:
+            declarer.global_grouping(name)
+    builder.set_sink("out", sinks.memory()).from_("sums")
+    if case["rules"] != "clock":
+        builder.set_sink("late", sinks.memory()).from_("sums", "late")
+    return builder.build()
+
+
+def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str, Any]], Any, Any]:
+    built, checkpoint = topology(case, kind), MemoryCheckpoint()
+    if case["rules"] != "atlas":  # where an event may miss one window and be in another, those are assigned
+        assert (built.windowed["sums"].slicing is not None) == (kind is AggregateBolt)
+    schema = built.spouts["left"].outputs["default"]
+    step, pieces, first, clock = MicroBatch(built, checkpoint, InProcess()), [], 0, 0
+    accounts = []
+    for at, ends in enumerate(case["ends"]):
+        if at % 5 == 4 or ends:
+            columns = zip(*case["rows"][first : at + 1], strict=True)
+            table = pa.table(
+                [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+            )
+            pieces.append(TableSource("right" if at % 3 == 0 else "left", table, first))
+            first = at + 1
+        if ends:
+            clock += 3_000
+            report = step.run(BatchPlan(at, Beat(clock), pieces))
+            accounts.append((report.bolts["sums"].accounts, report.bolts["sums"].windows))
+            step, pieces = MicroBatch(built, checkpoint, InProcess()), []
+    report = step.run(BatchPlan(len(case["ends"]), Beat(clock + 3_000, close=True), pieces, closing=True))
+    accounts.append((report.bolts["sums"].accounts, report.bolts["sums"].windows))
+    out, late = (built.sinks[name].sink.rows if name in built.sinks else [] for name in ("out", "late"))
+    return out, late, accounts
+
+
+def assert_alike(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+    """Equal, but for the last digits of what is no whole number."""
+    assert len(rows) == len(wanted)
+    for row, other in zip(rows, wanted, strict=True):
+        for name, value in row.items():
+            rounded = name in ("mean", "spread") and value is not None
+            assert value == (pytest.approx(other[name]) if rounded else other[name]), name
+
+
+@settings(max_examples=300, deadline=None)
+@given(cases())
+def test_rows_and_accounts_are_those_of_whole_windows(case: dict[str, Any]) -> None:
+    rows, late, accounts = run(case, AggregateBolt)
+    wanted, wanted_late, wanted_accounts = run(case, FromWindows)
+    assert_alike(rows, wanted)
+    assert late == wanted_late
+    assert accounts == wanted_accounts
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_both_ways_to_join_windows_agree(monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
+    chance = np.random.default_rng(3)
+    rows = [
+        (at, "abcd"[chance.integers(4)], int(chance.integers(3)), int(at // 3 + chance.integers(9)),
+         float(chance.integers(9)), int(chance.integers(9)))
+        for at in range(400)
+    ]  # fmt: skip
+    case: dict[str, Any] = {
+        "slide": 2, "length": 15, "offset": 0, "bounds": Bounds.START, "lag": 9, "by": ("user", "shop"), "tasks": 2,
+        "dense": True, "rules": "storm", "rows": rows, "ends": [at % 37 == 36 for at in range(400)],
+    }  # fmt: skip
+    monkeypatch.setattr("manager.slicing.dense_is_cheaper", lambda *_: dense)
+    rows_found, _, accounts = run(case, AggregateBolt)
+    wanted, _, wanted_accounts = run(case, FromWindows)
+    assert accounts == wanted_accounts
+    assert len(wanted) > 500
+    assert_alike(rows_found, wanted)
+
+
+@given(
+    st.integers(1, 9), st.integers(1, 30), st.integers(-3, 12), st.sampled_from(Bounds),
+    st.lists(st.integers(-100, 100), min_size=1),
+)  # fmt: skip
+def test_slices_lie_whole_in_windows(slide: int, length: int, offset: int, bounds: Bounds, found: list[int]) -> None:
+    eviction = TimeEvictionPolicy(Duration(length), bounds)
+    trigger = TimeTriggerPolicy(Duration(slide), bounds, Duration(0))
+    made = Slices.of(eviction, trigger)
+    assert made is not None
+    slices = replace(made, offset=offset)
+    times = np.sort(np.array(found, np.int64))
+    numbers = slices.numbers(times)
+    ends = slices.times(numbers)
+    assert (np.diff(numbers) >= 0).all()
+    assert (ends >= times).all()
+    assert (slices.numbers(ends) == numbers).all()
+    for end in range(offset - 20 * slide, offset + 20 * slide, slide):
+        inside = [bounds.holds(end - length, end, time) for time in times.tolist()]
+        assert inside == [bounds.holds(end - length, end, time) for time in ends.tolist()]
+
+
+def test_windows_by_other_rules_are_given_their_events() -> None:
+    for bolt in (
+        AggregateBolt(n=agg.count()).with_window(3, 2),
+        AggregateBolt(n=agg.count()).with_session_window("2s"),
+    ):
+        builder = TopologyBuilder("others")
+        builder.set_spout("left", spouts.memory(COLUMNS))
+        builder.set_bolt("sums", bolt.with_timestamp_field("ts")).global_grouping("left")
+        assert builder.build().windowed["sums"].slicing is None
+
+
+def test_what_stacks_join_is_bounded() -> None:
+    present = agg.count("amount").accumulators
+    rows, slices = np.array([10**9]), np.array([10])
+    assert overlapping.dense_is_cheaper(present, 1_000, rows, slices)
+    assert not overlapping.dense_is_cheaper(present, 10**9, rows, slices)
