@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.events import Events
-from windowing.order import is_sorted
 from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:

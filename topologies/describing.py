@@ -144,6 +144,8 @@ def spout_in_words(spout: Spout) -> str:
     match spout:
         case FileSpout():
             limit = f", at most {spout.files_per_batch} a batch" if spout.files_per_batch else ""
+            if spout.bytes_per_batch:
+                limit = f", at most {spout.bytes_per_batch} bytes a batch"
             return f"{spout.format.name} files {_near(spout.path)}{limit}"
         case KafkaSpout():
             limit = f", at most {spout.records_per_batch} records a batch" if spout.records_per_batch else ""

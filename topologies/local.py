@@ -12,7 +12,7 @@ from topologies.engine.plan import BatchPlan, Beat, InProcess, Piece
 from topologies.engine.step import MicroBatch
 from topologies.kafka import KafkaSink, KafkaSpout
 from topologies.model import SpoutPart, Topology
-from topologies.running import FILES_PER_BATCH, RunOptions, Summary
+from topologies.running import RunOptions, Summary
 from topologies.sources import TableSource, file_pieces
 from topologies.spouts import FileSpout, MemorySpout
 from windowing.errors import ConfigError
@@ -78,9 +78,8 @@ def _of_spout(topology: Topology, part: SpoutPart) -> Iterator[list[Piece]]:
                 yield [TableSource(part.name, table, first)]
                 first += table.num_rows
         case FileSpout() as spout:
-            found, size = spout.files(), spout.files_per_batch or FILES_PER_BATCH
-            for at in range(0, len(found), size):
-                yield file_pieces(topology, [(part.name, path) for path in found[at : at + size]], 1)
+            for found in spout.batches():
+                yield file_pieces(topology, [(part.name, path) for path in found], 1)
         case _:
             raise ConfigError(
                 f"spout {part.name!r} is a Spark DataFrame",

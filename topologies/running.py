@@ -14,8 +14,6 @@ from topologies.engine.report import BatchReport
 from windowing.durations import Duration
 
 _COMPLAINTS = 10
-FILES_PER_BATCH = 1000
-"""How many files a micro-batch reads at most, where the spout does not say; Spark's own default."""
 RECORDS_PER_BATCH = 500_000
 """How many records of Kafka; without a bound the first batch would be a whole topic."""
 

@@ -20,6 +20,9 @@ from topologies.spouts import FileSpout, hidden
 from windowing.errors import DataError
 from windowing.rows import DEFAULT_STREAM
 
+_MOST_PIECES = 1000
+"""So many pieces a batch has at most."""
+
 
 @dataclass(frozen=True)
 class FileSource:
@@ -51,6 +54,18 @@ class FileSource:
 
 
 @dataclass(frozen=True)
+class FileSources:
+    """Files in a row that one task reads, since they are many and small."""
+
+    files: tuple[FileSource, ...]
+
+    def read(self, topology: Topology) -> Iterator[Delivery]:
+        """The rows of the files."""
+        for each in self.files:
+            yield from each.read(topology)
+
+
+@dataclass(frozen=True)
 class TableSource:
     """Rows that are there already."""
 
@@ -66,9 +81,12 @@ class TableSource:
 
 
 def file_pieces(topology: Topology, found: Sequence[tuple[str, str]], wanted: int) -> list[Piece]:
-    """The pieces of some files, (spout, path) in order of arrival: about as many as wanted, if they can be split."""
+    """The pieces of some files, (spout, path) in order of arrival: about as many as wanted, if they can be split.
+
+    Very many files share pieces, since each piece becomes a segment.
+    """
     each = -(-wanted // len(found)) if found else 1
-    pieces: list[Piece] = []
+    pieces: list[FileSource] = []
     for component, path in found:
         if hidden(path):
             continue
@@ -82,4 +100,7 @@ def file_pieces(topology: Topology, found: Sequence[tuple[str, str]], wanted: in
                     FilePiece(path, part.part, part.parts) for part in spout.format.split(filesystem, inside, each)
                 ]
         pieces.extend(FileSource(component, piece) for piece in split)
-    return pieces
+    together = -(-len(pieces) // _MOST_PIECES)
+    if together <= 1:
+        return list(pieces)
+    return [FileSources(tuple(pieces[at : at + together])) for at in range(0, len(pieces), together)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -30,6 +30,10 @@ from windowing.schema import parse_schema
 
 Declared: TypeAlias = str | pa.Schema
 
+BYTES_PER_BATCH = 256 * 2**20
+"""How many bytes of files a micro-batch reads at most where the spout does not say, and a file at least: beside the
+work on so many the fixed cost of a batch is little, and their columns fit into memory."""
+
 
 @dataclass(frozen=True)
 class FileSpout:
@@ -39,6 +43,7 @@ class FileSpout:
     declared: Declared | None
     format: FileFormat
     files_per_batch: int | None = None
+    bytes_per_batch: int | None = None
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The declared columns, or those of the first file where it says them."""
@@ -49,6 +54,21 @@ class FileSpout:
         pattern = os.path.join(self.path, "*") if os.path.isdir(self.path) else self.path
         found = [name for name in glob.glob(pattern) if os.path.isfile(name) and not hidden(name)]
         return sorted(map(os.path.abspath, found), key=lambda name: (os.stat(name).st_mtime_ns // 1_000_000, name))
+
+    def batches(self) -> Iterator[list[str]]:
+        """The files that are there now, cut into micro-batches as Spark cuts them."""
+        batch: list[str] = []
+        total = 0
+        for name in self.files():
+            size = os.stat(name).st_size
+            full = total + size > (self.bytes_per_batch or BYTES_PER_BATCH)
+            if batch and (full if self.files_per_batch is None else len(batch) == self.files_per_batch):
+                yield batch
+                batch, total = [], 0
+            batch.append(name)
+            total += size
+        if batch:
+            yield batch
 
     def _inferred(self) -> pa.Schema:
         found = self.files() if "://" not in self.path else []
@@ -102,13 +122,15 @@ def files(
     *,
     format: str | None = None,
     files_per_batch: int | None = None,
+    bytes_per_batch: int | None = None,
     **options: Any,
 ) -> FileSpout:
     """Events from Parquet, CSV, JSON lines or Arrow files, in the order in which they were last changed.
 
     ``path`` is a folder or a pattern (``orders/*.parquet``). ``format`` is taken from the end of the path where it is
-    left out. ``schema`` may be left out for Parquet and Arrow where files are there already. ``files_per_batch``
-    bounds a micro-batch. Further options are the format's (``delimiter=";"`` for CSV).
+    left out. ``schema`` may be left out for Parquet and Arrow where files are there already. A micro-batch takes what
+    is new, up to ``bytes_per_batch`` (256 MiB, as the files lie there; one file at least) or ``files_per_batch``.
+    Further options are the format's (``delimiter=";"`` for CSV).
     """
     text = os.fspath(path)
     name = format or format_of(text) or _format_inside(text)
@@ -119,7 +141,15 @@ def files(
         )
     if files_per_batch is not None and files_per_batch < 1:
         raise ConfigError(f"files_per_batch={files_per_batch}", why="a batch reads a file or more", do="use 1 or more")
-    return FileSpout(text, schema, file_format(name, **options), files_per_batch)
+    if bytes_per_batch is not None and bytes_per_batch < 1:
+        raise ConfigError(f"bytes_per_batch={bytes_per_batch}", why="a batch reads a file or more", do="use 1 or more")
+    if files_per_batch is not None and bytes_per_batch is not None:
+        raise ConfigError(
+            f"files({text!r}) with files_per_batch and bytes_per_batch",
+            why="Spark bounds a micro-batch by the one or the other",
+            do="leave one of them out",
+        )
+    return FileSpout(text, schema, file_format(name, **options), files_per_batch, bytes_per_batch)
 
 
 def stream(make: Callable[[Any], Any] | Any, schema: Declared | None = None) -> FrameSpout:

@@ -1,4 +1,4 @@
-"""A run in a process of its own, which is killed at a place: ``dying.py ORDERS FOLDER WHERE BATCH WHOM``."""
+"""A run in a process of its own, which is killed at a place: ``dying.py ORDERS FOLDER WHERE BATCH WHOM [TASKS]``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.spark.shop import Revenue, Taxed, shop_in_files
 from tests.spark.tools import CONF, Trap
 from topologies.running import RunOptions
+from topologies.spark.pool import TASKS
 from topologies.spark.runner import SparkRun
 from topologies.spark.session import open_session
 
@@ -21,15 +22,20 @@ CLUSTER = {
 }
 
 
-def main(orders: str, folder: str, where: str, batch: str, whom: str) -> None:
-    """Run, and be killed on the way."""
+def main(orders: str, folder: str, where: str, batch: str, whom: str, tasks: str = "auto") -> None:
+    """Run, and be killed on the way. ``tasks``: who runs them."""
     cluster = whom == "cluster"
     spark, _ = open_session(
         "local-cluster[2,1,512]" if cluster else "local[2]",
-        {**CONF, **(CLUSTER if cluster else {})},
+        {**CONF, TASKS: tasks, **(CLUSTER if cluster else {})},
     )
     java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
-    victims = {"driver": ("kill", os.getpid()), "group": ("killpg", os.getpid()), "java": ("kill", java)}
+    victims = {
+        "driver": ("kill", os.getpid()),
+        "group": ("killpg", os.getpid()),
+        "java": ("kill", java),
+        "worker": ("kill", 0),  # whoever steps on it
+    }
     trap = Trap(f"{folder}/trap", *victims.get(whom, ("raise", 0)))
     topology = shop_in_files(
         Path(orders),

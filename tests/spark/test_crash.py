@@ -37,15 +37,18 @@ pytestmark = pytest.mark.usefixtures("spark")
 SINKS = ("revenue", "late", "best")
 ROOT = Path(__file__).parents[2]
 PLACES = {
-    # name: (where, in or before the step after which batch, whom)
-    "in the ingest": ("taxed", 1, "driver"),
-    "between ingest and fire": ("fire", 1, "driver"),
-    "in a bolt": ("revenue", 0, "driver"),
-    "in a bolt, everything at once": ("revenue", 0, "group"),
-    "while sinks are served, Java alone": ("sinks", 1, "java"),
-    "before the commit": ("commit", 1, "driver"),
-    "before Spark's commit": ("committed", 1, "driver"),
-    "in the closing tick": ("commit", 3, "driver"),
+    # name: (where, in or before the step after which batch, whom, who runs the tasks)
+    "in the ingest": ("taxed", 1, "driver", "pool"),
+    "between ingest and fire": ("fire", 1, "driver", "pool"),
+    "in a bolt": ("revenue", 0, "driver", "pool"),
+    "in a bolt, on Spark": ("revenue", 0, "driver", "spark"),
+    "in a bolt, everything at once": ("revenue", 0, "group", "pool"),
+    "in a bolt, everything at once, on Spark": ("revenue", 0, "group", "spark"),
+    "in a bolt, its worker alone": ("revenue", 0, "worker", "pool"),
+    "while sinks are served, Java alone": ("sinks", 1, "java", "pool"),
+    "before the commit": ("commit", 1, "driver", "pool"),
+    "before Spark's commit": ("committed", 1, "driver", "spark"),
+    "in the closing tick": ("commit", 3, "driver", "pool"),
 }
 
 
@@ -102,8 +105,8 @@ def kills(
 
 
 def _killed(place: str, orders: Path, folder: Path) -> tuple[int, Path, str]:
-    where, batch, whom = PLACES[place]
-    script = [sys.executable, "-m", "tests.spark.dying", str(orders), str(folder), where, str(batch), whom]
+    where, batch, whom, tasks = PLACES[place]
+    script = [sys.executable, "-m", "tests.spark.dying", str(orders), str(folder), where, str(batch), whom, tasks]
     with open(folder / "said", "w+", encoding="utf-8") as said:
         process = subprocess.Popen(script, cwd=ROOT, stdout=said, stderr=said, start_new_session=True, env=_paths())
         status = process.wait(120)
@@ -119,8 +122,10 @@ def test_a_run_that_is_killed_goes_on(
     place: str, kills: Callable[[str], tuple[int, Path, str]], shared_orders: Path, undisturbed: Output
 ) -> None:
     status, folder, said = kills(place)
-    if PLACES[place][2] == "java":
+    whom = PLACES[place][2]
+    if whom in ("java", "worker"):
         assert status == 1, said
+        assert whom == "java" or "a worker process was killed (SIGKILL) in fire of revenue." in said
     else:
         assert status == -signal.SIGKILL, said
     run(shop_in_files(shared_orders, folder), folder / "checkpoint")

@@ -20,7 +20,9 @@ from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.model import Topology
 from topologies.sinks import MemorySink
 from topologies.spark import runner
+from topologies.spark.source import rows_at_once
 from windowing.errors import ConfigError
+from windowing.schema import parse_schema
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -211,3 +213,52 @@ def test_a_dataframe_that_is_not_one_is_refused(spark: SparkSession, tmp_path: P
     topology, _ = counting(orders=spouts.stream(lambda session: rate, SCHEMA))
     with pytest.raises(ConfigError, match="has no column 'user', 'amount', 'ts'"):
         run(topology, tmp_path / "two")
+
+
+def test_batches_are_cut_by_bytes_in_each_spout_and_a_checkpoint_goes_on_under_another_limit(
+    orders: Path, tmp_path: Path
+) -> None:
+    returns = tmp_path / "returns"
+    write_orders(returns, range(5))
+    sizes = [path.stat().st_size for path in sorted(returns.iterdir())]
+
+    def topology(**limit: Any) -> Topology:
+        return counting(orders=spouts.files(orders, SCHEMA, **limit), returns=spouts.files(returns, SCHEMA, **limit))[0]
+
+    rows: list[int] = []
+    options: dict[str, Any] = {"flush": False, "on_report": lambda report: rows.append(report.rows)}
+    total = sum(len(pq.read_table(path)) for folder in (orders, returns) for path in folder.iterdir())
+    run(topology(bytes_per_batch=max(sizes) * 2), tmp_path / "checkpoint", **options)
+    assert len(rows) == 3  # two files of each
+    assert sum(rows) == total
+    write_orders(orders, range(5, 9))
+    more = sum(len(pq.read_table(path)) for folder in (orders, returns) for path in folder.iterdir()) - total
+    rows.clear()
+    last = run(topology(files_per_batch=3), tmp_path / "checkpoint", **options).last
+    assert len(rows) == 2
+    assert sum(rows) == more
+    assert last is not None
+    assert last.bolts["spans"].accounts["received"] == total + more
+    rows.clear()
+    write_orders(orders, range(9, 12))
+    run(topology(), tmp_path / "checkpoint", **options)
+    assert len(rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [("ts timestamp, key int, value double", 10_000), ("user string, amount double", 1023), ("value binary", 200)],
+)
+def test_narrow_rows_come_many_at_a_time(columns: str, rows: int) -> None:
+    assert rows_at_once(parse_schema(columns)) == rows
+
+
+def test_the_only_dataframe_may_have_odd_names(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.json").write_text('{"ts": "2024-05-01T00:00:01Z", "a.b": 1}\n{"ts": "2024-05-01T00:00:02Z"}\n')
+    declared = "ts timestamp, `a.b` int"
+    topology, sink = counting(
+        only=spouts.stream(lambda spark: spark.readStream.schema(declared).json(str(tmp_path / "in")), declared)
+    )
+    run(topology, tmp_path / "checkpoint")
+    assert [row["events"] for row in sink.rows] == [2]

@@ -134,6 +134,46 @@ def test_a_signal_ends_the_command_after_the_batch_in_hand(number: signal.Signal
         assert drafts(out / name) == []
 
 
+INTERRUPTED = """
+import os, signal, sys, time
+from pathlib import Path
+from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
+from tests.spark.tools import CONF
+from windowing import Bolt
+
+class Endless(Bolt):
+    outputs = "number long"
+
+    def execute(self, row):
+        os.kill(driver, signal.SIGINT)
+        while True:
+            time.sleep(0.01)
+
+driver = os.getpid()
+builder = TopologyBuilder("endless")
+builder.set_spout("numbers", spouts.memory("number long", [(1,)]))
+builder.set_bolt("endless", Endless()).shuffle_grouping("numbers")
+builder.set_sink("out", sinks.console()).from_("endless")
+try:
+    run_on_spark(builder.build(), RunOptions(sys.argv[1]), master="local[2]", conf=CONF)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_in_a_program_of_ones_own_breaks_off_the_batch_in_hand(tmp_path: Path) -> None:
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "checkpoint")],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.stdout == "interrupted\n", done.stderr
+
+
 def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
     topology, sink = by_the_clock("1h")
     run(topology, tmp_path / "checkpoint")

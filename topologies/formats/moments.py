@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from topologies.formats.isolate import Converted, Mask, valid
 
@@ -41,11 +44,11 @@ def from_dates(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _multiplied(ticks: pa.Array, factor: int, target: pa.DataType) -> Converted:
+    with suppress(pa.ArrowInvalid):
+        return pc.multiply_checked(ticks, pa.scalar(factor, pa.int64())).view(target), None
     raw = _numpy(ticks)
     most = np.iinfo(np.int64).max // factor
     beyond: Mask = (raw > most) | (raw < -most)
-    if not beyond.any():
-        return _typed(raw * factor, ticks, target), None
     beyond &= valid(ticks)
     return _typed(np.where(beyond, 0, raw) * factor, ticks, target, beyond), beyond
 

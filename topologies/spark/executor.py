@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext, cloudpickle
@@ -18,7 +18,7 @@ from pyspark.core.broadcast import Broadcast
 from pyspark.errors import PySparkException
 
 from topologies.engine.failures import carried, recovered
-from topologies.engine.plan import Context
+from topologies.engine.plan import Context, Executor
 from topologies.kafka import KafkaSink, KafkaSpout
 from topologies.model import Topology
 from topologies.sinks import FunctionSink, Sink
@@ -30,15 +30,36 @@ _TOPOLOGIES: dict[str, Topology] = {}
 """In a worker: the topology it has unpacked, by a name that its run made up."""
 
 
+class TaskExecutor(Executor, Protocol):
+    """Runs the tasks of a run on Spark, and frees in the end what it takes for that."""
+
+    slots: int
+    """So many tasks run at once."""
+
+    def load(self, topology: Topology) -> None: ...
+    def task(
+        self, function: Callable[[Any, Context], Any], context: Context
+    ) -> Callable[[Iterable[Any]], Iterator[Any]]: ...
+    def break_off(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class SparkExecutor:
     """Runs tasks as one job through the RDD API, which costs less than a planned query; their items are small."""
 
-    def __init__(self, context: SparkContext, topology: Topology) -> None:
+    def __init__(self, context: SparkContext) -> None:
         self.spark = context
         self.slots = context.defaultParallelism
+        self.name = ""
+        self.topology: Broadcast[bytes] | None = None
+        self.paths: list[str] = []
+
+    def load(self, topology: Topology) -> None:
+        """Take the topology that the tasks to come are of."""
+        self.close()
         self.name = uuid.uuid4().hex
-        self.topology = context.broadcast(packed(topology))
-        self.paths = _own_paths()
+        self.topology = self.spark.broadcast(packed(topology))
+        self.paths = own_paths()
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
         """The results of the tasks, in the order of the items."""
@@ -52,6 +73,7 @@ class SparkExecutor:
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]:
         """A function over the items of one Spark task; it carries all that it needs to another process."""
+        assert self.topology is not None, "no topology was loaded"
         name, broadcast, paths = self.name, self.topology, self.paths
         bare = replace(context, topology=cast("Topology", None))
 
@@ -61,9 +83,13 @@ class SparkExecutor:
 
         return run
 
+    def break_off(self) -> None:
+        """Spark breaks off its jobs with their query."""
+
     def close(self) -> None:
         """Free what the workers keep."""
-        self.topology.unpersist()
+        if self.topology is not None:
+            self.topology.unpersist()
 
 
 @contextmanager
@@ -169,5 +195,6 @@ def _is_users(module: Any) -> bool:
     return not own and "site-packages" not in path and not path.startswith(sys.base_prefix)
 
 
-def _own_paths() -> list[str]:
+def own_paths() -> list[str]:
+    """Where Python looks for the user's own modules."""
     return [path for path in sys.path if path and "site-packages" not in path and not path.startswith(sys.base_prefix)]

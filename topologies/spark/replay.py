@@ -30,8 +30,9 @@ from topologies.scenarios.replay import Crash, Recording, add_bare_bolt, watched
 from topologies.scenarios.script import ScriptBatch, ScriptPiece, script
 from topologies.scenarios.side_by_side import joined, prefixed
 from topologies.scenarios.stepping import step_of
-from topologies.spark.executor import SparkExecutor
+from topologies.spark.executor import TaskExecutor
 from topologies.spark.pairing import Halves
+from topologies.spark.pool import executor_for
 from topologies.spark.runner import Guarded
 from topologies.spark.session import check_session, open_session
 from topologies.spark.source import new_files
@@ -51,7 +52,11 @@ def replay_on_spark(
     session, own = (spark, False) if spark is not None else open_session(_MASTER, {})
     try:
         check_session(session)
-        return _Replays(session, scenarios, topology).answers()
+        replays = _Replays(session, scenarios, topology)
+        try:
+            return replays.answers()
+        finally:
+            replays.executor.close()
     finally:
         if own:
             session.stop()
@@ -69,6 +74,7 @@ class _Member:
 class _Replays:
     def __init__(self, spark: SparkSession, scenarios: Sequence[Scenario], topology: Topology | None) -> None:
         self.spark, self.scenarios, self.topology = spark, scenarios, topology
+        self.executor = executor_for(spark)
 
     def answers(self) -> list[Answer]:
         found: dict[int, Answer] = {}
@@ -79,18 +85,22 @@ class _Replays:
             builder = TopologyBuilder("scenarios")
             for member in members:
                 add_bare_bolt(builder, member.scenario, member.prefix)
-            found |= dict(zip(group, _Group(self.spark, builder.build(), members).run(), strict=True))
+            found |= dict(zip(group, self._group(builder.build(), members), strict=True))
         steps = [at for at, scenario in enumerate(self.scenarios) if scenario.step is not None and not self.topology]
         for start in range(0, len(steps), _STEPS_SIDE_BY_SIDE):
             group = steps[start : start + _STEPS_SIDE_BY_SIDE]
             members = [self._member(at, f"s{at}-") for at in group]
             built = joined(prefixed(step_of(member.scenario), member.prefix) for member in members)
-            found |= dict(zip(group, _Group(self.spark, built, members).run(), strict=True))
+            found |= dict(zip(group, self._group(built, members), strict=True))
         for at, scenario in enumerate(self.scenarios):
             if at not in found:
                 built = watched_topology(scenario, self.topology)
-                found[at] = _Group(self.spark, built, [self._member(at, "")]).run()[0]
+                found[at] = self._group(built, [self._member(at, "")])[0]
         return [found[at] for at in range(len(self.scenarios))]
+
+    def _group(self, topology: Topology, members: list[_Member]) -> list[Answer]:
+        self.executor.load(topology)
+        return _Group(self.spark, self.executor, topology, members).run()
 
     def _member(self, at: int, prefix: str) -> _Member:
         return _Member(self.scenarios[at], prefix, script(self.scenarios[at], prefix))
@@ -99,8 +109,9 @@ class _Replays:
 class _Group:
     """Scenarios that share a query."""
 
-    def __init__(self, spark: SparkSession, topology: Topology, members: list[_Member]) -> None:
-        self.spark, self.topology, self.members = spark, topology, members
+    def __init__(self, spark: SparkSession, executor: TaskExecutor, topology: Topology, members: list[_Member]) -> None:
+        """``executor`` has loaded the topology."""
+        self.spark, self.executor, self.topology, self.members = spark, executor, topology, members
         self.recording = Recording()
         self.crashed: set[int] = set()
 
@@ -110,17 +121,13 @@ class _Group:
             os.mkdir(f"{folder}/batches")
             for number in range(count):
                 self._write(f"{folder}/batches/{number:08d}.jsonl", number)
-            executor = SparkExecutor(self.spark.sparkContext, self.topology)
-            try:
-                while True:
-                    # Whatever the query before had in memory is gone; this one begins with the checkpoint.
-                    halves = Halves(f"{folder}/checkpoint")
-                    checkpoint = halves.open(self.topology)
-                    step = self.recording.watch(MicroBatch(self.topology, checkpoint, executor))
-                    if step.manifest.batch + 1 >= count or self._query(folder, halves, step):
-                        return [judge(member.scenario, self._answer(member, step)) for member in self.members]
-            finally:
-                executor.close()
+            while True:
+                # Whatever the query before had in memory is gone; this one begins with the checkpoint.
+                halves = Halves(f"{folder}/checkpoint")
+                checkpoint = halves.open(self.topology)
+                step = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
+                if step.manifest.batch + 1 >= count or self._query(folder, halves, step):
+                    return [judge(member.scenario, self._answer(member, step)) for member in self.members]
 
     def _query(self, folder: str, halves: Halves, step: MicroBatch) -> bool:
         """Run a query to the end of the input, or to a crash; whether it came to the end."""
@@ -141,7 +148,7 @@ class _Group:
                     self.recording.note(member.batches[number], report, member.prefix)
 
         options = RunOptions()
-        guarded = Guarded(run, options.stop)
+        guarded = Guarded(run, options.stop, self.executor.break_off)
         writer = (
             new_files(self.spark, f"{folder}/batches", 1)
             .writeStream.foreachBatch(guarded)

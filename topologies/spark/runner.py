@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -20,12 +21,12 @@ from topologies.engine.step import MicroBatch
 from topologies.model import Topology
 from topologies.running import RunOptions, Summary
 from topologies.sources import file_pieces
-from topologies.spark.executor import SparkExecutor
 from topologies.spark.frames import SparkFrames
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.memory import as_files
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.pairing import Halves
+from topologies.spark.pool import executor_for
 from topologies.spark.session import check_session, open_session
 from topologies.spark.source import StreamSource
 from topologies.spark.trouble import kafka_trouble
@@ -82,17 +83,18 @@ class SparkRun:
         self.spark, self.options, self.metrics = spark, options, metrics
         self.halves = Halves(options.checkpoint)
         self.summary = Summary()
-        self.halves.lock()
-        try:
+        with ExitStack() as undo:
+            self.halves.lock()
+            undo.callback(self.halves.release)
+            self.executor = executor_for(spark)
+            undo.callback(self.executor.close)
             self._open(spark, topology, options.checkpoint)
-        except BaseException:
-            self.halves.release()
-            raise
+            undo.pop_all()
 
     def _open(self, spark: SparkSession, topology: Topology, folder: str) -> None:
         self.checkpoint: FileCheckpoint = self.halves.open(topology, self.options.first_output_at)
         self.topology = as_files(topology, folder)
-        self.executor = SparkExecutor(spark.sparkContext, self.topology)
+        self.executor.load(self.topology)
         first = FirstOutput.of(self.topology, self.halves.first_output)
         self.step = MicroBatch(self.topology, self.checkpoint, self.executor, SparkFrames(spark), first)
         check_sinks(spark, self.topology)
@@ -104,7 +106,7 @@ class SparkRun:
         started = time.perf_counter()
         try:
             self._finish_closing()
-            guarded = Guarded(self._batch, self.options.stop)
+            guarded = Guarded(self._batch, self.options.stop, self.executor.break_off)
             writer = self.source.stream.writeStream.foreachBatch(guarded)
             writer = writer.option("checkpointLocation", self.halves.spark)
             every = self.options.every
@@ -180,8 +182,14 @@ class SparkRun:
 class Guarded:
     """A function for ``foreachBatch`` whose errors come back as they are, and that can be stopped between batches."""
 
-    def __init__(self, function: Callable[[DataFrame, int], None], stop: threading.Event) -> None:
-        self.function, self.stop = function, stop
+    def __init__(
+        self,
+        function: Callable[[DataFrame, int], None],
+        stop: threading.Event,
+        break_off: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``break_off`` ends the tasks of a batch that is not to come to its end."""
+        self.function, self.stop, self.break_off = function, stop, break_off
         self.failure: BaseException | None = None
         self._busy = threading.Lock()
 
@@ -211,6 +219,7 @@ class Guarded:
             if self.failure is None:
                 raise _explained(error) from error
         except BaseException:
+            self.break_off()
             query.stop()
             raise
         if self.failure is not None and not isinstance(self.failure, StopRequested):

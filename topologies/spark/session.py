@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -18,6 +19,12 @@ from windowing.errors import ConfigError, EnvironmentMissing
 
 OLDEST_JAVA = 17
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_LISTING = {
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+}
+"""From 33 files on Spark looks at those of a pattern in a job with a task for each, which one thread does sooner."""
 
 
 def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
@@ -43,7 +50,7 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOGGING}",
     }
     if chosen.startswith("local"):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", **_LISTING}
     settings |= conf
     if kafka:
         settings |= with_connector(conf)
@@ -51,7 +58,27 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
     builder = SparkSession.builder.master(chosen)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate(), True
+    session = builder.getOrCreate()
+    if chosen.startswith("local") and _FILE_MANAGER not in settings:
+        _write_checkpoints_simply(session)
+    return session, True
+
+
+def _write_checkpoints_simply(spark: SparkSession) -> None:
+    """Have Spark's logs written through Hadoop's FileSystem and not its FileContext, as it does where there is none.
+
+    Both write a file aside and rename it. Without Hadoop's native library FileContext starts some ten processes
+    (chmod, readlink) for each of the three files of a batch, FileSystem two.
+    """
+    jvm: Any = spark._jvm
+    for package in ("checkpointing.", ""):  # Spark has moved it
+        name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
+        try:
+            jvm.org.apache.spark.util.Utils.classForName(name, True, False)
+        except Exception:
+            continue
+        spark.conf.set(_FILE_MANAGER, name)
+        return
 
 
 def check_session(spark: SparkSession, *, kafka: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType
@@ -20,10 +20,9 @@ from topologies.engine.tasks import ingest
 from topologies.kafka import KafkaSpout
 from topologies.model import Topology
 from topologies.records import Records
-from topologies.running import FILES_PER_BATCH
-from topologies.spark.executor import SparkExecutor, spark_failures
+from topologies.spark.executor import TaskExecutor, spark_failures
 from topologies.spark.kafka import read_records
-from topologies.spouts import FileSpout, FrameSpout
+from topologies.spouts import BYTES_PER_BATCH, FileSpout, FrameSpout
 from windowing.errors import ConfigError
 from windowing.rows import DEFAULT_STREAM, conform
 
@@ -31,9 +30,11 @@ _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content b
 _OLDEST = f"{100 * 365}d"
 """Files however old are read: Spark's own limit, a week before the newest, would pass over some without a word."""
 _BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
-_ROWS_AT_ONCE = 200
+_FEW, _MANY = 200, 10_000
 """Rows that Spark hands to Python at a time: it measures all bytes after each row, which costs more than to read it, so
 rows are counted instead. Records of Kafka may have a megabyte each; for larger ones set Spark's option to bytes."""
+_TEXT, _BINARY, _AT_ONCE = 2**14, 2**17, 2**24
+"""Bytes that a value may have, as text and as anything else without a width, and those of so many rows."""
 _RESULT = "output binary"
 """The place of the spout, the place of the rows in it, and what their task wrote and counted."""
 
@@ -49,15 +50,18 @@ class StreamSource:
         self.rows = [name for name in names if isinstance(topology.spouts[name].spout, FrameSpout | KafkaSpout)]
         """The spouts whose rows come through Spark."""
         self.file_spouts = tuple(name for name in names if name not in self.rows)
+        beats = needs_heartbeat(topology)
+        self.alone = len(names) == len(self.rows) == 1 and not beats and self._plainly_named(names[0])
+        """Whether all rows are one spout's: they are no column then, but have their own columns, which costs less."""
         parts = [self._files(spark, name) for name in self.file_spouts]
         parts += [self._rows(spark, name) for name in self.rows]
-        if needs_heartbeat(topology):
+        if beats:
             parts.append(self._heartbeat(spark))
         self.stream = parts[0]
         for part in parts[1:]:
             self.stream = self.stream.unionByName(part)
 
-    def ingest_rows(self, batch: DataFrame, executor: SparkExecutor, context: Context) -> list[Output]:
+    def ingest_rows(self, batch: DataFrame, executor: TaskExecutor, context: Context) -> list[Output]:
         """Ingest the rows of other streams in a batch: one job over it.
 
         They arrive spout by spout, as these were declared, and those of Kafka in order of topic, partition and offset.
@@ -65,10 +69,12 @@ class StreamSource:
         task = executor.task(_ingest_partition, context)
         names = [name for name in self.topology.spouts if name in self.rows]
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return cast("Iterator[pa.RecordBatch]", next(task([(batches, names)])))
+        alone = self.alone
 
-        _count_rows(batch.sparkSession)
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return cast("Iterator[pa.RecordBatch]", next(task([(batches, names, alone)])))
+
+        _count_rows(batch.sparkSession, min(rows_at_once(self._columns(name)) for name in names))
         with spark_failures():
             results = batch.mapInArrow(run, _RESULT).collect()
         found = [pickle.loads(row["output"]) for row in results]
@@ -77,9 +83,9 @@ class StreamSource:
     def _files(self, spark: SparkSession, name: str) -> DataFrame:
         spout = self.topology.spouts[name].spout
         assert isinstance(spout, FileSpout)
-        most = spout.files_per_batch or FILES_PER_BATCH
         try:
-            return self._with_columns(new_files(spark, spout.path, most))
+            found = new_files(spark, spout.path, spout.files_per_batch, spout.bytes_per_batch or BYTES_PER_BATCH)
+            return self._with_columns(found)
         except Exception as error:
             raise ConfigError(
                 f"spout {name!r}: Spark cannot read {spout.path!r}",
@@ -116,9 +122,12 @@ class StreamSource:
         return self._row(name, frame)
 
     def _row(self, name: str, frame: DataFrame) -> DataFrame:
-        """The rows of a spout as a column."""
+        """The rows of a spout as a column, or as they are."""
         kinds = from_arrow_schema(self._columns(name))
-        row = F.struct(*[F.col(field.name).cast(field.dataType).alias(field.name) for field in kinds])
+        columns = [_column(field.name).cast(field.dataType).alias(field.name) for field in kinds]
+        if self.alone:
+            return frame.select(*columns)
+        row = F.struct(*columns)
         return self._with_columns(frame.select(F.lit(None).cast("string").alias("path"), row.alias(f"row_{name}")))
 
     def _heartbeat(self, spark: SparkSession) -> DataFrame:
@@ -137,6 +146,10 @@ class StreamSource:
                 kind = from_arrow_schema(self._columns(name))
                 frame = frame.withColumn(f"row_{name}", F.lit(None).cast(kind))
         return frame
+
+    def _plainly_named(self, name: str) -> bool:
+        """Whether Spark hands columns of these names to Python; inside another column they may have any."""
+        return all(column.replace("_", "a").isalnum() for column in self._columns(name).names)
 
     def _columns(self, name: str) -> pa.Schema:
         return _columns(self.topology, name)
@@ -160,18 +173,38 @@ class _FrameRows:
         yield Delivery(self.component, DEFAULT_STREAM, self.table, np.arange(self.table.num_rows))
 
 
-def new_files(spark: SparkSession, path: str, most: int) -> DataFrame:
-    """The paths of files as they appear, at most so many a batch; their content is not read."""
-    reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS)
-    return reader.option("maxFilesPerTrigger", most).option("maxFileAge", _OLDEST).load(path).select("path")
+def new_files(spark: SparkSession, path: str, most: int | None, size: int = BYTES_PER_BATCH) -> DataFrame:
+    """The paths of files as they appear, at most so many a batch, or so many bytes; their content is not read."""
+    reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS).option("maxFileAge", _OLDEST)
+    limit = ("maxBytesPerTrigger", size) if most is None else ("maxFilesPerTrigger", most)
+    return reader.option(*limit).load(path).select("path")
 
 
-def _count_rows(session: SparkSession) -> None:
+def _column(name: str) -> Column:
+    """The column of that very name, whatever is in it: a dot would mean a part of a column."""
+    quoted = name.replace("`", "``")
+    return F.col(f"`{quoted}`")
+
+
+def rows_at_once(columns: pa.Schema) -> int:
+    """So many rows Spark is to hand to Python at a time: as many as take some megabytes, by their types."""
+    width = sum(_width(field.type) for field in columns)
+    return min(max(_AT_ONCE // max(width, 1), _FEW), _MANY)
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return -(-int(kind.bit_width) // 8)
+    except ValueError:
+        return _TEXT if pa.types.is_string(kind) else _BINARY
+
+
+def _count_rows(session: SparkSession, rows: int) -> None:
     """Make the session of a query, which is a copy of the user's, count rows for Python, unless the user says more."""
     if session.sparkContext.getConf().get(_BYTES) is None:
         session.conf.set(_BYTES, 2**31 - 1)
-        if not 0 < int(session.conf.get(_ROWS) or 0) < _ROWS_AT_ONCE:
-            session.conf.set(_ROWS, _ROWS_AT_ONCE)
+        if not 0 < int(session.conf.get(_ROWS) or 0) < rows:
+            session.conf.set(_ROWS, rows)
 
 
 def needs_heartbeat(topology: Topology) -> bool:
@@ -180,12 +213,18 @@ def needs_heartbeat(topology: Topology) -> bool:
     return waits or topology.needs_clock
 
 
-def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], list[str]], context: Context) -> Iterator[pa.RecordBatch]:
+def _ingest_partition(
+    item: tuple[Iterator[pa.RecordBatch], list[str], bool], context: Context
+) -> Iterator[pa.RecordBatch]:
     """In a worker: ingest the rows of a partition; files are no business of this job."""
-    batches, names = item
+    batches, names, alone = item
     gathered: dict[str, list[pa.Table]] = {}
     for batch in batches:
         table = pa.Table.from_batches([batch])
+        if alone:
+            if len(table):
+                gathered.setdefault(names[0], []).append(table)
+            continue
         for name in names:
             column = table.column(f"row_{name}")
             rows = column.filter(column.is_valid()) if column.null_count else column

@@ -1,0 +1,134 @@
+"""One command for all figures: windbolt beside Spark's own windows and other peers, checked before it is timed.
+
+    ./run benchmark --quick                      two to three minutes: less data, one run, windbolt and Spark's own
+    ./run benchmark                              everything, some hours
+    ./run benchmark --only batches,local         parts of it
+    ./run benchmark --show benchmark-results/results.json
+
+Sections: batches (500,000 events a micro-batch), drain (a backlog, each system at its best batch size), keys (100,000
+keys), frames (input through a DataFrame), growth (speed and memory by live events and by overlap), latency (small
+batches), local (the in-process runner beside NumPy and DuckDB).
+
+Events are seeded. Before an arm is timed each window of it is compared with NumPy; that run warms up as well. Arms take
+turns, run by run. CPU time is that of the whole tree of processes: driver, JVM and Python workers. A peer that is not
+installed is in the table as missing. Exit status 1: an arm was wrong, or broke down. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from benchmarks.contest import say
+from benchmarks.figures import Results
+from benchmarks.machine import machine
+from benchmarks.picture import draw
+from benchmarks.sections.batches import batches
+from benchmarks.sections.bench import Bench
+from benchmarks.sections.draining import drain
+from benchmarks.sections.growth import growth
+from benchmarks.sections.latency import latency
+from benchmarks.sections.local import local
+from benchmarks.sections.sides import frames, keys
+from benchmarks.session import CORES, driver_gigabytes
+from benchmarks.sizes import FULL, QUICK, Sizes
+from benchmarks.table import tables
+from benchmarks.workloads import WORKLOADS
+
+SECTIONS: dict[str, Callable[[Bench], None]] = {
+    "batches": batches, "drain": drain, "keys": keys, "frames": frames,
+    "growth": growth, "latency": latency, "local": local,
+}  # fmt: skip
+
+HEADLINE = ("batches", "drain")
+"""What the small picture shows."""
+
+
+def main() -> int:
+    """Take the figures, and show them."""
+    options = parsed()
+    if options.show:
+        results = Results.of_json(json.loads(options.show.read_text(encoding="utf-8")))
+        return show(results, options.out or options.show.parent)
+    out = options.out or Path("benchmark-results")
+    out.mkdir(parents=True, exist_ok=True)
+    data = (options.data or Path(tempfile.mkdtemp(prefix="windbolt-benchmark-"))).absolute()
+    data.mkdir(parents=True, exist_ok=True)
+    sizes = sizes_of(options)
+    about = {
+        "quick": options.quick, "sections": options.only, "sizes": asdict(sizes),
+        "spark": {"master": f"local[{CORES}]", "driver_memory_gb": driver_gigabytes()}, "machine": machine(),
+    }  # fmt: skip
+    results = Results(about)
+    bench = Bench(data, sizes, results, options.workloads)
+    try:
+        for name in options.only:
+            say(f"section {name}")
+            SECTIONS[name](bench)
+            write(results, out)  # what is there so far, should a later one break down
+    finally:
+        bench.session.stop()
+        if options.data is None:
+            shutil.rmtree(data, ignore_errors=True)
+    return show(results, out)
+
+
+def show(results: Results, out: Path) -> int:
+    """Print the tables, write the files."""
+    print(tables(results))
+    write(results, out)
+    drawn = draw(results, out / "results.png")
+    draw(results, out / "headline.png", HEADLINE)
+    say(f"written: {out / 'results.json'}" + (f", {out / 'results.png'}" if drawn else ", and no picture"))
+    return int(any(figure.status in ("wrong", "failed") for figure in results.figures))
+
+
+def write(results: Results, out: Path) -> None:
+    """All figures, as JSON."""
+    (out / "results.json").write_text(json.dumps(results.to_json(), indent=1) + "\n", encoding="utf-8")
+
+
+def sizes_of(options: argparse.Namespace) -> Sizes:
+    """As they were asked for."""
+    given = {"runs": options.runs, "events": options.events, "drain": options.drain_events,
+             "growth": options.growth_events}  # fmt: skip
+    asked = {name: value for name, value in given.items() if value is not None}
+    return replace(QUICK if options.quick else FULL, **asked)
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="less data, one run, the main arms only")
+    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas in between")
+    parser.add_argument("--workloads", default="W1,W2,W3,W4", help="of all sections")
+    parser.add_argument("--runs", type=int, help="of each arm; 3, or 1 with --quick")
+    parser.add_argument("--events", type=int, help="of batches; 5,000,000, or 1,000,000 with --quick")
+    parser.add_argument("--drain-events", type=int, help="50,000,000, or 1,000,000 with --quick")
+    parser.add_argument("--growth-events", type=int, help="30,000,000, or 1,000,000 with --quick")
+    parser.add_argument("--data", type=Path, help="keep the files of events here, for the next time")
+    parser.add_argument(
+        "--out", type=Path, help="folder of results.json, results.png and headline.png; benchmark-results"
+    )
+    parser.add_argument("--show", type=Path, metavar="FILE", help="measure nothing, show the results of this file")
+    options = parser.parse_args(arguments)
+    options.only = options.only.split(",")
+    if not SECTIONS.keys() >= set(options.only):
+        parser.error(f"--only: there are {', '.join(SECTIONS)}")
+    known = {workload.name: workload for workload in WORKLOADS}
+    if not known.keys() >= set(options.workloads.split(",")):
+        parser.error(f"--workloads: there are {', '.join(known)}")
+    options.workloads = [known[name] for name in options.workloads.split(",")]
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The arms of the benchmark: one way each to answer the workloads."""
