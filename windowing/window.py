@@ -191,11 +191,17 @@ class TupleWindow:
         if not is_sorted(codes):
             order = stable_order(codes)
             codes, arrays = codes[order], [array[order] for array in arrays]
-        edges = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1, [len(codes)]])
+        if not len(codes):
+            return
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1])
         names = [*values.dictionary.to_pylist(), None]
-        for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            if stop > start:
-                yield (names[codes[start]], *(array[start:stop] for array in arrays))
+        # No Python per group but what its caller does: groups are often of a few events.
+        runs = list(map(slice, starts.tolist(), [*starts[1:].tolist(), len(codes)]))
+        yield from zip(
+            map(names.__getitem__, codes[starts].tolist()),
+            *(map(array.__getitem__, runs) for array in arrays),
+            strict=True,
+        )
 
     def get(self) -> list[Tuple]:
         """All events of the window as objects; slower than the table."""
