@@ -28,7 +28,7 @@ def dense_is_cheaper(
 
     ``rows``, ``slices``: of each window.
     """
-    if not all(each.dense for each in accumulators):
+    if not all(isinstance(each, DenseAccumulator) for each in accumulators):
         return False
     columns = 1 + sum(len(each.columns) for each in accumulators)
     if keys * columns * 8 * int(slices.max()) > _MEMORY:

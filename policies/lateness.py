@@ -10,6 +10,7 @@ import numpy as np
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.trigger import TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from windowing.bounds import Bounds
+from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,14 +47,22 @@ class Lateness:
         return trigger.slide.micros >= length
 
     def in_gap(self, timestamps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which of these times lie between windows that do not touch; None where windows leave no gap (AT-4)."""
+        """Which of these times no window can hold: those between windows that do not touch (AT-4), and the end of time.
+
+        None where there are none.
+        """
         windows = self._windows
-        if windows is None or windows[1].slide.micros <= windows[0]:
+        if windows is None or not len(timestamps):
             return None
         length, trigger = windows
         slide, offset = trigger.slide.micros, trigger.offset.micros
-        first = trigger.bounds.first_end(timestamps, slide, offset)
-        return trigger.bounds.last_end(timestamps, length, slide, offset) < first
+        endless = timestamps == FOREVER if timestamps.max() == FOREVER else None
+        if slide <= length:
+            return endless
+        known = timestamps if endless is None else np.where(endless, 0, timestamps)
+        first = trigger.bounds.first_end(known, slide, offset)
+        between: NDArray[np.bool_] = trigger.bounds.last_end(known, length, slide, offset) < first
+        return between if endless is None else between | endless
 
     @property
     def _windows(self) -> tuple[int, TimeTriggerPolicy] | None:

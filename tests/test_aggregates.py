@@ -609,12 +609,34 @@ def test_a_sum_of_whole_numbers_beyond_64_bits_is_an_error() -> None:
     with pytest.raises(DataError, match="64 bits"):
         groups.sums(np.array([most, 1, 5]))
     assert groups.sums(np.array([most, -1, -5])).tolist() == [most - 1, -5]
-    (total,) = aggregates.sum("v").bound("s", pa.schema([("v", pa.int64())])).accumulators[:1]
-    assert isinstance(total, DenseAccumulator)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_parts_of_a_sum_may_be_beyond_64_bits(cut: int) -> None:
+    """Or whether a batch fails would depend on how the input was cut."""
+    total = aggregates.sum("v").bound("s", pa.schema([("v", pa.int64())]))
+    (wide, present) = total.accumulators
+    assert isinstance(wide, DenseAccumulator)
+    values = np.array([1 << 62, 1 << 62, -(1 << 62), -5], np.int64)
+    folded = [
+        each.fold(Folded({"v": pa.array(part)}, np.arange(len(part))), Groups(np.zeros(len(part), np.int64), 1))
+        for each in (wide, present)
+        for part in (values[:cut], values[cut:])
+    ]
+    found = [wide.combined(*folded[:2]), [folded[2][0] + folded[3][0]]]
+    cells = Cells(np.array([4]), np.array([0]), np.array([1]))
+    assert total.finish(found, cells).to_pylist() == [(1 << 62) - 5]
     with pytest.raises(DataError, match="64 bits"):
-        total.combined([np.array([0, most])], [np.array([0, 1])])
-    with pytest.raises(DataError, match="64 bits"):
-        total.combined([np.array([-most])], [np.array([-2])])
+        total.finish([wide.combined(found[0], wide.combined(found[0], found[0])), found[1]], cells)
+    assert total.finish([wide.combined(wide.empty(1), found[0]), found[1]], cells).to_pylist() == [(1 << 62) - 5]
+
+
+def test_a_spread_of_far_values_is_the_same_however_windows_are_joined() -> None:
+    (moments,) = aggregates.std("v").bound("s", pa.schema([("v", pa.float64())])).accumulators
+    assert isinstance(moments, DenseAccumulator)
+    one = moments.fold(Folded({"v": pa.array([1e200, 1e200])}, np.arange(2)), Groups(np.zeros(2, np.int64), 1))
+    for found in (moments.combined(moments.empty(1), one), moments.combined(one, moments.empty(1))):
+        assert [column.tolist() for column in found] == [[2], [1e200], [0.0]]
 
 
 # ---------------------------------------------------------------------------------------------------------- one's own
@@ -769,7 +791,7 @@ def test_groups_are_the_same_found_by_place_or_by_sorting(drawn: list[int], data
     for groups in (dense, sparse):
         assert groups.counts.tolist() == [drawn.count(cell) for cell in sorted({*drawn})]
         assert groups.numbers.tolist() == [sorted({*drawn}).index(code) for code in drawn]
-        assert groups.firsts.tolist() == [drawn.index(cell) for cell in sorted({*drawn})]
+        assert groups.order[groups.starts].tolist() == [drawn.index(cell) for cell in sorted({*drawn})]
         assert groups.starts.tolist() == (np.cumsum(groups.counts) - groups.counts).tolist()
         rows, edges = groups.runs(wanted)
         for at, cell in enumerate(dense.cells):
@@ -789,7 +811,7 @@ def test_no_rows_are_no_groups(size: int) -> None:
     groups = Groups(np.zeros(0, np.int64), size)
     assert len(groups) == 0
     none = np.zeros(0, np.int64)
-    for found in (groups.cells, groups.counts, groups.starts, groups.firsts, groups.numbers, groups.sums(none),
+    for found in (groups.cells, groups.counts, groups.starts, groups.order[groups.starts], groups.numbers, groups.sums(none),
                   groups.sums(none.astype(float)), groups.reduced(np.minimum, none, 9)):  # fmt: skip
         assert len(found) == 0
 

@@ -13,17 +13,19 @@ from hypothesis import strategies as st
 
 from manager import overlapping
 from manager.checkpoint import MemoryCheckpoint
-from policies.eviction import TimeEvictionPolicy
+from policies.eviction import TimeEvictionPolicy, WatermarkTimeEvictionPolicy
+from policies.lateness import Lateness
 from policies.slices import Slices
-from policies.trigger import TimeTriggerPolicy
+from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.plan import BatchPlan, Beat, InProcess
 from topologies.engine.step import MicroBatch
 from topologies.model import Topology
 from topologies.sources import TableSource
-from windowing import AggregateBolt, Bounds, Duration, TupleWindow, presets
+from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets
 from windowing import aggregates as agg
 from windowing.rows import Rows
+from windowing.timestamps import FOREVER
 
 COLUMNS = "id long, user string, shop int, ts long, amount double, pieces int"
 
@@ -197,6 +199,40 @@ def test_windows_by_other_rules_are_given_their_events() -> None:
         builder.set_spout("left", spouts.memory(COLUMNS))
         builder.set_bolt("sums", bolt.with_timestamp_field("ts")).global_grouping("left")
         assert builder.build().windowed["sums"].slicing is None
+
+
+class Half(WatermarkTimeEvictionPolicy):
+    """Windows of half the length."""
+
+    def starts(self, timestamps: Any, references: Any, stops: Any) -> Any:
+        return self.bounds.up_to(timestamps, references - self.length.micros // 2)
+
+
+class Twice(WatermarkTimeTriggerPolicy):
+    """Windows at half slides too."""
+
+    def firings(self, queue: Any, reach: Any) -> Any:
+        return replace(self, slide=Duration(self.slide.micros // 2)).firings(queue, reach)
+
+
+def test_policies_of_ones_own_are_given_events() -> None:
+    length, slide = parse_duration("10s"), parse_duration("10s")
+    mine = Half(length), Twice(slide)
+    assert Slices.of(WatermarkTimeEvictionPolicy(length), WatermarkTimeTriggerPolicy(slide)) is not None
+    assert Slices.of(mine[0], WatermarkTimeTriggerPolicy(slide)) is None
+    assert Slices.of(WatermarkTimeEvictionPolicy(length), mine[1]) is None
+
+
+def test_an_event_at_the_end_of_time_is_in_no_window() -> None:
+    lateness = Lateness(TimeEvictionPolicy(Duration(10)), WatermarkTimeTriggerPolicy(Duration(5)))
+    found = lateness.in_gap(np.array([3, FOREVER]))
+    assert found is not None
+    assert found.tolist() == [False, True]
+    assert lateness.in_gap(np.array([3, 4])) is None
+    gaps = Lateness(TimeEvictionPolicy(Duration(2)), WatermarkTimeTriggerPolicy(Duration(5)))
+    gap = gaps.in_gap(np.array([5, 7, FOREVER]))
+    assert gap is not None
+    assert gap.tolist() == [False, True, True]
 
 
 def test_what_stacks_join_is_bounded() -> None:

@@ -119,9 +119,9 @@ class _Checks:
             )
 
     def sums(self) -> Iterator[ConfigError]:
-        """All events that are added up come to one task."""
+        """All events that are added up come to one task; those of windows per key do already."""
         by = self.by
-        for label, grouping in () if by is None else self._apart(by):
+        for label, grouping in () if by is None or self.settings.key else self._apart(by):
             fields = f" by {', '.join(by)}" if by else ""
             yield self._fault(
                 f"adds up events{fields}, has {self.parallelism} tasks, and reads {label!r} by {grouping}",

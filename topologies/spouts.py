@@ -139,10 +139,9 @@ def files(
             f"files({text!r}): the format cannot be told from the path",
             do="end the path in *.parquet, *.csv, *.jsonl or *.arrow, or give format=...",
         )
-    if files_per_batch is not None and files_per_batch < 1:
-        raise ConfigError(f"files_per_batch={files_per_batch}", why="a batch reads a file or more", do="use 1 or more")
-    if bytes_per_batch is not None and bytes_per_batch < 1:
-        raise ConfigError(f"bytes_per_batch={bytes_per_batch}", why="a batch reads a file or more", do="use 1 or more")
+    for limit, most in (("files_per_batch", files_per_batch), ("bytes_per_batch", bytes_per_batch)):
+        if most is not None and (type(most) is not int or most < 1):
+            raise ConfigError(f"{limit}={most!r}", why="a batch reads a file or more", do="give a whole number above 0")
     if files_per_batch is not None and bytes_per_batch is not None:
         raise ConfigError(
             f"files({text!r}) with files_per_batch and bytes_per_batch",

@@ -15,6 +15,7 @@ from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
+from windowing.aggregates.ranked import has_order
 from windowing.bolt import WindowedBolt
 from windowing.errors import ConfigError
 from windowing.rows import DEFAULT_STREAM, Rows
@@ -108,12 +109,12 @@ class AggregateBolt(WindowedBolt):
                 do="name columns that it reads",
             )
         keys = [pa.field(name, _value_type(schema.field(name).type)) for name in self.by]
-        nested = [field for field in keys if pa.types.is_nested(field.type)]
-        if nested:
+        unordered = [field for field in keys if not has_order(field.type)]
+        if unordered:
             raise ConfigError(
-                f"AggregateBolt by {nested[0].name!r}, which is {nested[0].type}",
-                why="keys are plain values",
-                do="take a part of it as a column, in a bolt before",
+                f"AggregateBolt by {unordered[0].name!r}, which is {unordered[0].type}",
+                why="keys are values that can be put in order",
+                do="cast it, or take a part of it as a column, in a bolt before",
             )
         bound = tuple((name, aggregate.bound(name, schema)) for name, aggregate in self.aggregates.items())
         columns = [pa.field(name, aggregate.result) for name, aggregate in bound]

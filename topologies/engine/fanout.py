@@ -495,7 +495,7 @@ def _in_one(arrivals: _Arrivals, streams: int) -> Events:
         raise DataError(
             f"a micro-batch holds {table.nbytes / 2**30:.1f} GiB for one bolt in one task",
             why="an Arrow column holds at most 2 GiB of text",
-            do="read fewer files a batch (files_per_batch), or smaller ones",
+            do="read less a batch (bytes_per_batch or files_per_batch), or smaller files",
         )
     return Events(times, batches[0], _joined(arrivals.codes) if streams > 1 else None)
 

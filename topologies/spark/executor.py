@@ -121,7 +121,7 @@ def _last_words(text: str) -> str:
 def packed(topology: Topology) -> bytes:
     """A topology as bytes; the modules that its bolts come from go along, if they are the user's own files."""
     bolts = [*(part.bolt for part in topology.plain.values()), *(part.bolt for part in topology.windowed.values())]
-    modules = {type(bolt).__module__ for bolt in bolts} | set(_modules_of_rules(topology))
+    modules = {type(bolt).__module__ for bolt in bolts} | set(_modules_of_functions(topology))
     for name in modules:
         module = sys.modules.get(name)
         if module is not None and _is_users(module):
@@ -136,15 +136,19 @@ def packed(topology: Topology) -> bytes:
         ) from error
 
 
-def _modules_of_rules(topology: Topology) -> Iterator[str]:
-    """The modules of the functions that triggers ask."""
+def _modules_of_functions(topology: Topology) -> Iterator[str]:
+    """The modules of the functions that bolts have been given: rules of triggers, extractors, own aggregates."""
     for part in topology.windowed.values():
-        rule: Any = getattr(part.bolt.settings.key_trigger, "rule", None)
-        while isinstance(rule, partial):
-            rule = rule.func
-        if rule is not None:
-            yield getattr(rule, "__module__", None) or type(rule).__module__
-            yield type(rule).__module__
+        settings, aggregates = part.bolt.settings, getattr(part.bolt, "aggregates", {})
+        functions: list[Any] = [getattr(settings.key_trigger, "rule", None), settings.timestamp_extractor]
+        for aggregate in aggregates.values():
+            functions += getattr(aggregate, "functions", ())
+        for function in functions:
+            while isinstance(function, partial):
+                function = function.func  # noqa: PLW2901
+            if function is not None:
+                yield getattr(function, "__module__", None) or type(function).__module__
+                yield type(function).__module__
 
 
 def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str]) -> Topology:
@@ -196,5 +200,6 @@ def _is_users(module: Any) -> bool:
 
 
 def own_paths() -> list[str]:
-    """Where Python looks for the user's own modules."""
-    return [path for path in sys.path if path and "site-packages" not in path and not path.startswith(sys.base_prefix)]
+    """Where Python looks for the user's own modules, in its order."""
+    found = [path or os.getcwd() for path in sys.path]
+    return [path for path in found if "site-packages" not in path and not path.startswith(sys.base_prefix)]

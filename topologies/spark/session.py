@@ -59,7 +59,7 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    if chosen.startswith("local") and _FILE_MANAGER not in settings:
+    if chosen.startswith("local") and session.conf.get(_FILE_MANAGER, None) is None:
         _write_checkpoints_simply(session)
     return session, True
 

@@ -33,7 +33,7 @@ _BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.executi
 _FEW, _MANY = 200, 10_000
 """Rows that Spark hands to Python at a time: it measures all bytes after each row, which costs more than to read it, so
 rows are counted instead. Records of Kafka may have a megabyte each; for larger ones set Spark's option to bytes."""
-_TEXT, _BINARY, _AT_ONCE = 2**14, 2**17, 2**24
+_TEXT, _BINARY, _AT_ONCE = 2**16, 2**17, 2**24
 """Bytes that a value may have, as text and as anything else without a width, and those of so many rows."""
 _RESULT = "output binary"
 """The place of the spout, the place of the rows in it, and what their task wrote and counted."""

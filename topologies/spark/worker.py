@@ -63,7 +63,9 @@ class Worker:
         """The topology, unpacked once; bolts are copied before they are used."""
         if self._topology is None:
             paths, topology = pickle.loads(self._packed)
-            sys.path.extend(path for path in paths if path not in sys.path and os.path.exists(path))
+            # In the order that the driver has them, so that a name means the same module there and here.
+            mine = [path for path in paths if os.path.exists(path)]
+            sys.path[:] = [*mine, *(path for path in sys.path if path not in mine)]
             self._topology = pickle.loads(topology)
         return self._topology
 

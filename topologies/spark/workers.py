@@ -102,7 +102,7 @@ class WorkerPool:
         if self._closed:
             raise WindboltError("the workers have ended", why="the run was closed, or broken off")
         self._dismiss(worker for worker in self._workers if worker.process.poll() is not None)
-        while len(self._workers) < wanted:
+        while len(self._workers) < wanted and not self._closed:
             self._workers.append(_WorkerProcess(self._environment))
         for worker in self._workers:
             self._teach(worker)
@@ -129,7 +129,7 @@ class WorkerPool:
         try:
             result, failure = worker.answer()
         except (EOFError, OSError):
-            doing = "at its start" if at is None else f"in {_named(function, items[at])}"
+            doing = None if at is None else f"in {_named(function, items[at])}"
             self._workers.remove(worker)
             raise self._died(worker.end(_LAST_BREATH), doing, context.batch) from None
         if failure is not None:
@@ -142,12 +142,14 @@ class WorkerPool:
         self._teach(worker)
         return at, result
 
-    def _died(self, status: int, doing: str, batch: int) -> WindboltError:
+    def _died(self, status: int, doing: str | None, batch: int) -> WindboltError:
         if self._closed:
             return WindboltError("the run was broken off", do=f"run again: batch {batch} was not committed")
         how, why = _end(status)
+        if doing is None and status >= 0:
+            why = "it could not start; what Python said is on stderr"
         return WindboltError(
-            f"a worker process {how} {doing}",
+            f"a worker process {how} {doing or 'at its start'}",
             why=why,
             do=f"mend it and run again: batch {batch} was not committed, and comes again",
         )
@@ -167,7 +169,7 @@ class _WorkerProcess:
             self.connection = Connection(ours.detach())
             try:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-X", "faulthandler", "-m", "topologies.spark.worker", str(theirs.fileno())],
+                    [sys.executable, "-P", "-X", "faulthandler", "-m", "topologies.spark.worker", str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
                     # What bolts print comes out where it does with Spark's own workers; stdout is the driver's.
                     stdout=subprocess.DEVNULL if sys.__stderr__ is None else 2,

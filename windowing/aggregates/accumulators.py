@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,9 +51,6 @@ class Folded:
 class Accumulator(ABC):
     """A partial result of each group: made of events, and joined with others."""
 
-    dense: ClassVar[bool] = False
-    """Whether it is a DenseAccumulator."""
-
     @property
     @abstractmethod
     def columns(self) -> Mapping[str, pa.DataType]:
@@ -86,8 +83,6 @@ class Accumulator(ABC):
 
 class DenseAccumulator(Accumulator):
     """One whose state is numbers, joined entry by entry: windows that overlap are then joined from those before."""
-
-    dense = True
 
     @abstractmethod
     def empty(self, count: int) -> list[NDArray[Any]]:
@@ -129,7 +124,7 @@ class Present(DenseAccumulator):
 
 @dataclass(frozen=True)
 class Total(DenseAccumulator):
-    """The sum of the values that are not null; 0 without any."""
+    """The sum of the values that are not null, floating point or whole numbers of up to 32 bits; 0 without any."""
 
     field: str
     floating: bool
@@ -151,9 +146,8 @@ class Total(DenseAccumulator):
         return [np.zeros(count, np.float64 if self.floating else np.int64)]
 
     def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        total = earlier[0] + later[0]
-        if not self.floating and (((earlier[0] ^ total) & (later[0] ^ total)) < 0).any():
-            raise _too_great(self.field)
+        with np.errstate(invalid="ignore"):  # inf - inf is NaN
+            total = earlier[0] + later[0]
         return [total]
 
 
@@ -240,7 +234,7 @@ class Moments(DenseAccumulator):
         (n, mean, squares), (m, other, others) = earlier, later
         total = n + m
         share = m / np.maximum(total, 1)
-        away = other - mean
+        away = np.where((n > 0) & (m > 0), other - mean, 0.0)  # the square of a mean alone may be infinite
         return [total, np.where(n > 0, mean + away * share, other), squares + others + away * away * n * share]
 
 
@@ -264,13 +258,3 @@ def _as_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | Non
         valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
         column = column.fill_null(False if wanted.kind == "b" else 0)
     return column.to_numpy(zero_copy_only=False), valid
-
-
-def _too_great(field: str) -> Exception:
-    from windowing.errors import DataError
-
-    return DataError(
-        f"the sum of {field!r} does not fit into 64 bits",
-        why="it is a sum of whole numbers",
-        do="sum a double, or a smaller unit",
-    )

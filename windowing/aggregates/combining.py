@@ -68,7 +68,7 @@ class Combine(Aggregate):
     result_type: pa.DataType
 
     def __post_init__(self) -> None:
-        functions = {"fold": self.folding, "merge": self.merging, "finish": self.finishing}
+        functions = dict(zip(("fold", "merge", "finish"), self.functions, strict=True))
         for name, function in functions.items():
             if not callable(function) and not (name == "finish" and function is None):
                 raise ConfigError(
@@ -82,6 +82,11 @@ class Combine(Aggregate):
                     why="it cannot be hashed, and equal aggregates are computed once",
                     do="give a function, or an object that equals itself alone",
                 ) from None
+
+    @property
+    def functions(self) -> tuple[Function | None, ...]:
+        """The functions of the user's."""
+        return self.folding, self.merging, self.finishing
 
     @property
     def result(self) -> pa.DataType:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from windowing.aggregates.accumulators import Accumulator, Extreme, Moments, Present, State, Total, as_number
 from windowing.aggregates.ranked import Ranked, has_order
-from windowing.aggregates.wide import DIGITS, WideTotal, as_decimals, as_doubles
+from windowing.aggregates.wide import DIGITS, WideTotal, as_decimals, as_doubles, as_whole
 from windowing.errors import ConfigError
 from windowing.schema import TIMESTAMP
 from windowing.timestamps import to_column
@@ -137,8 +137,8 @@ class _Summed(Numeric):
 
     @property
     def _wide(self) -> bool:
-        """Whether the sum may be longer than 64 bits."""
-        return self._decimal
+        """Whether a sum, of some of the values or of all, may be longer than 64 bits."""
+        return self._decimal or self.kind in (pa.int64(), pa.uint32())
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
@@ -159,6 +159,8 @@ class Sum(_Summed):
 
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         total, (present,) = states
+        if self._wide and not self._decimal:
+            return nulled(as_whole(total, self._field), present == 0, self.result)
         if self._wide:
             decimals, known = as_decimals(total, self.result), pa.array(present > 0)
             return pa.compute.if_else(known, decimals, pa.scalar(None, self.result))
@@ -168,10 +170,6 @@ class Sum(_Summed):
 @dataclass(frozen=True)
 class Mean(_Summed):
     """The mean of the values that are not null; null without any."""
-
-    @property
-    def _wide(self) -> bool:
-        return self._decimal or bool(self.kind == pa.int64())
 
     @property
     def result(self) -> pa.DataType:

@@ -59,11 +59,6 @@ class Groups:
             return np.cumsum(self.counts) - self.counts
         return np.flatnonzero(np.concatenate([[True], self._sorted[1:] != self._sorted[:-1]])[: len(self._sorted)])
 
-    @property
-    def firsts(self) -> NDArray[np.int64]:
-        """The first row of each group."""
-        return self.order[self.starts]
-
     @cached_property
     def numbers(self) -> NDArray[np.int64]:
         """Of each row: the place of its group among ``cells``."""

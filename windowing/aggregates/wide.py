@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from windowing.aggregates.accumulators import DenseAccumulator, Folded, State
 from windowing.aggregates.groups import Groups
+from windowing.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,6 +70,20 @@ def as_doubles(state: State) -> NDArray[np.float64]:
     """Wide sums as doubles; those of decimals in their last digit."""
     high, low = state
     found: NDArray[np.float64] = high * float(_LOW + 1) + low
+    return found
+
+
+def as_whole(state: State, field: str) -> NDArray[np.int64]:
+    """Wide sums as whole numbers; DataError where one does not fit into 64 bits."""
+    high, low = state
+    beyond = np.flatnonzero((high < -(1 << 31)) | (high >= 1 << 31))
+    if len(beyond):
+        raise DataError(
+            f"the sum of {field!r} does not fit into 64 bits",
+            why=f"it is {(int(high[beyond[0]]) << 32) + int(low[beyond[0]])}",
+            do="cast the column to double, or to a decimal, in a bolt before",
+        )
+    found: NDArray[np.int64] = (high << 32) | low
     return found
 
 
