@@ -811,7 +811,7 @@ def test_no_rows_are_no_groups(size: int) -> None:
     groups = Groups(np.zeros(0, np.int64), size)
     assert len(groups) == 0
     none = np.zeros(0, np.int64)
-    for found in (groups.cells, groups.counts, groups.starts, groups.order[groups.starts], groups.numbers, groups.sums(none),
+    for found in (groups.cells, groups.counts, groups.starts, groups.numbers, groups.sums(none),
                   groups.sums(none.astype(float)), groups.reduced(np.minimum, none, 9)):  # fmt: skip
         assert len(found) == 0
 
