@@ -55,7 +55,9 @@ def main() -> int:
     options = parsed()
     if options.show:
         results = Results.of_json(json.loads(options.show.read_text(encoding="utf-8")))
-        return show(results, options.out or options.show.parent)
+        out = options.out or options.show.parent
+        out.mkdir(parents=True, exist_ok=True)
+        return show(results, out)
     out = options.out or Path("benchmark-results")
     out.mkdir(parents=True, exist_ok=True)
     data = (options.data or Path(tempfile.mkdtemp(prefix="windbolt-benchmark-"))).absolute()
