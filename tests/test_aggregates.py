@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -20,7 +21,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from windowing import AggregateBolt, ConfigError, Count, DataError, SchemaError, TopologyError, aggregates
+from windowing import (
+    AggregateBolt,
+    BoltError,
+    ConfigError,
+    Count,
+    DataError,
+    SchemaError,
+    TopologyError,
+    aggregates,
+)
 from windowing.aggregate_bolt import Aggregation
 from windowing.aggregates.accumulators import DenseAccumulator, Folded
 from windowing.aggregates.declared import Cells
@@ -758,9 +768,31 @@ def test_aggregates_can_be_copied_pickled_and_compared() -> None:
 
 def test_an_accumulator_says_the_same_of_itself_in_every_process() -> None:
     accumulators = RANGE.bound("found", pa.schema([("near", pa.int64())])).accumulators
-    assert [str(each) for each in accumulators] == [
-        "combine('near', fold=spread, state='struct<low: long, high: long>')"
-    ]
+    assert [str(each) for each in accumulators] == ["combine('near', state='struct<low: long, high: long>')"]
+
+
+def test_mistakes_in_aggregates_are_told_where_they_are_made() -> None:
+    for wrong in (
+        lambda: aggregates.sum(["v"]),  # type: ignore[arg-type]
+        lambda: aggregates.min(value for value in (1, 2)),  # type: ignore[arg-type]
+        lambda: aggregates.std("v", ddof=-1),
+        lambda: aggregates.variance("v", ddof="a"),  # type: ignore[arg-type]
+        lambda: AggregateBolt(by=3, n=aggregates.count()),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ConfigError):
+            wrong()
+    assert AggregateBolt(by=None, n=aggregates.count()).by == ()
+
+
+@pytest.mark.parametrize("way", [sys.exit, lambda status: 1 / 0])
+def test_a_function_that_ends_the_program_fails_the_bolt(way: Any) -> None:
+    builder = TopologyBuilder("exits")
+    builder.set_spout("s", spouts.memory("v long, ts long", [{"v": 1, "ts": 5}]))
+    own = AggregateBolt(x=aggregates.combine("v", fold=lambda values: way(0), merge=max, state="long"))
+    builder.set_bolt("b", own.with_tumbling_window("1s").with_timestamp_field("ts")).global_grouping("s")
+    builder.set_sink("out", sinks.memory()).from_("b")
+    with pytest.raises(BoltError, match="bolt 'b' failed"):
+        run_local(builder.build())
 
 
 def test_equal_accumulators_are_kept_once() -> None:

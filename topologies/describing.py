@@ -20,6 +20,7 @@ from topologies.rules_in_words import (
 )
 from topologies.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
 from topologies.spouts import FileSpout, FrameSpout, MemorySpout, Spout
+from windowing.aggregate_bolt import AggregateBolt
 from windowing.bolt import StatefulWindowedBolt
 from windowing.bounds import Bounds
 from windowing.durations import Count, Duration
@@ -226,7 +227,15 @@ def _bolt_facts(topology: Topology, part: BoltPart) -> Iterator[tuple[str, str]]
         if isinstance(part.bolt, StatefulWindowedBolt):
             kept = ", ".join(f"{name} {_type(kind)}" for name, kind in part.bolt.state_types.items())
             yield "state", kept or "none declared"
+        if isinstance(part.bolt, AggregateBolt):
+            yield "adds up", _sums_in_words(part.bolt)
+            yield "keeps", "the events of its windows" if part.slicing is None else "sums by slice of time, no events"
     yield from _emitted({name: schema for name, schema in part.outputs.items() if name != late})
+
+
+def _sums_in_words(bolt: AggregateBolt) -> str:
+    sums = ", ".join(f"{name} = {aggregate}" for name, aggregate in bolt.aggregates.items())
+    return f"by {', '.join(bolt.by)}: {sums}" if bolt.by else sums
 
 
 def _sink_facts(part: SinkPart) -> Iterator[tuple[str, str]]:

@@ -69,8 +69,10 @@ class AggregateBolt(WindowedBolt):
     topology is built.
     """
 
-    def __init__(self, by: str | Iterable[str] = (), **aggregates: Aggregate) -> None:
-        self.by = (by,) if isinstance(by, str) else tuple(by)
+    def __init__(self, by: str | Iterable[str] | None = (), **aggregates: Aggregate) -> None:
+        if by is not None and not isinstance(by, Iterable):
+            raise ConfigError(f"AggregateBolt(by={by!r:.60})", why="a key is made of columns", do="give their names")
+        self.by = (by,) if isinstance(by, str) else tuple(by or ())
         self.aggregates = dict(aggregates)
         self.aggregation: Aggregation | None = None
         """What it computes; known once the topology is built."""

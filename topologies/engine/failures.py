@@ -23,11 +23,11 @@ def bolt_failure(bolt: str, batch: int, where: str | Callable[[], str]) -> Itera
         yield
     except BoltError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # or sys.exit() would end a run as if all were done
         raise failed(bolt, batch, where() if callable(where) else where, error) from error
 
 
-def failed(bolt: str, batch: int, where: str, error: Exception) -> BoltError:
+def failed(bolt: str, batch: int, where: str, error: BaseException) -> BoltError:
     """The BoltError that says what happened, and where."""
     return BoltError(
         f"bolt {bolt!r} failed {where}, in batch {batch}",

@@ -165,7 +165,7 @@ class _Calls:
                     run.add(self._retractions.rows(window, emitted), window)
             except BoltError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise failed(part.name, context.batch, _place(window), error) from error
         for stream, table, times in run.tables(context.batch):
             self._emit(stream, table, times)

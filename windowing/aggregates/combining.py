@@ -52,9 +52,9 @@ class Combined(Accumulator):
         return self.merging(states)
 
     def __repr__(self) -> str:
-        """The same in every process: a checkpoint holds it, to be compared."""
+        """The same in every process: a checkpoint holds it, to be compared; its code may change, as that of bolts."""
         declared = format_schema(_schema("state", self.kind)).removeprefix("state ")
-        return f"combine({self.field!r}, fold={_name(self.folding)}, state={declared!r})"
+        return f"combine({self.field!r}, state={declared!r})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,7 @@ class Combine(Aggregate):
     result_type: pa.DataType
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         functions = dict(zip(("fold", "merge", "finish"), self.functions, strict=True))
         for name, function in functions.items():
             if not callable(function) and not (name == "finish" and function is None):

@@ -42,6 +42,15 @@ class Aggregate(ABC):
     kind: pa.DataType | None = None
     """The type of the field, once the topology is built."""
 
+    def __post_init__(self) -> None:
+        if self.field is not None and not isinstance(self.field, str):
+            raise ConfigError(
+                f"{_snake(type(self).__name__)}({self.field!r:.60})",
+                why="an aggregate is over a column, known by its name",
+                do="give the name; Python's own sum, min and max are hidden where those of windowing.aggregates "
+                "are imported by name: import windowing.aggregates as agg, and write agg.sum",
+            )
+
     def bound(self, name: str, schema: pa.Schema) -> Self:
         """The aggregate over these columns; ConfigError where the field is missing, or of a type it cannot be of."""
         if self.field is None:
@@ -106,7 +115,7 @@ class Numeric(Aggregate):
     def refusal(self) -> tuple[str, str] | None:
         kind = self.kind
         if kind == pa.uint64() or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            return "it takes whole numbers of up to 63 bits, and floating point", "cast the column in a bolt before"
+            return "it takes whole numbers of up to 63 bits and floating point", "cast the column in a bolt before"
         return None
 
     @property
@@ -190,6 +199,15 @@ class Variance(Numeric):
     ddof: int = 1
     root: bool = False
     """Whether its root is wanted, the standard deviation."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.ddof) is not int or self.ddof < 0:
+            raise ConfigError(
+                f"ddof={self.ddof!r}",
+                why="the sum of squares is divided by the number of values less ddof",
+                do="use 1 for a sample, or 0 for all there is",
+            )
 
     @property
     def result(self) -> pa.DataType:
