@@ -31,7 +31,7 @@ _TOPOLOGIES: dict[str, Topology] = {}
 
 
 class TaskExecutor(Executor, Protocol):
-    """Runs the tasks of a run on Spark, and frees in the end what it takes for that."""
+    """Runs the tasks of a run, and frees in the end what it takes for that."""
 
     slots: int
     """So many tasks run at once."""
