@@ -39,22 +39,13 @@ def dense_is_cheaper(
 
 
 def overlapping(
-    accumulators: Sequence[Accumulator],
-    keys: int,
-    codes: NDArray[np.int64],
-    edges: NDArray[np.int64],
-    states: Sequence[State],
-    events: NDArray[np.int64],
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
+    slices: DenseSlices, first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
     """Join windows, each the slices from ``first`` up to ``last``; neither ever decreases.
 
-    Row i is of key ``codes[i]``, one of so many ``keys``, and those of slice s are from ``edges[s]`` to
-    ``edges[s + 1]``. Yields arrays with an entry per row of the result, in order of window and key: window, key, states
-    and events.
+    Yields arrays with an entry per row of the result, in order of window and key: window, key, states and events.
     """
-    stacks = _Stacks(_Slices(accumulators, keys, codes, edges, states, events))
+    stacks = _Stacks(slices)
     found: list[tuple[NDArray[np.int64], Full]] = []
     windows: list[int] = []
     waiting = 0
@@ -71,8 +62,12 @@ def overlapping(
         yield _together(windows, found)
 
 
-class _Slices:
-    """Slices one by one, each with an entry for every key."""
+class DenseSlices:
+    """Slices one by one, each with an entry for every key.
+
+    They are made of rows: row i is of key ``codes[i]``, one of so many ``keys``, and those of slice s are from
+    ``edges[s]`` to ``edges[s + 1]``.
+    """
 
     def __init__(
         self,
@@ -88,9 +83,11 @@ class _Slices:
         self.columns: Full = [*states, [events]]
 
     def empty(self) -> Full:
+        """A slice without events."""
         return [*(each.empty(self.keys) for each in self.accumulators), [np.zeros(self.keys, np.int64)]]
 
     def of(self, number: int) -> Full:
+        """One of the slices."""
         low, high = self.edges[number], self.edges[number + 1]
         if high - low == self.keys:  # every key, and in their order
             return [[column[low:high] for column in state] for state in self.columns]
@@ -101,6 +98,7 @@ class _Slices:
         return full
 
     def joined(self, earlier: Full, later: Full) -> Full:
+        """Two runs of slices as one."""
         found = [
             each.combined(before, after)
             for each, before, after in zip(self.accumulators, earlier[:-1], later[:-1], strict=True)
@@ -114,7 +112,7 @@ class _Stacks:
     ``front[i]`` is the slices from its i-th up to the end of the front, joined.
     """
 
-    def __init__(self, slices: _Slices) -> None:
+    def __init__(self, slices: DenseSlices) -> None:
         self.slices = slices
         self.front: list[Full] = []
         self.front_start = self.front_end = self.back_end = 0

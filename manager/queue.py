@@ -125,16 +125,13 @@ class EventQueue:
 
     def add(self, events: Events) -> None:
         """Take in events that have arrived, after all that arrived before."""
-        if not len(events):
-            return
-        self._schema = self._schema or events.payload.schema
-        self._waiting.append(events.sorted())
+        self.restore([events])
         # Small parts are joined as they come, each event a few times at most, so that settling looks at few parts.
         while len(self._waiting) > _PARTS and len(self._waiting[-2]) < 2 * len(self._waiting[-1]):
             self._waiting[-2:] = [Events.concat(self._waiting[-2:]).sorted()]
 
     def restore(self, parts: Sequence[Events]) -> None:
-        """Take back events that a queue held before, in order of arrival; each part is in order of time."""
+        """Take back events that a queue held before, in order of arrival."""
         for events in parts:
             if len(events):
                 self._schema = self._schema or events.payload.schema

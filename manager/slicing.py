@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.overlapping import dense_is_cheaper, overlapping
+from manager.overlapping import DenseSlices, dense_is_cheaper, overlapping
 from manager.queue import Settled
 from policies.slices import Slices
 from windowing.aggregate_bolt import Aggregation
@@ -118,11 +118,8 @@ class Slicing:
     def merge(self, rows: Events) -> Events:
         """Rows that have been folded, in order of slice, then of arrival: those of one slice and key become one."""
         sums = self._loaded(rows, ordered=False)
-        numbers = self.slices.numbers(rows.timestamps)
-        found, groups = _by_slice(numbers, sums.keys)
-        states = [each.merge(state, groups) for each, state in zip(self.accumulators, sums.states, strict=True)]
-        weights = np.column_stack([groups.sums(counts) for counts in sums.weights.T])
-        return self._events(sums.keys, found, groups, states, weights)
+        found, groups = _by_slice(self.slices.numbers(rows.timestamps), sums.keys)
+        return self._events(sums.keys, found, groups, *self._merged(sums, groups))
 
     def watched_of(self, rows: Events) -> State:
         """What is kept in some rows for whoever watches."""
@@ -149,8 +146,9 @@ class Slicing:
         disjoint = bool((first[1:] >= last[:-1]).all())
         sizes = edges[last] - edges[first]
         if not disjoint and dense_is_cheaper(self.accumulators, sums.keys.size, sizes, last - first):
-            parts = overlapping(self.accumulators, sums.keys.size, sums.keys.codes, edges, sums.states,
-                                sums.weights.sum(axis=1), first, last)  # fmt: skip
+            events_of = sums.weights.sum(axis=1)
+            dense = DenseSlices(self.accumulators, sums.keys.size, sums.keys.codes, edges, sums.states, events_of)
+            parts = overlapping(dense, first, last)
         else:
             parts = self._each_alone(sums, edges[first], edges[last])
         bounds = [(window.start_timestamp or 0, window.end_timestamp) for window in windows]
@@ -184,10 +182,13 @@ class Slicing:
         if (codes[1:] > codes[:-1]).all():
             return sums
         groups = Groups(codes, (int(sums.slices[-1]) + 1) * sums.keys.size)
-        states = [each.merge(state, groups) for each, state in zip(self.accumulators, sums.states, strict=True)]
-        weights = np.column_stack([groups.sums(counts) for counts in sums.weights.T])
         keys = _Coded(sums.keys, groups.cells % sums.keys.size)
-        return Sums(keys, groups.cells // sums.keys.size, states, weights)
+        return Sums(keys, groups.cells // sums.keys.size, *self._merged(sums, groups))
+
+    def _merged(self, sums: Sums, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
+        """The states of groups of rows, and how many events each stands for."""
+        states = [each.merge(state, groups) for each, state in zip(self.accumulators, sums.states, strict=True)]
+        return states, np.column_stack([groups.sums(counts) for counts in sums.weights.T])
 
     def _events(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from windowing.aggregates.ranked import has_order
 from windowing.bolt import WindowedBolt
 from windowing.errors import ConfigError
 from windowing.rows import DEFAULT_STREAM, Rows
-from windowing.window import TupleWindow
+from windowing.window import TupleWindow, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class Aggregation:
             aggregate.finish([states[place[each]] for each in aggregate.accumulators], cells)
             for _, aggregate in self.aggregates
         ]
-        found = [*(_plain(key) for key in keys), *columns]
+        found = [*keys, *columns]
         return pa.Table.from_arrays(
             [column if column.type == field.type else column.cast(field.type)
              for column, field in zip(found, self.schema, strict=True)],
@@ -134,7 +134,7 @@ class AggregateBolt(WindowedBolt):
         assert aggregation is not None
         if not len(window):
             return None
-        columns = {name: _whole(column) for name, column in zip(window.table.column_names, window.table.columns,
+        columns = {name: whole(column) for name, column in zip(window.table.column_names, window.table.columns,
                                                                 strict=True)}  # fmt: skip
         keys = Keys.of([columns[name] for name in self.by], len(window), ordered=True)
         groups = Groups(keys.codes, keys.size)
@@ -151,14 +151,6 @@ def _cells(window: TupleWindow, counts: NDArray[np.int64]) -> Cells:
         np.full(len(counts), window.end_timestamp),
         None if start is not None else np.zeros(len(counts), np.bool_),
     )
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _plain(column: Any) -> pa.Array:
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -243,7 +243,11 @@ class TupleWindow:
         return [Tuple(row, time, stream) for row, time, stream in zip(rows, times, streams, strict=True)]
 
 
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def _numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    array: NDArray[Any] = whole.to_numpy(zero_copy_only=False)
+    array: NDArray[Any] = whole(column).to_numpy(zero_copy_only=False)
     return array
