@@ -19,7 +19,7 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from manager.watermark import WaterMarkEventGenerator
+from manager.watermarks.watermark import WaterMarkEventGenerator
 from manager.window_manager import WindowManager
 from policies.eviction import WatermarkTimeEvictionPolicy
 from policies.lateness import Lateness

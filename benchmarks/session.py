@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from topologies.spark.session import open_session
+from topologies.spark.jvm.session import open_session
 
 CORES = 2
 _ROOT = Path(__file__).parents[1]

@@ -29,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.process_tree import cpu_seconds
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
-from topologies.engine.report import BatchReport
+from topologies.engine.batch.report import BatchReport
+from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import run_on_spark
-from topologies.spark.session import open_session
 from windowing import WindowedBolt, presets
 
 FILE_ROWS, BURST, PER_SECOND, LATE = 250_000, 20, 10_000, "2s"

@@ -1,7 +1,8 @@
 """The moving parts: the window manager, the watermark generator, the queue, the accounts."""
 
 from manager.accounts import Accounts
-from manager.watermark import WaterMarkEventGenerator
-from manager.window_manager import ManagerState, WindowManager
+from manager.queue.manager_state import ManagerState
+from manager.watermarks.watermark import WaterMarkEventGenerator
+from manager.window_manager import WindowManager
 
 __all__ = ["Accounts", "ManagerState", "WaterMarkEventGenerator", "WindowManager"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from windowing.errors import WindboltError
 
-ACCOUNTS = ("windowed", "late", "early", "dropped", "invalid", "unwindowed", "purged")
+ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged")
 """Every event received is in exactly one of these, or pending."""
 
 BESIDE = ("adjusted", "early_input", "late_input", "out_of_order")
@@ -57,7 +57,7 @@ class Accounts:
         if (held != self._counts["received"]).any():
             raise AccountsError(
                 f"the accounts of bolt {bolt!r} do not add up: {self.to_json()} and pending {list(pending)}",
-                why="received = windowed + late + early + dropped + invalid + unwindowed + purged + pending",
+                why=f"received = {' + '.join(ACCOUNTS)} + pending",
                 do="this is a defect of windbolt; nothing of the batch was committed; please report it",
             )
 

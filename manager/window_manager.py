@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from manager.accounts import Accounts
-from manager.event_windows import EventByEvent
-from manager.queue import EventQueue, Settled
+from manager.queue.event_queue import EventQueue, Settled
+from manager.queue.event_windows import EventByEvent
+from manager.queue.manager_state import ManagerState
 from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, decides_on_columns
 from policies.queue_view import Firings, QueueView
 from policies.trigger import ColumnarTriggerPolicy, TriggerPolicy, fires_on_columns, next_firing
@@ -21,28 +21,6 @@ from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-@dataclass
-class ManagerState:
-    """What a manager must remember beside its events; positions count from the head of the queue."""
-
-    base: int = 0
-    """Events that have left the queue."""
-    settled: int = 0
-    """Events of the queue that have their final place."""
-    decided: int = 0
-    """Events before this position have been in a window, or can be in none."""
-    previous: list[int] | None = None
-    """Where the window fired last starts and stops."""
-    passed: int | None = None
-    """The frontier of the last evaluation in microseconds."""
-    last_reference: int | None = None
-    """The reference of the last window fired, in microseconds."""
-    trigger: dict[str, Any] = field(default_factory=dict)
-    """What the trigger keeps, if it decides event by event."""
-    marks: dict[str, list[int]] = field(default_factory=dict)
-    """What an eviction that decides event by event has said of events still in the queue."""
 
 
 class WindowManager:
@@ -72,7 +50,7 @@ class WindowManager:
         """How many events the last evaluation dropped, and the time of the last of them in microseconds."""
         self._by_event = None
         if not (isinstance(eviction, ColumnarEvictionPolicy) and decides_on_columns(eviction, "starts", "evict")):
-            self._by_event = EventByEvent(eviction, self.state.marks)
+            self._by_event = EventByEvent(eviction, trigger, self.state, self.queue, self.accounts, task)
         self._trigger_by_event = not fires_on_columns(trigger)
 
     def add(
@@ -139,6 +117,18 @@ class WindowManager:
             return [*([settled.take(undecided)] if settled else []), *self.queue.waiting_events]
         return [*look.pieces(self.state.decided, len(look.times)), *self.queue.waiting_events]
 
+    def needed_events(self) -> list[Events]:
+        """The events that a window may still need: without those that only tell what has expired."""
+        state, look = self.state, self.queue.look()
+        start = 0
+        if state.passed is not None:
+            start = self._dead(
+                QueueView(
+                    look.times, self.queue.base, state.settled, state.decided, state.passed, state.passed, look.row
+                )
+            )
+        return [*look.pieces(start, len(look.times)), *self.queue.waiting_events]
+
     def settled_events(self, start: int) -> Events | None:
         """The settled events that are still needed, in order, without so many of the first; None where there are none.
 
@@ -167,7 +157,7 @@ class WindowManager:
     def _fire(self, view: QueueView, look: Settled, firings: Firings) -> Iterator[TupleWindow]:
         if self._by_event:
             for reference, stop in zip(firings.references.tolist(), firings.stops.tolist(), strict=True):
-                yield from self._by_event.fire(self, view, look, reference, stop)
+                yield from self._by_event.fire(view, look, reference, stop)
             return
         assert isinstance(self.eviction, ColumnarEvictionPolicy)
         starts = self.eviction.starts(view.timestamps, firings.references, firings.stops)
@@ -205,17 +195,23 @@ class WindowManager:
         """Account for what no later window can hold, and drop what nobody will ask for again."""
         state = self.state
         if self._by_event:
-            self._by_event.retire(self)
+            gone = self._by_event.retire()
+            self.drop(gone)
+            self._by_event.drop(gone)
             return
-        reference, stop = next_firing(self.trigger, view)
-        assert isinstance(self.eviction, ColumnarEvictionPolicy)
-        needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
-        dead = min(int(needed[0]), len(view.timestamps))
+        dead = self._dead(view)
         if dead > state.decided:
             self.accounts.add("unwindowed", self._count(look, state.decided, dead))
             state.decided = dead
         keep = dead if state.previous is None else min(dead, state.previous[0])
         self.drop(keep)
+
+    def _dead(self, view: QueueView) -> int:
+        """So many events, the first in order, can be in no later window."""
+        reference, stop = next_firing(self.trigger, view)
+        assert isinstance(self.eviction, ColumnarEvictionPolicy)
+        needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
+        return min(int(needed[0]), len(view.timestamps))
 
     def drop(self, count: int) -> None:
         """Forget the first events of the queue."""

@@ -20,7 +20,7 @@ LastEnd = Callable[["NDArray[np.int64]", "NDArray[np.int64] | None"], "NDArray[n
 """Of events (starts, ends of lifetimes): the end of the last window that can hold each, in microseconds."""
 
 
-class Action(IntEnum):
+class Decision(IntEnum):
     """What became of an event at the door."""
 
     ACCEPTED = 0
@@ -39,6 +39,8 @@ class Action(IntEnum):
     """It lies in a gap between windows."""
     INVALID = 8
     """It cannot be read, or has no time."""
+    DUPLICATE = 9
+    """Its message id is that of an event before it that a window may still need (ST-27)."""
 
     @property
     def said(self) -> str:
@@ -48,7 +50,7 @@ class Action(IntEnum):
 
 def timely(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Which events their arrival lets through; the watermark sees these alone."""
-    through: NDArray[np.bool_] = (actions == Action.ACCEPTED) | (actions == Action.ADJUSTED_LATE)
+    through: NDArray[np.bool_] = (actions == Decision.ACCEPTED) | (actions == Decision.ADJUSTED_LATE)
     return through
 
 
@@ -63,11 +65,11 @@ def by_arrival(
         if behind.any():
             if rule.late_action is LateAction.ADJUST:
                 times = np.where(behind, floor, times)
-                actions[behind] = Action.ADJUSTED_LATE
+                actions[behind] = Decision.ADJUSTED_LATE
             else:
-                actions[behind] = Action.LATE
+                actions[behind] = Decision.LATE
     if rule.early is not None:
-        actions[times - arrivals > rule.early.micros] = Action.EARLY
+        actions[times - arrivals > rule.early.micros] = Decision.EARLY
     return times, actions
 
 
@@ -78,6 +80,7 @@ class Door:
     late_by: LateBy
     action: LateAction
     per_input: bool
+    """Whether they are late by the mark of their own input, partition or key, and not by the watermark of the bolt."""
     allowed: int
     """Windows close so many microseconds after the watermark has reached their end."""
     past_the_end: bool
@@ -85,6 +88,8 @@ class Door:
     """None where windows have no end that follows from an event alone."""
     holds_start: bool = False
     """Whether windows hold their start, and not their end."""
+    overtakes: bool = False
+    """Whether an event that is in order by its own mark is let in behind the watermark, if a window of it is open."""
 
     def over(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """At each watermark: windows that end up to here are over."""
@@ -112,14 +117,14 @@ class Door:
         ``ends``: of lifetimes. ``end_edges``: which events are ends of edges, late by their end (SI-4).
         """
         over = self.over(bolt)
-        reference = np.maximum(own, bolt) if self.per_input else bolt
+        reference = self._reference(own, bolt)
         judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         last = None if self.last_end is None else self.last_end(judged, ends)
         if self.late_by is LateBy.WATERMARK:
             late = judged < reference
             if last is not None:
                 tied = times == reference if end_edges is None else (times == reference) & ~end_edges
-                late |= tied & self.missed(judged, last, over)
+                late |= (tied | self.overtakes) & self.missed(judged, last, over)
         else:
             assert last is not None
             late = self.missed(judged, last, over)
@@ -129,7 +134,12 @@ class Door:
         actions = actions.copy()
         match self.action:
             case LateAction.ADJUST:
-                actions[late] = Action.ADJUSTED_OUT_OF_ORDER
+                actions[late] = Decision.ADJUSTED_OUT_OF_ORDER
+                if self.overtakes:  # behind its own mark no window may be open either
+                    assert self.last_end is not None
+                    known = np.where(reference > NONE, reference, bolt)
+                    closed = late & self.missed(known, self.last_end(known, None), over)
+                    reference = np.where(closed, np.maximum(known, bolt), known)
                 # Where the window that ends at the watermark is over, the earliest time is just after it.
                 tied = np.zeros(len(times), np.bool_)
                 if self.last_end is not None:
@@ -141,9 +151,15 @@ class Door:
                     cut &= ~end_edges
                 if ends is not None:
                     cut &= ends > times + 1  # a point is dropped, never cut
-                actions[late] = Action.OUT_OF_ORDER
-                actions[cut] = Action.ADJUSTED_OUT_OF_ORDER
+                actions[late] = Decision.OUT_OF_ORDER
+                actions[cut] = Decision.ADJUSTED_OUT_OF_ORDER
                 times = np.where(cut, reference, times)
             case _:
-                actions[late] = Action.OUT_OF_ORDER
+                actions[late] = Decision.OUT_OF_ORDER
         return times, actions, over
+
+    def _reference(self, own: NDArray[np.int64], bolt: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What an event is late by."""
+        if self.overtakes:
+            return own
+        return np.maximum(own, bolt) if self.per_input else bolt

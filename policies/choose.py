@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from policies.assigners import (
     AlignedWindows,
     CalendarWindows,
@@ -85,6 +87,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     at_each_event = event_time and settings.watermark_every is not None and settings.bounds is Bounds.END
     ties = at_each_event and overlaps and not past  # an event at the watermark may miss the window that ends there
     ties = ties or (event_time and settings.idle_timeout is not None)  # which must know the windows that hold events
+    ties = ties or (event_time and settings.overtakes and overlaps)  # some windows of such an event may be over
     assigned = ties or settings.key or settings.panes or settings.lifetime or settings.anchor is not None
     if not assigned and not (by_window and (overlaps or past)):
         return ()
@@ -97,9 +100,16 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     return (_assigner(settings, Hopping(length, slide)),)
 
 
+def stand_in(settings: WindowSettings) -> WindowSettings:
+    """Settings that the queue's policies can be made of, for a bolt whose windows are assigned and which uses none."""
+    return replace(settings, length=settings.length or Count(1), slide=settings.slide, eviction=None, trigger=None)
+
+
 def past_the_end(settings: WindowSettings, *, event_time: bool) -> bool:
     """Whether a window closes only when time is past its end, so that all events of that instant are in."""
     holds_end = settings.bounds is Bounds.END
+    if settings.kinds and all(isinstance(kind, CountByStart) for kind in settings.kinds):
+        return False  # they end just after their last event: one of that moment is in the next
     if any(_changes_at_its_end(kind, holds_end=holds_end) for kind in settings.kinds):
         return True
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds

@@ -6,7 +6,7 @@ Events are in order of (key, arrival); a window is a run of events of one key. A
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +17,12 @@ from windowing.triggers import CountTrigger, FiredBy, RuleTrigger
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from policies.room import Room
+
 CODES = tuple(FiredBy)
 """What a number in an array of causes stands for."""
 
-COUNT, RULE, TIMEOUT, TIME, CLOSE = (CODES.index(each) for each in FiredBy)
+COUNT, RULE, TIMEOUT, TIME, CLOSE, FULL = (CODES.index(each) for each in FiredBy)
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Fired:
+class FiredRuns:
     """Windows that fire and are purged: they hold the events from ``lows`` to ``highs``."""
 
     lows: NDArray[np.int64]
@@ -61,14 +63,16 @@ class Timeout:
         """The timers that a trigger asks for."""
         return Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
 
-    def passed(self, first: int, last: int, now: int) -> bool:
-        """Whether a timer has fired before an event that comes now.
+    def passed(self, first: Any, last: Any, now: Any) -> Any:
+        """Whether a timer has fired before an event that comes now; of times, or of arrays of them.
 
         That after the first event comes before an event of its instant, that after the last one after it (UH-12).
         """
         if self.micros is None:
             return False
-        return (self.from_first and now >= first + self.micros) or now > last + self.micros
+        if self.from_first:  # which is never the later one
+            return now >= first + self.micros
+        return now > last + self.micros
 
     def end(self, first: int, last: int) -> int:
         """When the first of the timers fires; the last event where there is none."""
@@ -81,23 +85,26 @@ class Timeout:
         return None if self.micros is None else self.end(first, last) + (not self.from_first)
 
 
-def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: int) -> Fired:
+def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: int) -> FiredRuns:
     """Of windows that last up to the end of their keys' events: those that the clock fires."""
     highs = blocks.until[lows]
     firsts, lasts = blocks.times[lows], blocks.times[highs - 1]
     if timeout.micros is None:
         due = np.full(len(lows), clock == FOREVER)
-        return Fired(lows[due], highs[due], lasts[due], np.full(int(due.sum()), CLOSE, np.int8), None)
+        return FiredRuns(lows[due], highs[due], lasts[due], np.full(int(due.sum()), CLOSE, np.int8), None)
     ends = (firsts if timeout.from_first else lasts) + timeout.micros
     when = ends + (not timeout.from_first)
     due = when <= clock
     waiting = when[~due]
     causes = np.full(int(due.sum()), TIMEOUT, np.int8)
-    return Fired(lows[due], highs[due], ends[due], causes, int(waiting.min()) if len(waiting) else None)
+    return FiredRuns(lows[due], highs[due], ends[due], causes, int(waiting.min()) if len(waiting) else None)
 
 
-def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int) -> Fired:
-    """The windows that a count, or its timeouts, have fired up to a clock (UH-14, UH-15)."""
+def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int, room: Room | None = None) -> FiredRuns:
+    """The windows that a count, or its timeouts, have fired up to a clock (UH-14, UH-15).
+
+    ``room``: what a window may hold, where some may come up to it.
+    """
     times, until, size = blocks.times, blocks.until, trigger.count.value
     timeout = Timeout.of(trigger)
     following = np.minimum(np.arange(len(times)) + size, until)
@@ -107,35 +114,61 @@ def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int) -> Fired:
         following = np.minimum(following, breaks[np.searchsorted(breaks, np.arange(len(times)), side="right")])
         if timeout.from_first:
             following = np.minimum(following, _so_long_after(blocks, timeout.micros))
+    if room is not None:
+        following = room.limit(following)
     lows = _chained(blocks.edges[:-1], following, until)
     highs = following[lows]
-    full = highs - lows == size
-    over = full | (highs < until[lows])
-    lows_over, highs_over, full = lows[over], highs[over], full[over]
+    counted = highs - lows == size
+    over = counted | (highs < until[lows])
+    if room is not None:
+        over |= room.full(lows, highs)
+    lows_over, highs_over, counted = lows[over], highs[over], counted[over]
     firsts, lasts = times[lows_over], times[highs_over - 1]
     late = (firsts if timeout.from_first else lasts) + (timeout.micros or 0)
-    closed = Fired(
-        lows_over, highs_over, np.where(full, lasts, late), np.where(full, COUNT, TIMEOUT).astype(np.int8), None
-    )
+    ends, causes = np.where(counted, lasts, late), np.where(counted, COUNT, TIMEOUT).astype(np.int8)
+    if room is not None:
+        filled = room.full(lows_over, highs_over) & ~counted
+        comes = times[np.minimum(highs_over, len(times) - 1)]  # the event that the window does not hold
+        crowded = ~(counted | filled | timeout.passed(firsts, lasts, comes))
+        ends = np.where(filled, lasts, np.where(crowded, comes, ends))
+        causes = np.where(filled | crowded, np.int8(FULL), causes)
+    closed = FiredRuns(lows_over, highs_over, ends, causes, None)
     return _both(closed, fire_open(blocks, lows[~over], timeout, clock))
 
 
-def fire_daily(blocks: Blocks, day: DayTime, clock: int) -> Fired:
-    """The windows that a time of day has fired up to a clock (UH-20)."""
+def fire_daily(blocks: Blocks, day: DayTime, clock: int, room: Room | None = None) -> FiredRuns:
+    """The windows that a time of day has fired up to a clock (UH-20); ``room`` as of ``fire_counted``."""
     moments, until = next_of(day, blocks.times), blocks.until  # an event of that very moment waits for the next
     first = np.ones(len(moments), np.bool_)
     first[1:] = (moments[1:] != moments[:-1]) | (until[1:] != until[:-1])
     lows = np.flatnonzero(first)
     highs = np.append(lows[1:], len(moments))
-    ends = moments[lows]
-    due = ends <= clock
+    if room is None:
+        ends, full = moments[lows], np.zeros(len(lows), np.bool_)
+    else:
+        lows, highs, ends, full = _filled(blocks.times, moments, lows, highs, room)
+    due = full | (ends <= clock)
     waiting = ends[~due]
-    causes = np.full(int(due.sum()), TIME, np.int8)
-    return Fired(lows[due], highs[due], ends[due], causes, int(waiting.min()) if len(waiting) else None)
+    causes = np.where(full, FULL, TIME).astype(np.int8)[due]
+    return FiredRuns(lows[due], highs[due], ends[due], causes, int(waiting.min()) if len(waiting) else None)
 
 
-def _both(one: Fired, other: Fired) -> Fired:
-    return Fired(
+def _filled(
+    times: NDArray[np.int64], moments: NDArray[np.int64], heads: NDArray[np.int64], stops: NDArray[np.int64], room: Room
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """The windows of runs of events, with no more in each than there is room for; and which are full."""
+    until = np.repeat(stops, stops - heads)
+    following = room.limit(until)
+    lows = _chained(heads, following, until)
+    highs = following[lows]
+    filled, crowded = room.full(lows, highs), highs < until[lows]
+    comes = times[np.minimum(highs, len(times) - 1)]
+    ends = np.where(filled, times[highs - 1], np.where(crowded, comes, moments[lows]))
+    return lows, highs, ends, filled | crowded
+
+
+def _both(one: FiredRuns, other: FiredRuns) -> FiredRuns:
+    return FiredRuns(
         np.concatenate([one.lows, other.lows]),
         np.concatenate([one.highs, other.highs]),
         np.concatenate([one.ends, other.ends]),

@@ -45,7 +45,7 @@ def advance(
 
     ``counts``: which events are seen by the watermark (early ones and end edges are not). ``given``: the watermarks
     that the source put in, NONE where the row is an event (SI-4). ``every``: None makes no mark here (a tick will).
-    ``delay`` in microseconds; -1 puts a mark just past its event (SI-9).
+    ``delay`` in microseconds; below zero it puts a mark past its event: -1 just past it (SI-9).
     """
     marks = np.full(len(times), NONE, np.int64)
     seen = times[counts]

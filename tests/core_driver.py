@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager import ManagerState, WaterMarkEventGenerator, WindowManager
-from manager.watermark import WatermarkState
+from manager.watermarks.watermark import WatermarkState
 from policies import EvictionPolicy, Lateness, TriggerPolicy, choose_policies
 from tests.oracle import microseconds, milliseconds
 from windowing import Duration, Events, TupleWindow, WindowedBolt
@@ -60,7 +60,8 @@ def configured(settings: Json) -> WindowedBolt:
         if settings.get("tumbling")
         else bolt.with_window(length, settings.get("sliding"))
     )
-    bolt = bolt.with_bounds(settings.get("bounds", "(start, end]"))
+    if "bounds" in settings:
+        bolt = bolt.with_bounds(settings["bounds"])
     if "timestamp_field" in settings:
         bolt = bolt.with_timestamp_field(settings["timestamp_field"]).with_lag(settings.get("lag", "0ms"))
     if "offset" in settings:

@@ -3,7 +3,7 @@
 python -m tests.features_page
 
 The features are in tests/features.yaml. A scenario shows those in its ``meta.features``, a test those in its
-``@pytest.mark.feature("ST-24")``. Disputed scenarios, and tests that are skipped or expected to fail, show nothing.
+``@pytest.mark.feature("ST-24")``. Tests that are skipped or expected to fail, show nothing.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _scenario_files(root: Path) -> Iterator[dict[str, Shown]]:
         if path.suffix not in (".yaml", ".yml", ".json", ".jsonl"):
             continue
         metas = [scenario.get("meta", {}) for scenario in _scenarios(path)]
-        named = {feature for meta in metas if not meta.get("disputed") for feature in meta.get("features", ())}
+        named = {feature for meta in metas for feature in meta.get("features", ())}
         yield {feature: Shown(len(named), path.relative_to(root).as_posix()) for feature in named}
 
 

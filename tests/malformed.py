@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from topologies.messages import AvroMessages, AvroSchema, CsvMessages, JsonMessages, MessageFormat, XmlMessages
+from topologies.io.messages import AvroMessages, AvroSchema, CsvMessages, JsonMessages, MessageFormat, XmlMessages
 
 Named = tuple[str, bytes]
 

@@ -24,7 +24,7 @@ SCENARIO_KEYS = {"name", "meta", "bolt", "streams", "steps", "expect"}
 BOLT_KEYS = {"length", "sliding", "tumbling", "timestamp_field", "lag", "late_stream", "bounds", "offset"}
 UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-OTHER_ACCOUNTS = ("early", "dropped", "invalid", "purged")  # no setting that the oracle knows fills them
+OTHER_ACCOUNTS = ("early", "dropped", "duplicate", "invalid", "purged")  # no setting that the oracle knows fills them
 
 
 def answer(scenario: Json) -> Json:

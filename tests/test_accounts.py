@@ -13,12 +13,12 @@ from windowing import WindboltError
 
 def test_they_add_up_where_all_is_accounted_for() -> None:
     accounts = Accounts(["a", "b"])
-    accounts.add("received", [10, 3])
+    accounts.add("received", [11, 3])
     for account in ACCOUNTS:
         accounts.add(account, [1, 0])
     accounts.check([3, 3], "bolt")
-    assert accounts["received"] == 13
-    assert accounts.by_stream("received") == [10, 3]
+    assert accounts["received"] == 14
+    assert accounts.by_stream("received") == [11, 3]
 
 
 @pytest.mark.parametrize("account", [*ACCOUNTS, "pending"])
@@ -68,7 +68,7 @@ def test_they_go_through_json_and_can_be_merged() -> None:
     again.merge(accounts.to_json())
     assert again.by_stream("received") == [4, 2]
     assert again.totals(4) == {
-        "received": 6, "windowed": 0, "late": 2, "early": 0, "dropped": 0, "invalid": 0, "unwindowed": 0,
-        "purged": 0, "adjusted": 0, "pending": 4,
+        "received": 6, "windowed": 0, "late": 2, "early": 0, "dropped": 0, "duplicate": 0, "invalid": 0,
+        "unwindowed": 0, "purged": 0, "adjusted": 0, "pending": 4,
     }  # fmt: skip
     assert accounts["received"] == 3

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from tests.test_time_scenarios import differences, run_cut
-from topologies.scenarios import bare
-from topologies.scenarios.answer import Answer
-from topologies.scenarios.loading import Loaded, load
-from topologies.scenarios.model import Scenario
-from topologies.scenarios.replay import replay_locally, watched_topology
-from topologies.scenarios.steps import CloseStep, CrashStep
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.replay import replay_locally, watched_topology
+from topologies.scenarios.schema import bare
+from topologies.scenarios.schema.loading import Loaded, load
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.steps import CloseStep, CrashStep
 from windowing import AggregateBolt
 from windowing.aggregates import count
 
 FOLDER = Path(__file__).parent / "scenarios"
 LOADED = [each for path in sorted(FOLDER.glob("*/*")) for each in load(path) if isinstance(each, Loaded)]
-BARE = [each.scenario for each in LOADED if each.scenario.bolt is not None and "disputed" not in each.scenario.meta]
+BARE = [each.scenario for each in LOADED if each.scenario.bolt is not None]
 EVERY = pytest.mark.parametrize("scenario", BARE, ids=[f"{at}-{each.name}" for at, each in enumerate(BARE)])
 
 
@@ -75,5 +75,5 @@ def test_every_scenario_holds_after_a_crash_at_every_step(scenario: Scenario) ->
 @EVERY
 def test_every_scenario_holds_wherever_pieces_end(scenario: Scenario) -> None:
     if is_summed(scenario) and not scenario.meta.get("restarts"):
-        answer: Answer = run_cut(scenario, random.Random(1))
+        answer: Replayed = run_cut(scenario, random.Random(1))
         assert not differences(without_changes(scenario), answer)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from topologies.scenarios.arrival_table import Moments, arrival_table
-from topologies.scenarios.loading import Loaded, load, read_scenario
-from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.draw.arrival_table import Moments, arrival_table
+from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.schema.loading import Loaded, load, read_scenario
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 NOON = 1_704_110_400_000_000  # 2024-01-01T12:00:00Z

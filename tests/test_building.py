@@ -8,7 +8,7 @@ import pytest
 
 from policies import CountTriggerPolicy, WatermarkCountTriggerPolicy
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.model import Topology
+from topologies.graph.model import Topology
 from windowing import (
     Bolt,
     ConfigError,
@@ -19,6 +19,7 @@ from windowing import (
     WindowedBolt,
     seconds,
 )
+from windowing.kinds import Hopping
 
 WRONG: Any = 30
 HALF: Any = 1.5
@@ -156,6 +157,12 @@ def test_a_window_without_a_length() -> None:
         (Total().with_tumbling_window("16s"), False),
         (Total().with_window("30s", 100), True),
         (Total().with_window(100, "31s"), False),
+        (Total().with_session_window("10s", max_duration="30s"), True),
+        (Total().with_session_window("10s", max_duration="31s"), False),
+        (Total().with_session_window("31s"), False),
+        (Total().with_sliding_log_window("31s"), False),
+        (Total().with_windows(Hopping(seconds(20), seconds(10)), Hopping(seconds(20), seconds(11))), False),
+        (Total().with_calendar_window("hour", "UTC").with_bounds("(start, end]"), False),
     ],
 )
 def test_length_plus_slide_fit_into_the_message_timeout(bolt: WindowedBolt, fine: bool) -> None:
@@ -165,7 +172,24 @@ def test_length_plus_slide_fit_into_the_message_timeout(bolt: WindowedBolt, fine
     if fine:
         builder.build()
     else:
-        assert "message timeout 30s (ST-22)" in the_problem(builder)
+        problem = the_problem(builder)
+        assert "message timeout 30s (ST-22)" in problem
+        assert "replayed" not in problem  # which nothing is here, however long a window
+
+
+@pytest.mark.feature("ST-22", "ST-23", "ST-24")
+def test_by_default_windows_may_be_as_long_as_they_like() -> None:
+    for bolt in (Total().with_window("25d"), Total().with_tumbling_window("365d"), Total().with_window(10_000_000)):
+        builder = a_builder()
+        builder.set_bolt("long", bolt.with_timestamp_field("ts")).global_grouping("orders")
+        assert str(builder.build().windowed["long"].bolt.settings.length) in ("25d", "365d", "10000000 events")
+
+
+@pytest.mark.feature("ST-23")
+def test_what_may_be_pending_is_a_number_of_events() -> None:
+    for wrong in (0, -1, "ten", True):
+        with pytest.raises(ConfigError, match="positive whole number"):
+            TopologyBuilder("x", max_spout_pending=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.feature("ST-23")
@@ -320,8 +344,8 @@ def test_a_late_stream_that_is_declared_already() -> None:
         outputs: ClassVar[Any] = {"late": "a int"}
 
     builder = a_builder()
-    builder.set_bolt("more", Two().with_tumbling_window(3).with_timestamp_field("ts").with_late_tuple_stream("late"))
-    builder.bolts[-1].global_grouping("orders")
+    two = Two().with_tumbling_window(3).with_timestamp_field("ts").with_late_tuple_stream("late")
+    builder.set_bolt("more", two).global_grouping("orders")
     assert "two streams 'late'" in the_problem(builder)
 
 

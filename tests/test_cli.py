@@ -17,13 +17,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.cli import app
-from topologies.commands.consoles import only_json
-from topologies.commands.demo import DemoFolder
-from topologies.commands.spans import spoken
-from topologies.describing import as_mermaid, as_text, to_json
-from topologies.engine.report import BatchReport, BoltReport
-from topologies.rules_in_words import kind_in_words, trigger_in_words
+from topologies.cli.app import app
+from topologies.cli.consoles import only_json
+from topologies.cli.demo import DemoFolder
+from topologies.cli.spans import spoken
+from topologies.engine.batch.report import BatchReport, BoltReport
+from topologies.graph.describing import as_mermaid, as_text, to_json
+from topologies.graph.rules_in_words import kind_in_words, trigger_in_words
 from windowing import Count, TemporalJoin, TupleWindow, Union, WindowedBolt, minutes, presets, seconds
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing
 from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
@@ -88,7 +88,7 @@ def _invoke(*arguments: str | Path) -> Result:
 
 def _process(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "topologies.cli", *map(str, arguments)],
+        [sys.executable, "-m", "topologies.cli.app", *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160", "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
@@ -234,7 +234,7 @@ def test_quiet_names_only_what_fails(tmp_path: Path) -> None:
 def test_scenarios_on_spark_are_asked_for_together_and_one_cannot_lose_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from topologies.scenarios.replay import replay_locally
+    from topologies.scenarios.run.replay import replay_locally
 
     calls = []
 
@@ -297,7 +297,7 @@ def test_json_is_all_that_is_on_standard_output(tmp_path: Path) -> None:
 def test_other_processes_cannot_write_between_the_lines_of_json(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys\n"
-        "from topologies.commands.consoles import only_json\n"
+        "from topologies.cli.consoles import only_json\n"
         "with only_json() as write:\n"
         "    subprocess.run([sys.executable, '-c', 'print(\"from elsewhere\")'], check=True)\n"
         "    print('from here')\n"
@@ -313,7 +313,7 @@ def test_other_processes_cannot_write_between_the_lines_of_json(tmp_path: Path) 
 
 def test_json_that_nobody_reads_any_more_is_no_error() -> None:
     code = (
-        "from topologies.commands.consoles import only_json\n"
+        "from topologies.cli.consoles import only_json\n"
         "with only_json() as write:\n"
         "    while write({'a': 'b' * 1000}): pass\n"
     )
@@ -372,7 +372,7 @@ def test_a_failing_bolt_ends_with_1_and_no_traceback(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "error: bolt 'count' failed" in result.stderr
     assert "  why: ZeroDivisionError: oh" in result.stderr
-    assert "  do:  mend it" in result.stderr
+    assert "  do:  fix it" in result.stderr
     assert "Traceback" not in result.stderr
     assert "Traceback" in _invoke("run", reference, "--engine", "local", "--debug").stderr
 
@@ -381,8 +381,7 @@ def test_a_failing_bolt_ends_with_1_and_no_traceback(tmp_path: Path) -> None:
     ("options", "what"),
     [
         ((), "a run on Spark without a checkpoint"),
-        (("--engine", "local", "--checkpoint", "ck"), "--checkpoint or --every with --engine local"),
-        (("--engine", "local", "--every", "5s"), "--checkpoint or --every with --engine local"),
+        (("--engine", "local", "--every", "5s"), "--every with --engine local, and without a checkpoint"),
         (("--engine", "local", "--conf", "a=b"), "--master or --conf with --engine local"),
         (("--checkpoint", "ck", "--every", "soon"), "'soon' is not a duration"),
         (("--checkpoint", "ck", "--every", "0s"), "--every 0s"),
@@ -425,7 +424,7 @@ def test_all_the_mistakes_of_a_topology_are_listed(tmp_path: Path) -> None:
 
 
 def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from topologies.running import Summary
+    from topologies.run.options import Summary
 
     given: dict[str, Any] = {}
 
@@ -462,7 +461,7 @@ def test_a_span_is_spoken_in_its_two_largest_units(micros: int, text: str) -> No
 def test_accounts_that_do_not_add_up_are_seen() -> None:
     from rich.console import Console
 
-    from topologies.commands.progress import accounts_table
+    from topologies.cli.progress import accounts_table
 
     report = _report(accounts={"received": 5, "windowed": 3, "late": 1, "pending": 0})
     console = Console(width=80)
@@ -474,7 +473,7 @@ def test_accounts_that_do_not_add_up_are_seen() -> None:
 def test_the_display_of_a_terminal_names_bolts_watermarks_and_windows() -> None:
     from rich.console import Console
 
-    from topologies.commands.progress import LiveProgress
+    from topologies.cli.progress import LiveProgress
 
     topology = _two_bolts()
     bolt = _report(
@@ -641,7 +640,7 @@ def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
     assert _invoke(*arguments).exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["run", "replay", "describe", "demo"])
+@pytest.mark.parametrize("command", ["run", "replay", "describe", "demo", "checkpoint"])
 def test_every_command_has_help(command: str) -> None:
     result = _invoke(command, "--help")
     assert result.exit_code == 0
@@ -652,9 +651,10 @@ def test_neither_help_nor_a_replay_imports_spark(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
-        "from topologies.cli import app\n"
+        "from topologies.cli.app import app\n"
         f"assert CliRunner().invoke(app, ['replay', {str(OFFICIAL)!r}]).exit_code == 0\n"
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "assert CliRunner().invoke(app, ['checkpoint', 'no-such-folder']).exit_code == 2\n"
         "print([name for name in ('pyspark', 'py4j') if name in sys.modules])\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -664,7 +664,7 @@ def test_neither_help_nor_a_replay_imports_spark(tmp_path: Path) -> None:
 
 def test_a_terminal_without_the_characters_is_no_reason_to_fail(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    command = [sys.executable, "-m", "topologies.cli", "replay", str(OFFICIAL)]
+    command = [sys.executable, "-m", "topologies.cli.app", "replay", str(OFFICIAL)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "as expected" in done.stdout
@@ -711,8 +711,8 @@ def test_a_demo_continues_only_one_that_was_stopped(
 
 
 def test_the_example_of_the_demo_holds(tmp_path: Path) -> None:
-    import topologies.commands
+    import topologies.cli.app
 
     example = tmp_path / "example.yaml"
-    shutil.copyfile(Path(topologies.commands.__file__).with_name("example.yaml"), example)
+    shutil.copyfile(Path(topologies.cli.app.__file__).with_name("example.yaml"), example)
     assert _invoke("replay", example).exit_code == 0

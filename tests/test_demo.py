@@ -17,9 +17,9 @@ from policies.lateness import BEHIND
 from tests import flights_expected
 from tests.flights_expected import Expected
 from topologies import Summary, Topology, run_local
-from topologies.flights.data import STREAMS, FlightFiles, write_flights
-from topologies.flights.results import show_results
-from topologies.flights.topology import flights_topology
+from topologies.examples.flights.data import STREAMS, FlightFiles, write_flights
+from topologies.examples.flights.results import show_results
+from topologies.examples.flights.topology import flights_topology
 from windowing import Duration, days, hours
 from windowing.errors import ConfigError
 

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manager.checkpoint import FileCheckpoint, MemoryCheckpoint, batch_key
+from manager.storage.checkpoint import KEPT_STEPS, FileCheckpoint, MemoryCheckpoint, batch_key
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.plan import BatchPlan, Beat, InProcess
-from topologies.engine.report import BatchReport
+from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch.report import BatchReport
 from topologies.engine.step import MicroBatch
-from topologies.model import Topology
-from topologies.sources import TableSource, file_pieces
+from topologies.graph.model import Topology
+from topologies.sources.splits import TableSource, file_splits
 from windowing import (
     BatchBolt,
     Bolt,
@@ -92,12 +92,12 @@ def steps(topology: Topology, batches: int, checkpoint: Any = None, restart: boo
 
 def plan_of(tables: dict[str, list[pa.Table]], number: int, batches: int) -> BatchPlan:
     if number == batches:
-        return BatchPlan(number - 1, Beat(0, close=True), closing=True)
-    pieces = [
+        return BatchPlan(number - 1, TimeAdvance(0, close=True), closing=True)
+    splits = [
         TableSource(name, of_spout[number], sum(table.num_rows for table in of_spout[:number]))
         for name, of_spout in tables.items()
     ]
-    return BatchPlan(number, Beat(0), pieces)
+    return BatchPlan(number, TimeAdvance(0), splits)
 
 
 # ---- chains
@@ -160,8 +160,8 @@ def test_runs_that_go_on_after_a_close_lose_nothing(batches: Any, first: Any, se
     for number, events in enumerate(batches):
         columns = zip(*events, strict=True)
         table = pa.table(list(map(pa.array, columns)), schema=schema) if events else schema.empty_table()
-        step.run(BatchPlan(number, Beat(0), [TableSource("events", table)]))
-        report = step.run(BatchPlan(number, Beat(0, close=True), closing=True))  # which checks the accounts
+        step.run(BatchPlan(number, TimeAdvance(0), [TableSource("events", table)]))
+        report = step.run(BatchPlan(number, TimeAdvance(0, close=True), closing=True))  # which checks the accounts
         assert report.bolts["second"].accounts["received"] == len(rows.rows)
         assert [row["end"] for row in rows.rows] == sorted(row["end"] for row in rows.rows)
 
@@ -429,9 +429,9 @@ def test_a_batch_that_runs_again_leaves_the_same_rows_and_no_other_files(tmp_pat
         paths = [str(tmp_path / "in" / f"{at}.parquet") for at in range(4)]
         for number in range(5):
             if number < 4:
-                plan = BatchPlan(number, Beat(0), file_pieces(topology, [("events", paths[number])], 1))
+                plan = BatchPlan(number, TimeAdvance(0), file_splits(topology, [("events", paths[number])], 1))
             else:
-                plan = BatchPlan(3, Beat(0, close=True), closing=True)
+                plan = BatchPlan(3, TimeAdvance(0, close=True), closing=True)
             if crash:
                 checkpoint.plan(batch_key(plan.batch, plan.closing), {})  # as runners do before each step
                 broken = MicroBatch(topology, checkpoint, InProcess())
@@ -713,7 +713,7 @@ def test_restarting_from_disk_after_every_batch_changes_nothing(tmp_path: Path) 
     topology, out = everything()
     checkpoint = FileCheckpoint(str(tmp_path))
     assert outcome(list(steps(topology, 6, checkpoint, restart=True)), out) == expected
-    assert len(list((tmp_path / "manifests").iterdir())) == 2
+    assert len(list((tmp_path / "manifests").iterdir())) == KEPT_STEPS
     latest = FileCheckpoint(str(tmp_path)).latest()
     assert latest is not None
     kept = {str(path.relative_to(tmp_path / "segments")) for path in (tmp_path / "segments").rglob("*.arrow")}
@@ -750,9 +750,9 @@ def test_a_crash_as_a_phase_begins_changes_nothing(phase: str, tmp_path: Path) -
 
 
 @pytest.mark.feature("ST-26")
-@pytest.mark.parametrize("pieces", [1, 12])
+@pytest.mark.parametrize("splits", [1, 12])
 @pytest.mark.parametrize("bolt", [Sum().with_window(millis(100_000), millis(500)), Sum().with_window(900, 50)])
-def test_many_small_batches_leave_few_segments_and_the_same_answers(bolt: WindowedBolt, pieces: int) -> None:
+def test_many_small_batches_leave_few_segments_and_the_same_answers(bolt: WindowedBolt, splits: int) -> None:
     batches = 120
 
     def built(events: Any) -> tuple[Topology, sinks.MemorySink]:
@@ -762,7 +762,7 @@ def test_many_small_batches_leave_few_segments_and_the_same_answers(bolt: Window
         builder.set_sink("out", out).from_("sum")
         return builder.build(), out
 
-    rows = [("abcd"[at % 4], at, at * 7 // pieces) for at in range(batches * pieces)]
+    rows = [("abcd"[at % 4], at, at * 7 // splits) for at in range(batches * splits)]
     topology, expected = built(spout(rows))
     run(topology)
     topology, out = built(spout())
@@ -772,11 +772,11 @@ def test_many_small_batches_leave_few_segments_and_the_same_answers(bolt: Window
     most = 0
     for number in range(batches):
         parts = [
-            TableSource("events", table.slice(number * pieces + at, 1), number * pieces + at) for at in range(pieces)
+            TableSource("events", table.slice(number * splits + at, 1), number * splits + at) for at in range(splits)
         ]
-        step.run(BatchPlan(number, Beat(0), parts))
+        step.run(BatchPlan(number, TimeAdvance(0), parts))
         most = max(most, *(len(task.refs) for task in step.manifest.bolts["sum"].tasks))
-    step.run(BatchPlan(batches - 1, Beat(0, close=True), closing=True))
+    step.run(BatchPlan(batches - 1, TimeAdvance(0, close=True), closing=True))
     assert most <= 24
     assert len(checkpoint.segments.tables) <= 60
     key = lambda row: (row["end"], row["value"], row["n"])  # noqa: E731
@@ -832,8 +832,8 @@ def test_a_topology_without_input_runs_and_closes() -> None:
     topology, out = everything()
     schema = topology.spouts["events"].outputs["default"]
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
-    step.run(BatchPlan(0, Beat(0), [TableSource("events", schema.empty_table())]))
-    report = step.run(BatchPlan(0, Beat(0, close=True), closing=True))
+    step.run(BatchPlan(0, TimeAdvance(0), [TableSource("events", schema.empty_table())]))
+    report = step.run(BatchPlan(0, TimeAdvance(0, close=True), closing=True))
     assert all(bolt.fired == 0 for bolt in report.bolts.values())
     assert not any(sink.rows for sink in out.values())
 
@@ -847,10 +847,15 @@ def test_a_local_run_can_be_stopped_and_then_does_not_close() -> None:
     assert summary.batches == 1
 
 
-def test_a_local_run_keeps_no_checkpoint() -> None:
-    topology, _ = everything()
-    with pytest.raises(ConfigError, match="run on Spark"):
-        run_local(topology, RunOptions(checkpoint="somewhere"))
+def test_a_local_run_comes_to_the_same_with_a_checkpoint_and_without(tmp_path: Path) -> None:
+    """But for a shuffle, which begins anew with each file, and errors, which say in which file a row was."""
+    (bare, rows), (kept, same) = everything(), everything()
+    run_local(bare, RunOptions(clock=lambda: 0))
+    run_local(kept, RunOptions(str(tmp_path / "ck"), clock=lambda: 0))
+    for name in ("first", "late", "count", "second"):
+        assert same[name].rows == rows[name].rows != []
+    assert len(same["run"].rows) == len(rows["run"].rows)
+    assert [error["_reason"] for error in same["errors"].rows] == [error["_reason"] for error in rows["errors"].rows]
 
 
 def test_the_report_counts_what_is_open() -> None:
@@ -888,5 +893,5 @@ def test_times_finer_than_a_millisecond() -> None:
     schema = topology.spouts["events"].outputs["default"]
     table = pa.table([pa.array([1, 2, 4]), pa.array([3, 9, 11]).cast(pa.timestamp("us", "UTC"))], schema=schema)
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
-    step.run(BatchPlan(0, Beat(0, close=True), [TableSource("events", table)]))
+    step.run(BatchPlan(0, TimeAdvance(0, close=True), [TableSource("events", table)]))
     assert [row["value"] for row in out.rows] == [3, 4]

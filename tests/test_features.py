@@ -111,7 +111,6 @@ def test_scenarios_and_tests_show_what_they_name(tmp_path: Path) -> None:
 def test_what_does_not_hold_shows_nothing(tmp_path: Path) -> None:
     found = a_project(
         tmp_path,
-        s_disputed__json='[{"meta": {"features": ["X-1"], "disputed": "why"}}]',
         test_later__py='@pytest.mark.xfail(reason="later")\n@pytest.mark.feature("X-2")\ndef test_so(): ...\n',
     )
     assert found == {}

@@ -1,4 +1,4 @@
-"""How files become micro-batches, and pieces of them: by bytes, by number, and together where they are very many."""
+"""How files become micro-batches, and splits of them: by bytes, by number, and together where they are very many."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.model import Topology
-from topologies.sinks import MemorySink
-from topologies.sources import FileSources, file_pieces
+from topologies.graph.model import Topology
+from topologies.io.sinks import MemorySink
+from topologies.sources.splits import FileSources, file_splits
 from windowing import Bolt
 from windowing.errors import ConfigError
 
@@ -66,10 +66,10 @@ def test_a_batch_takes_so_many_bytes_or_files_and_one_file_at_least(
 def test_very_many_files_share_pieces_in_order(tmp_path: Path) -> None:
     topology, sink = passing(lines(tmp_path / "in", [1] * 2100))
     found = [("lines", path) for path in topology.spouts["lines"].spout.files()]  # type: ignore[union-attr]
-    pieces = file_pieces(topology, found, 2)
-    assert len(pieces) == 700
-    assert all(isinstance(piece, FileSources) for piece in pieces)
-    paths = [each.piece.path for piece in pieces if isinstance(piece, FileSources) for each in piece.files]
+    splits = file_splits(topology, found, 2)
+    assert len(splits) == 700
+    assert all(isinstance(split, FileSources) for split in splits)
+    paths = [each.split.path for split in splits if isinstance(split, FileSources) for each in split.files]
     assert paths == [path for _, path in found]
     assert run_local(topology).batches == 2  # with the closing
     assert len(sink.rows) == 2100

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
-from topologies.cli import app
-from topologies.engine.first_output import read_from
-from topologies.engine.report import BoltReport
-from topologies.model import Topology
+from topologies.cli.app import app
+from topologies.engine.batch.report import BoltReport
+from topologies.engine.time.first_output import read_from
+from topologies.graph.model import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, hours, kinds, minutes, presets
 from windowing.errors import ConfigError
 from windowing.rows import Rows

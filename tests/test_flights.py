@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import flights_expected
-from topologies.flights import data
-from topologies.flights.data import SCHEMA, FlightFiles, Flights, read_flights, write_flights
+from topologies.examples.flights import data
+from topologies.examples.flights.data import SCHEMA, FlightFiles, Flights, read_flights, write_flights
 from windowing.errors import ConfigError, EnvironmentMissing
 from windowing.schema import parse_schema
 
@@ -322,7 +322,7 @@ def test_a_span_is_whole_minutes(tmp_path: Path, span: timedelta) -> None:
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topologies.flights.data.find_spec", lambda _: None)
+    monkeypatch.setattr("topologies.examples.flights.data.find_spec", lambda _: None)
     with pytest.raises(EnvironmentMissing, match=r"windbolt\[demo\]"):
         read_flights()
 

@@ -23,17 +23,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topologies.formats import (
+from topologies.io.formats import (
     BadRows,
     CsvFormat,
     FileFormat,
-    FilePiece,
+    FileSplit,
     file_format,
     infer_schema,
     write_table,
 )
-from topologies.formats.jsonl import _Block
-from windowing.errors import ConfigError, DataError, SchemaError
+from topologies.io.formats import jsonl as jsonl_format
+from topologies.io.formats.jsonl import _Block
+from windowing.errors import ConfigError, DataError, MissingError, SchemaError
 from windowing.schema import TIMESTAMP, parse_schema
 
 UTC = dt.UTC
@@ -68,8 +69,8 @@ class Files:
         chosen = file_format(kind) if isinstance(kind, str) else kind
         declared = parse_schema(schema)
         tables, numbers, bad = [declared.empty_table()], [], []
-        for piece in chosen.split(self.fs, path, wanted=3):
-            for table, places, wrong in chosen.read(self.fs, piece, declared):
+        for split in chosen.split(self.fs, path, wanted=3):
+            for table, places, wrong in chosen.read(self.fs, split, declared):
                 assert table.schema == declared
                 assert places.dtype == np.int64
                 assert len(places) == table.num_rows
@@ -206,7 +207,7 @@ def test_a_changed_byte_in_a_parquet_page_with_checksum_is_refused(files: Files)
 
 @pytest.mark.parametrize("kind", [*BINARY, *TEXT])
 def test_a_file_that_is_not_there_is_an_error_that_names_it(files: Files, kind: str) -> None:
-    with pytest.raises(DataError, match="gone"):
+    with pytest.raises(MissingError, match="gone"):
         files.read(str(files.folder / "gone"), "x long", kind)
 
 
@@ -233,8 +234,8 @@ def test_parquet_is_split_by_row_groups_and_rows_keep_their_places(files: Files)
     assert [len(reader.split(files.fs, path, wanted)) for wanted in (0, 1, 5, 12, 50)] == [1, 1, 5, 12, 12]
     sizes = []
     found: list[int] = []
-    for piece in reader.split(files.fs, path, 5):
-        chunks = list(reader.read(files.fs, pickle.loads(pickle.dumps(piece)), parse_schema("x long")))
+    for split in reader.split(files.fs, path, 5):
+        chunks = list(reader.read(files.fs, pickle.loads(pickle.dumps(split)), parse_schema("x long")))
         sizes.append(sum(table.num_rows for table, _, _ in chunks))
         for table, numbers, _ in chunks:
             assert table.column("x").to_pylist() == numbers.tolist()
@@ -245,12 +246,12 @@ def test_parquet_is_split_by_row_groups_and_rows_keep_their_places(files: Files)
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "arrow"])
 def test_other_formats_are_one_piece(files: Files, kind: str) -> None:
-    assert file_format(kind).split(files.fs, "p", 8) == [FilePiece("p")]
+    assert file_format(kind).split(files.fs, "p", 8) == [FileSplit("p")]
 
 
 def test_a_piece_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError):
-        FilePiece("p", part=2, parts=2)
+        FileSplit("p", part=2, parts=2)
 
 
 # types of Arrow columns
@@ -336,7 +337,7 @@ def test_columns_of_the_right_type_are_handed_on_as_they_are(files: Files) -> No
     reader = file_format("arrow")
     with pa.memory_map(path) as source:
         address = ipc.open_file(source).get_batch(0).column(2).buffers()[1].size
-    ((table, _, _),) = reader.read(files.fs, FilePiece(path), raw.schema)
+    ((table, _, _),) = reader.read(files.fs, FileSplit(path), raw.schema)
     assert table.column("v").chunk(0).buffers()[1].size == address
     assert table.equals(raw)
 
@@ -470,6 +471,44 @@ def test_not_a_number_and_infinity_can_be_spelled(files: Files, kind: str) -> No
     assert [str(value) for value in values] == ["nan", "inf", "-inf"] * (len(both) // 3) * 20
 
 
+@pytest.mark.parametrize("kind", ["long", "int", "tinyint", "timestamp"])
+def test_a_json_number_that_is_only_nearly_whole_is_bad(files: Files, kind: str) -> None:
+    """As a double each of them is 3, and Arrow reads whole numbers such as 3.0 as doubles."""
+    nearly = ["3.0000000000000000001", "2.9999999999999999999", "30000000000000000001e-19", "0.30000000000000000001E1"]
+    whole = ["3.00000000000000000000", "0.300000000000000000E1", "3.0", "30e-1"]
+    values, bad = files.one_column("jsonl", ["1.0"] * 80 + nearly + whole, kind)
+    assert values == values[:1] * 80 + values[-1:] * 4
+    assert values[0] != values[-1]
+    assert [number for number in nearly if any(number in str(each) for each in bad)] == nearly
+    assert len(bad) == len(nearly)
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    ['"ab":', '"ab" : ', '"ab"  :\t\t ', '"\\u0061b":', '"a\\u0062":', '"\\u0061\\u0062"  :', '"text":"\\\\","ab":'],
+)
+def test_a_json_number_that_is_only_nearly_whole_is_bad_however_its_name_is_written(files: Files, spelled: str) -> None:
+    lines = ['{"d":0.12345678901234567,"ab":3.0}'] * 80
+    lines.insert(50, f'{{"d":3.0000000000000000001,{spelled}3.0000000000000000001}}')
+    rows, numbers, bad = files.jsonl("\n".join(lines).encode(), "ab long, d double")
+    assert [row["ab"] for row in rows] == [3] * 80
+    assert 50 not in list(numbers)
+    assert len(bad) == 1
+
+
+def test_only_json_numbers_of_whole_columns_are_looked_at_one_by_one(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A double has 17 digits as a rule: a look at each of them would take longer than to read them."""
+    looked: list[bytes] = []
+    monkeypatch.setattr(jsonl_format, "_whole_as_double", lambda block, at: looked.append(block[at:][:21]))
+    line = b'{"xa":0.12345678901234567, "ab": 3.0, "b":"0.1234567890123456789 \\u0061","y" : 3.0000000000000000003}\n'
+    odd = b'{"ab": 3.0000000000000000001}\n'
+    rows, _, _ = files.jsonl(line * 80 + odd + line * 80, "ab long, xa double, y double, b string")
+    assert len(rows) == 161
+    assert looked == [b"3.0000000000000000001"]
+
+
 def test_json_text_is_no_number_and_a_json_number_no_text(files: Files) -> None:
     values, bad = files.one_column("jsonl", ['"5"', "5", "true", "null", '{"a":1}', "[1]"], "string")
     assert values == ["5", None]
@@ -595,7 +634,7 @@ def test_csv_a_quote_that_is_never_closed_is_told(files: Files) -> None:
 
 
 def test_csv_a_row_longer_than_a_block_is_an_error_of_the_file(files: Files) -> None:
-    with pytest.raises(DataError, match="straddl"):
+    with pytest.raises(DataError, match="block of 1,024 bytes"):
         files.csv(b"a,b\n1," + b"x" * 9000 + b"\n", "a int, b string", block_size=1024)
 
 
@@ -629,10 +668,10 @@ def test_jsonl_lines_that_are_not_one_object_are_bad(files: Files) -> None:
 
 def test_jsonl_a_line_that_would_end_the_process_does_not(files: Files) -> None:
     script = (
-        "import sys, pyarrow.fs as f; from topologies.formats import file_format, FilePiece;"
+        "import sys, pyarrow.fs as f; from topologies.io.formats import file_format, FileSplit;"
         "from windowing.schema import parse_schema;"
         "print(sum(len(b) for _, _, b in file_format('jsonl').read(f.LocalFileSystem(),"
-        " FilePiece(sys.argv[1]), parse_schema('a long'))))"
+        " FileSplit(sys.argv[1]), parse_schema('a long'))))"
     )
     path = files.put("null.jsonl", b"null\n" * 100)
     done = subprocess.run(
@@ -906,7 +945,7 @@ def test_large_files_are_read_in_chunks(files: Files) -> None:
 
     def sizes() -> Iterator[int]:
         for table, _, _ in file_format("csv", block_size=100_000).read(
-            files.fs, FilePiece(path), parse_schema("a int")
+            files.fs, FileSplit(path), parse_schema("a int")
         ):
             yield table.num_rows
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.describing import sink_in_words, spout_in_words
-from topologies.formats.jsonl import parse_values
-from topologies.kafka import METADATA
-from topologies.records import Records, outgoing
-from windowing.errors import ConfigError, DataError, EnvironmentMissing, TopologyError
+from topologies.checkpoints.source_log import Partitions, SourceLog
+from topologies.graph.describing import sink_in_words, spout_in_words
+from topologies.io.formats.jsonl import parse_values
+from topologies.io.kafka import METADATA
+from topologies.sources.records import Records, outgoing
+from windowing.errors import CheckpointError, ConfigError, DataError, EnvironmentMissing, TopologyError
 from windowing.schema import format_schema, parse_schema
 
 SCHEMA = "user string, amount double"
@@ -134,10 +136,11 @@ def test_bad_keys_and_bad_values_have_the_offsets_of_their_records() -> None:
             ["orders"] * 5,
             [3] * 5,
             [10, 12, 13, 17, 20],
+            [5, 4, 7, 6, 8],
             [b"a", b"\xff", b"c", b"d", None],
             [b"{", b"{}", b"{}", b"", b"{}"],
         ],
-        schema=parse_schema("topic string, partition int, offset long, key binary, value binary"),
+        schema=parse_schema("topic string, partition int, offset long, timestamp timestamp, key binary, value binary"),
     )
     (found,) = Records("in", [part]).read(builder.build())
     assert found.source == "topic orders, partition 3"
@@ -145,6 +148,9 @@ def test_bad_keys_and_bad_values_have_the_offsets_of_their_records() -> None:
     assert found.table.column("kafka_key").to_pylist() == ["c", None]
     assert found.bad is not None
     assert found.bad.column("row").to_pylist() == [10, 12, 17]
+    assert found.keys is not None
+    assert found.bad_keys is not None
+    assert (found.keys.tolist(), found.bad_keys.tolist()) == ([7, 8], [5, 4, 6])
 
 
 def test_records_have_their_ids_behind_their_own_headers() -> None:
@@ -174,8 +180,8 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_connector_comes_beside_the_user_s_own_packages(
     published: bool | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from topologies.spark import connector
-    from topologies.spark.connector import coordinates, with_connector
+    from topologies.spark.jvm import connector
+    from topologies.spark.jvm.connector import coordinates, with_connector
 
     monkeypatch.setattr(connector, "is_published", lambda paths: published)
     monkeypatch.setattr(connector, "are_cached", lambda pinned: False)
@@ -193,8 +199,8 @@ def test_the_connector_comes_beside_the_user_s_own_packages(
 def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from topologies.spark import connector
-    from topologies.spark.connector import coordinates, with_connector
+    from topologies.spark.jvm import connector
+    from topologies.spark.jvm.connector import coordinates, with_connector
 
     def gone(pinned: Path) -> list[str]:
         raise OSError("there is no network")
@@ -218,7 +224,7 @@ def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
 
 
 def test_a_jar_is_fetched_once_and_must_be_what_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from topologies.spark import jars as pinned
+    from topologies.spark.jvm import jars as pinned
 
     asked: list[str] = []
 
@@ -242,3 +248,22 @@ def test_a_jar_is_fetched_once_and_must_be_what_it_was(monkeypatch: pytest.Monke
 
 def test_a_moment_without_a_zone_is_in_utc() -> None:
     assert spouts.kafka(AT, "a", starting=datetime(2024, 5, 1)).starting == datetime(2024, 5, 1, tzinfo=UTC)  # noqa: DTZ001
+
+
+def test_spark_s_offsets_say_which_partitions_there_are_and_how_many_deliver(tmp_path: Path) -> None:
+    def note(batch: int, *sources: str) -> None:
+        (tmp_path / "offsets").mkdir(exist_ok=True)
+        (tmp_path / f"offsets/{batch}").write_text("\n".join(["v1", "{}", *sources]))
+
+    note(0, '{"logOffset":0}', "-", '{"b":{"10":0,"2":4}}', "what another source notes")
+    note(1, '{"logOffset":1}', '{"a":{"0":3}}', '{"b":{"10":0,"2":9},"c":{"0":0}}')
+    note(2, '{"logOffset":1}', '{"a":{"0":3}}', '{"b":{"10":1,"2":10},"c":{"0":0}}')
+    log = SourceLog(LocalFileSystem(), str(tmp_path), ("files",), ("one", "two"))
+    # Of a partition that was not there before it is not known whether it brings something: it may.
+    assert log.partitions(0) == {"two": Partitions(("b/2", "b/10"), 2)}
+    assert log.partitions(1) == {"one": Partitions(("a/0",), 1), "two": Partitions(("b/2", "b/10", "c/0"), 1)}
+    assert log.partitions(2) == {"one": Partitions(("a/0",), 0), "two": Partitions(("b/2", "b/10", "c/0"), 2)}
+    assert SourceLog(LocalFileSystem(), "/nowhere", ()).partitions(5) == {}
+    note(3, '{"logOffset":1}', '{"a":{"0":3}}', '["b"]')
+    with pytest.raises(CheckpointError, match="record of the offsets of batch 3"):
+        log.partitions(3)

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from manager.checkpoint import MemoryCheckpoint
+from manager.storage.checkpoint import MemoryCheckpoint
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.describing import as_text, to_json
-from topologies.engine.plan import BatchPlan, Beat, Delivery, InProcess
+from topologies.engine.batch.plan import BatchPlan, InProcess, SourceBatch, TimeAdvance
 from topologies.engine.step import MicroBatch
+from topologies.graph.describing import as_text, to_json
+from topologies.graph.model import Topology
+from topologies.io.sinks import MemorySink
 from topologies.local import run_local
-from topologies.model import Topology
-from topologies.sinks import MemorySink
 from windowing import (
     Count,
     DayTime,
@@ -80,11 +80,11 @@ class Events:
     clock: int
     events: tuple[tuple[str, str], ...]
 
-    def read(self, topology: Topology) -> Iterator[Delivery]:
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
         keys, ids = zip(*self.events, strict=True)
         schema = topology.spouts["events"].outputs["default"]
         table = pa.table([list(keys), list(ids), pa.nulls(len(ids), schema.field("ts").type)], schema=schema)
-        yield Delivery("events", "default", table, np.arange(len(ids)), clock=self.clock)
+        yield SourceBatch("events", "default", table, np.arange(len(ids)), clock=self.clock)
 
 
 def run(topology: Topology, *batches: Events | int) -> MicroBatch:
@@ -92,7 +92,9 @@ def run(topology: Topology, *batches: Events | int) -> MicroBatch:
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
     for number, batch in enumerate(batches):
         plan = (
-            BatchPlan(number, Beat(batch)) if isinstance(batch, int) else BatchPlan(number, Beat(batch.clock), [batch])
+            BatchPlan(number, TimeAdvance(batch))
+            if isinstance(batch, int)
+            else BatchPlan(number, TimeAdvance(batch.clock), [batch])
         )
         step.run(plan)
     return step
@@ -224,7 +226,7 @@ def test_what_a_rule_keeps_is_what_json_can_hold() -> None:
 
 
 def test_fired_by_and_the_names_of_triggers() -> None:
-    assert [each.value for each in FiredBy] == ["count", "rule", "timeout", "time", "close"]
+    assert [each.value for each in FiredBy] == ["count", "rule", "timeout", "time", "close", "full"]
     assert triggers.CountTrigger is CountTrigger
     assert TriggerCall(fired_at=1_999).fire_ms == 1
 
@@ -233,12 +235,14 @@ def changed(before: Any, after: Any, *batches: Events | int, held: Events) -> li
     """What fires after the trigger of an existing checkpoint has become another."""
     checkpoint = MemoryCheckpoint()
     topology, _, _ = a_topology(Shown().with_key("key").with_trigger(before))
-    MicroBatch(topology, checkpoint, InProcess()).run(BatchPlan(0, Beat(held.clock), [held]))
+    MicroBatch(topology, checkpoint, InProcess()).run(BatchPlan(0, TimeAdvance(held.clock), [held]))
     topology, out, _ = a_topology(Shown().with_key("key").with_trigger(after))
     step = MicroBatch(topology, checkpoint, InProcess())
     for number, batch in enumerate(batches, 1):
         step.run(
-            BatchPlan(number, Beat(batch)) if isinstance(batch, int) else BatchPlan(number, Beat(batch.clock), [batch])
+            BatchPlan(number, TimeAdvance(batch))
+            if isinstance(batch, int)
+            else BatchPlan(number, TimeAdvance(batch.clock), [batch])
         )
     assert sum(step.manifest.bolts["windows"].pending) == 0
     return [(row["key"], row["ids"]) for row in out.rows]
@@ -307,8 +311,8 @@ def test_a_batch_that_runs_again_belongs_to_the_run_that_planned_it() -> None:
     topology, out, _ = a_topology(Remembers().with_key("key").with_trigger(CountTrigger(Count(1))))
     checkpoint = MemoryCheckpoint()
     first = MicroBatch(topology, checkpoint, InProcess())
-    first.run(BatchPlan(0, Beat(0), [Events(0, (("a", "1"), ("a", "2")))], run=first.run_id))
+    first.run(BatchPlan(0, TimeAdvance(0), [Events(0, (("a", "1"), ("a", "2")))], run=first.run_id))
     second = MicroBatch(topology, checkpoint, InProcess())  # the first has died in the middle of batch 1
-    second.run(BatchPlan(1, Beat(1), [Events(1, (("a", "3"),))], run=first.run_id))
-    second.run(BatchPlan(2, Beat(2), [Events(2, (("a", "4"),))], run=second.run_id))
+    second.run(BatchPlan(1, TimeAdvance(1), [Events(1, (("a", "3"),))], run=first.run_id))
+    second.run(BatchPlan(2, TimeAdvance(2), [Events(2, (("a", "4"),))], run=second.run_id))
     assert [row["calls"] for row in out.rows] == [1, 2, 3, 1]

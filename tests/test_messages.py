@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.malformed import FORMATS, GOOD, malformed
-from topologies.messages import (
+from topologies.io.messages import (
     MAX_BYTES,
     AvroMessages,
     CsvMessages,

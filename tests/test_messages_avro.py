@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.malformed import AVRO_SCHEMA, FORMATS, malformed
 from tests.test_messages import reason, unwritable
-from topologies.messages import AvroMessages, AvroSchema, Unreadable
+from topologies.io.messages import AvroMessages, AvroSchema, Unreadable
 from windowing.errors import ConfigError
 
 A = AvroSchema.parse('{"type":"record","name":"x.A","fields":[{"name":"a","type":"int"}]}')

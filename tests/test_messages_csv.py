@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.test_messages import reason, unwritable
-from topologies.messages import CsvMessages
+from topologies.io.messages import CsvMessages
 from windowing.errors import ConfigError
 
 AB = CsvMessages(("a", "b"), separator=";")
@@ -140,6 +140,7 @@ TYPED = CsvMessages(("t", "i", "f", "b"), types={"t": "text", "i": "int", "f": "
 
 def test_a_field_with_a_type_is_of_that_type() -> None:
     assert TYPED.read(b"1,007,1e3,true") == {"t": "1", "i": 7, "f": 1000.0, "b": True}
+    assert TYPED.read(b"1,+7,+0,true") == {"t": "1", "i": 7, "f": 0.0, "b": True}
     assert TYPED.read(b",,,") == {"t": "", "i": None, "f": None, "b": None}
     event = {"t": "x", "i": -3, "f": 0.5, "b": False}
     assert TYPED.write(event) == b"x,-3,0.5,false"
@@ -155,6 +156,9 @@ def test_a_field_with_a_type_is_of_that_type() -> None:
         "x,٣,1,true",
         "x,1,nan,true",
         "x,1,1e400,true",
+        "x,1,1e-400,true",
+        "x,1,0.1000000000000000055511151231257827,true",
+        "x,1,12345678901234567890,true",
         "x,1,.,true",
         "x,1,1,True",
         "x,1,1,1",

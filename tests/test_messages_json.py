@@ -14,11 +14,11 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.test_messages import reason, unwritable
-from topologies.messages import JsonMessages
+from topologies.io.messages import JsonMessages, Unreadable
 
 JSON = JsonMessages()
 VALUES = st.recursive(
@@ -51,20 +51,89 @@ def test_whole_numbers_are_exact_however_long(number: int) -> None:
     assert type(JSON.read(str(number).encode())) is int
 
 
-def test_long_digits_in_texts_and_fractions_are_no_whole_numbers() -> None:
-    text = b'{"id":"12345678901234567890\\"98765432109876543210","x":0.1234567890123456789,"y":12345678901234567890e0}'
+KEPT = {
+    "0.1": 0.1,
+    "0.10000000000000001": 0.1,
+    "0.1000000000000000055511151231257827021181583404541015625": 0.1,
+    "1.5000000000000000000000000000000": 1.5,
+    "1e23": 1e23,
+    "-0.0": -0.0,
+    "0E999999999999999999999": 0.0,
+    "5e-324": 5e-324,
+    "1.7976931348623157e308": 1.7976931348623157e308,
+    "9007199254740992.0": 2.0**53,
+}
+LOST = [
+    "0.1000000000000000055511151231257827",
+    "0.1234567890123456789",
+    "12345678901234567890e0",
+    "12345678901234567890123.0",
+    "9007199254740993.0",
+    "0.12345678901234567",
+    "-1E-400",
+    "3e-324",
+    "1e-99999999999999999999999",
+]
+
+
+@pytest.mark.parametrize(("text", "value"), KEPT.items())
+def test_a_number_that_a_double_can_be_is_that_double(text: str, value: float) -> None:
+    read = JSON.read(f'{{"x": [{text}]}}'.encode())
+    assert repr(read) == repr({"x": [value]})
+
+
+@pytest.mark.parametrize("text", LOST)
+def test_digits_that_a_double_would_lose_are_told(text: str) -> None:
+    assert f"the number {text} cannot be kept as it is" in reason(JSON, f'{{"x":[{text}]}}'.encode())
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False))
+@example(Decimal("970843.11565764000"))  # three zeros more than it needs, and than its double has
+def test_a_number_is_kept_as_far_as_it_is_spelled_or_told(number: Decimal) -> None:
+    text = f"{number:e}".encode()
+    try:
+        read = JSON.read(text)
+    except Unreadable:
+        assert Decimal(repr(float(number))) != number
+    else:
+        digits = "".join(map(str, number.as_tuple().digits)).rstrip("0") or "0"
+        assert Decimal(f"{read:.{len(digits) - 1}e}") == number
+
+
+def test_long_digits_in_texts_are_no_numbers() -> None:
+    text = b'{"id":"12345678901234567890\\"98765432109876543210","x":"0.1234567890123456789"}'
     assert JSON.read(text) == json.loads(text)
-    assert type(JSON.read(b"12345678901234567890123.0")) is float
 
 
 def test_a_number_beyond_a_double_is_unreadable() -> None:
     assert "not valid JSON" in reason(JSON, b"1e400")
+    assert "not valid JSON" in reason(JSON, b'{"a":1E400}')
     reason(JSON, b"9" * 400)
 
 
-def test_of_a_name_given_twice_the_last_value_counts_also_beside_long_numbers() -> None:
-    assert JSON.read(b'{"a":1,"a":2}') == {"a": 2}
-    assert JSON.read(b'{"a":100000000000000000000,"a":2,"b":100000000000000000001}') == {"a": 2, "b": 10**20 + 1}
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":1,"a":2}',
+        b'{"a":1,"a":1}',
+        b'[{"b": {"a":1, "\\u0061":2}}]',
+        b'{"a":100000000000000000000,"a":2,"b":100000000000000000001}',
+        b'\xef\xbb\xbf{"a":1,"a":1}',
+    ],
+)
+def test_a_name_given_twice_is_unreadable(text: bytes) -> None:
+    assert reason(JSON, text) == "the key 'a' twice in one mapping"
+
+
+def test_a_name_given_twice_is_found_soon_among_many() -> None:
+    names = ",".join(f'"n{at}":0' for at in range(300_000))
+    assert "'n299999' twice" in reason(
+        JSON, f'{{{names},"n299999":1}}'.encode()
+    )  # compared with one another: for hours
+
+
+def test_a_name_in_several_objects_is_given_once_in_each() -> None:
+    assert JSON.read(b'[{"a": 1}, {"a": {"a": 1.50}}]') == [{"a": 1}, {"a": {"a": 1.5}}]
 
 
 def test_a_byte_order_mark_is_skipped_once() -> None:
@@ -140,6 +209,8 @@ def test_what_json_has_not_is_unwritable_and_told_where(wrong: Any) -> None:
         (np.int64(5), 5),
         (np.float32(0.5), 0.5),
         (np.array([1, 2]), [1, 2]),
+        (np.datetime64("2024-01-01T00:00:00.123456789"), "2024-01-01T00:00:00.123456789Z"),
+        (np.array(["2024-01-01T01"], "datetime64[ns]"), ["2024-01-01T01:00:00.000000000Z"]),
         (np.bool_(True), True),
         ((1, (2,)), [1, [2]]),
         ("x", "x"),

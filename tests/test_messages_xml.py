@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.test_messages import reason, unwritable
-from topologies.messages import Unwritable, XmlMessages
+from topologies.io.messages import Unwritable, XmlMessages
 
 XML = XmlMessages()
 TEXTS = st.text(

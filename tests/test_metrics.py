@@ -11,10 +11,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, spouts
-from topologies.cli import app
-from topologies.commands.progress import LineProgress, LiveProgress, print_summary
-from topologies.engine.report import BatchReport, BoltReport
-from topologies.model import Topology
+from topologies.cli.app import app
+from topologies.cli.progress import LineProgress, LiveProgress, print_summary
+from topologies.engine.batch.report import BatchReport, BoltReport
+from topologies.graph.model import Topology
 from windowing import TupleWindow, WindowedBolt, presets
 
 EVENTS = "id string, ts long, at long"

@@ -18,14 +18,6 @@ from tests.strategies import scenarios
 FOLDER = Path(__file__).parent / "scenarios"
 Json = dict[str, Any]
 
-# These windows are expected at ends that bring no event which has not been in a window yet. The rule for a count
-# length with a time slide says that such an end does not fire, and in the 26 other cases of the kind none does.
-# All the rest of the two cases holds.
-DISPUTED = {
-    "rand-event-count_time-17": [450],
-    "rand-event-count_time-19": [1700000057042, 1700000057294, 1700000057308, 1700000057322],
-}
-
 
 def from_storm() -> Iterator[Json]:
     for path in sorted((FOLDER / "storm").glob("*.jsonl")):
@@ -66,15 +58,7 @@ def assert_holds(expect: Json, given_answer: Json) -> None:
 
 @pytest.mark.parametrize("scenario", by_name(from_storm()))
 def test_storms_cases_are_answered_as_expected(scenario: Json) -> None:
-    if scenario["name"] not in DISPUTED:
-        assert_holds(scenario["expect"], answer(scenario))
-        return
-    expect = copy.deepcopy(scenario["expect"])
-    refired = [window for window in expect["windows"] if window["end"] in DISPUTED[scenario["name"]]]
-    assert [window["end"] for window in refired] == DISPUTED[scenario["name"]]
-    assert all(window["new"] == window["expired"] == [] for window in refired)
-    expect["windows"] = [window for window in expect["windows"] if window not in refired]
-    assert_holds(expect, answer(scenario))
+    assert_holds(scenario["expect"], answer(scenario))
 
 
 @pytest.mark.parametrize("scenario", by_name(worked()))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("windowing", "policies", "manager", "topologies")
+PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
 SUFFIXES = {"", ".py", ".typed", ".yaml", ".yml", ".json", ".jsonl", ".csv", ".conf", ".avsc"}
 
 
@@ -78,7 +78,7 @@ def test_the_wheel_holds_nothing_but_the_packages(wheel: Path) -> None:
 def test_the_command_and_the_pytest_plugin_are_declared(wheel: Path) -> None:
     entries = configparser.ConfigParser(delimiters=("=",))
     entries.read_string(_metadata(wheel, "entry_points.txt"))
-    assert entries["console_scripts"]["windbolt"] == "topologies.cli:main"
+    assert entries["console_scripts"]["windbolt"] == "windbolt.__main__:main"
     assert entries["pytest11"]["windbolt"] == "topologies.pytest_plugin"
 
 
@@ -94,7 +94,7 @@ def _python_path(installed: Path) -> str:
 
 
 def test_the_installed_packages_are_imported_from_where_they_were_installed(installed: Path, tmp_path: Path) -> None:
-    modules = ", ".join((*PACKAGES, "topologies.cli", "topologies.pytest_plugin"))
+    modules = ", ".join((*PACKAGES, "topologies.cli.app", "topologies.pytest_plugin"))
     code = f"import {modules}; print(*(m.__file__ for m in ({', '.join(PACKAGES)},)), sep='\\n')"
     printed = _run(sys.executable, "-S", "-c", code, cwd=tmp_path, PYTHONPATH=_python_path(installed))
     assert [Path(line).parent for line in printed.splitlines()] == [installed / name for name in PACKAGES]

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from manager.checkpoint import MemoryCheckpoint
+from manager.storage.checkpoint import MemoryCheckpoint
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.plan import BatchPlan, Beat, InProcess
+from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
-from topologies.model import Topology
-from topologies.sources import TableSource
+from topologies.graph.model import Topology
+from topologies.sources.splits import TableSource
 from windowing import TopologyError, TupleWindow, WindowedBolt, presets, seconds
 from windowing.panes import (
     OpenWindows,
@@ -58,9 +58,9 @@ class Run:
         """What comes out of a micro-batch of (user, amount, milliseconds)."""
         self.number += 1
         tables = list(spouts.memory(COLUMNS, list(events)).tables()) if events else []
-        pieces = [TableSource("orders", table, 0) for table in tables]
+        splits = [TableSource("orders", table, 0) for table in tables]
         step = MicroBatch(self.topology, self.checkpoint, InProcess())
-        step.run(BatchPlan(self.number, Beat(clock * 1_000, close=close), pieces))
+        step.run(BatchPlan(self.number, TimeAdvance(clock * 1_000, close=close), splits))
         sink: Any = self.topology.sinks["out"].sink
         rows: list[Json] = sink.batches.pop(f"{self.number:010d}").to_pylist() if sink.batches else []
         return rows

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 import policies
 import windowing
 from manager import WindowManager
-from manager.checkpoint import FileCheckpoint, MemoryCheckpoint
+from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from policies import (
     Action,
     CountEvictionPolicy,
@@ -37,10 +37,10 @@ from policies import (
 from tests import core_driver
 from tests.strategies import scenarios
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.plan import BatchPlan, Beat, InProcess
+from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
-from topologies.model import Topology
-from topologies.sources import TableSource
+from topologies.graph.model import Topology
+from topologies.sources.splits import TableSource
 from windowing import Bounds, ConfigError, Count, Duration, TupleWindow, WindowedBolt, days, micros, millis, seconds
 from windowing.settings import WindowSettings
 
@@ -343,11 +343,11 @@ def shown(bolt: WindowedBolt, batches: list[list[tuple[int, int]]], folder: Any 
     schema = topology.spouts["numbers"].outputs["default"]
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
     for number, rows in enumerate([*batches, None]):
-        plan = BatchPlan(len(batches) - 1, Beat(0, close=True), closing=True)
+        plan = BatchPlan(len(batches) - 1, TimeAdvance(0, close=True), closing=True)
         if rows is not None:
             values, times = zip(*rows, strict=True)
             table = pa.table([pa.array(values, pa.int64()), pa.array(times, pa.int64())], schema=schema)
-            plan = BatchPlan(number, Beat(0), [TableSource("numbers", table)])
+            plan = BatchPlan(number, TimeAdvance(0), [TableSource("numbers", table)])
         if folder:
             step = MicroBatch(topology, FileCheckpoint(str(folder)), InProcess())
             step.hook = crash_at_the_commit
@@ -423,7 +423,7 @@ def test_a_marker_fires_with_its_own_tick_even_from_a_time_trigger() -> None:
     seen = []
     for number, value in enumerate([1, 99, 2, 99]):
         table = pa.table([pa.array([value], pa.int64()), pa.array([number], pa.int64())], schema=schema)
-        step.run(BatchPlan(number, Beat(0), [TableSource("numbers", table)]))
+        step.run(BatchPlan(number, TimeAdvance(0), [TableSource("numbers", table)]))
         seen.append(len(sink.rows))
     assert seen == [0, 1, 1, 2]
     assert [row["held"] for row in sink.rows] == [[1, 99], [2, 99]]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import multiprocessing
 import os
+import pickle
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -16,14 +21,14 @@ from typing import Any
 
 import pytest
 
-from manager.segments import FileSegments
+from manager.storage.segments import FileSegments
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.plan import Context
-from topologies.model import Topology
+from topologies.engine.batch.plan import Context
+from topologies.graph.model import Topology
 from topologies.spark.executor import SparkExecutor, own_paths, packed
-from topologies.spark.pool import TASKS, PoolExecutor, executor_for
-from topologies.spark.spare import SPARE, SparePool
-from topologies.spark.workers import WorkerPool
+from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
+from topologies.spark.workers.processes import WorkerPool
+from topologies.spark.workers.spare import SPARE, SparePool
 from windowing import Bolt, ConfigError, WindboltError
 from windowing.errors import BoltError
 
@@ -89,7 +94,7 @@ def end(item: str, context: Context) -> Any:
         case "config":
             raise ConfigError("a length of -1 s", why="lengths are positive", do="say another")
         case "bolt":
-            raise BoltError("bolt 'same' failed", why="ValueError: no", do="mend it")
+            raise BoltError("bolt 'same' failed", why="ValueError: no", do="fix it")
         case "value":
             raise ValueError("seven is not eight")
         case "exit":
@@ -110,6 +115,91 @@ def end(item: str, context: Context) -> Any:
                 time.sleep(60)  # with the socket of its parent
             os._exit(7)
     return item
+
+
+def forking(item: str, context: Context) -> Any:
+    """Goes on in two processes, of which the child is the first to come out; or, in more words, by way of libraries."""
+    match item:
+        case "fork":
+            child = os.fork()
+            if child:
+                assert os.waitpid(child, 0) == (child, 0)
+        case "fails":
+            child = os.fork()
+            if child == 0:
+                raise ValueError("of a child")
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+        case "pool":
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                return pool.map(abs, [-1, -2])
+        case "terminated":
+            process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+            process.start()
+            process.terminate()
+            process.join()
+            return process.exitcode
+        case "program":
+            with subprocess.Popen(["sleep", "600"]) as program:
+                program.terminate()
+            return program.returncode
+    return item
+
+
+def test_only_the_worker_itself_answers(pool: WorkerPool, capfd: pytest.CaptureFixture[str]) -> None:
+    ways = ["fork", "plain", "pool", "fails", "terminated", "program"]
+    wanted = ["fork", "plain", [1, 2], "fails", -signal.SIGTERM, -signal.SIGTERM]
+    assert pool.map(forking, ways * 5, context()) == wanted * 5
+    assert pool.map(doubled, range(20), context()) == [2 * number for number in range(20)]
+    deadline, said = time.monotonic() + 20, ""
+    while "ValueError: of a child" not in said:  # a thread of the driver passes on what workers print
+        assert time.monotonic() < deadline, said
+        said += capfd.readouterr().err
+        time.sleep(0.001)
+
+
+def test_an_answer_of_another_process_or_to_another_task_is_none(pool: WorkerPool) -> None:
+    pool.map(pid, [0], context())
+    worker = pool._workers[0]
+    theirs, ours = socket.socketpair()
+    worker.connection, kept = Connection(ours.detach()), worker.connection
+    worker.give(3, b"job", "item")
+    with Connection(theirs.detach()) as other:
+        number, *_ = pickle.loads(other.recv_bytes())
+        for process, answered in ((0, number), (worker.process.pid, number - 1)):
+            other.send_bytes(pickle.dumps((process, answered, "wrong", None)))
+            assert worker.answer() is None
+            assert worker.busy
+        other.send_bytes(pickle.dumps((worker.process.pid, number, "right", None)))
+        assert worker.answer() == ("right", None)
+    worker.connection.close()
+    worker.connection = kept
+
+
+def leave_behind(item: int, context: Context) -> list[int]:
+    """A program, and a child in a process group of its own."""
+    program = subprocess.Popen(["sleep", "600"])
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        time.sleep(600)
+    return [program.pid, child]
+
+
+def test_what_bolts_have_started_is_gone_when_the_run_has_ended() -> None:
+    executor = executor_for(Session("local", None))  # type: ignore[arg-type]
+    executor.load(topology())
+    (left,) = executor.map(leave_behind, [1], context())
+    assert all(map(runs, left))
+    executor.close()
+    await_end(*left)
+
+
+def await_end(*processes: int) -> None:
+    """Until none of the processes runs; who is no child of this one is gone a moment after it was killed."""
+    deadline = time.monotonic() + 20
+    while any(map(runs, processes)):
+        assert time.monotonic() < deadline, "a process lives"
+        time.sleep(0.01)
 
 
 def test_results_come_in_the_order_of_the_items(pool: WorkerPool) -> None:
@@ -137,7 +227,7 @@ def batch_and_name(item: Any, context: Context) -> tuple[int, str]:
     ("how", "kind", "said"),
     [
         ("config", ConfigError, "a length of -1 s. lengths are positive. say another."),
-        ("bolt", BoltError, "bolt 'same' failed. ValueError: no. mend it."),
+        ("bolt", BoltError, "bolt 'same' failed. ValueError: no. fix it."),
         ("value", WindboltError, "a task failed, .* ValueError: seven is not eight. .* batch 5 was not committed"),
         ("exit", WindboltError, "SystemExit: enough"),
         ("interrupt", WindboltError, "KeyboardInterrupt"),
@@ -153,7 +243,7 @@ def test_an_error_says_what_happened_and_the_next_tasks_run(
 ) -> None:
     with pytest.raises(kind, match=said) as caught:
         pool.map(end, ["fine", how, "fine"], context())
-    assert type(caught.value) is kind
+    assert isinstance(caught.value, kind)
     assert pool.map(doubled, [1, 2, 3], context()) == [2, 4, 6]
 
 
@@ -351,18 +441,15 @@ def test_workers_that_wait_for_long_end() -> None:
     load(pool, topology())
     (worker,) = pool.map(pid, [0], context())
     spare.leave(pool)
-    deadline = time.monotonic() + 10
-    while runs(worker):
-        assert time.monotonic() < deadline, "a worker lives"
-        time.sleep(0.001)
+    await_end(worker)
 
 
 def runs(process: int) -> bool:
+    """Whether a process runs; a zombie, which waits for its parent's attention, does not."""
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(") ")[2][0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True
 
 
 class Unready(Bolt):
@@ -385,7 +472,7 @@ from tests.test_pool import *
 
 pool = WorkerPool(2)
 load(pool, topology())
-pool.map(outlive, [Path(sys.argv[1]) / name for name in ("a", "b")], context())
+pool.map(globals()[sys.argv[2]], [Path(sys.argv[1]) / name for name in ("a", "b")], context())
 """
 
 
@@ -398,15 +485,48 @@ def outlive(item: Path, context: Context) -> None:
             time.sleep(0.001)
 
 
-def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+def in_c(item: Path, context: Context) -> None:
+    """Starts a program, and has no time for anything else any more."""
+    program = subprocess.Popen(["sleep", "600"])
+    draft = item.with_suffix(".draft")
+    draft.write_text(f"{os.getpid()} {program.pid}")
+    draft.rename(item.with_suffix(".held"))
+    re.match(r"(a+)+$", "a" * 40 + "b")
+
+
+def killed_driver(folder: Path, task: str, *, reaper: bool = True) -> None:
+    """Kill a driver as soon as its two tasks have begun; without its ``reaper``, kill that before."""
     with subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(tmp_path)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        [sys.executable, "-c", DRIVER, str(folder), task], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
     ) as driver:
-        while driver.poll() is None and len(list(tmp_path.glob("*.held"))) < 2:
+        while driver.poll() is None and len(list(folder.glob("*.held"))) < 2:
             time.sleep(0.01)
+        if not reaper:
+            os.kill(reaper_of(driver.pid), signal.SIGKILL)
         driver.kill()
     assert driver.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + 5
+
+
+def reaper_of(driver: int) -> int:
+    deadline = time.monotonic() + 20
+    while True:  # its name is not to be read at once: it is empty while a process becomes another program
+        found = [int(each.name) for each in Path("/proc").glob("[0-9]*") if is_reaper(each, driver)]
+        if len(found) == 1:
+            return found[0]
+        assert time.monotonic() < deadline, f"{len(found)} reapers"
+        time.sleep(0.001)
+
+
+def is_reaper(process: Path, driver: int) -> bool:
+    try:
+        return process.joinpath("cmdline").read_bytes().endswith(f"reaping.py\0{driver}\0".encode())
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+    killed_driver(tmp_path, "outlive")
+    deadline = time.monotonic() + 20
     for name in ("a", "b"):
         with open(tmp_path / name, "wb") as held:
             while not locked(held):
@@ -420,6 +540,77 @@ def locked(file: Any) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def test_workers_in_c_code_and_what_they_have_started_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+    killed_driver(tmp_path, "in_c")
+    await_end(*(int(number) for held in tmp_path.glob("*.held") for number in held.read_text().split()))
+
+
+def test_workers_in_c_code_need_no_reaper_to_die_of_their_drivers_death(tmp_path: Path) -> None:
+    killed_driver(tmp_path, "in_c", reaper=False)
+    workers, programs = zip(*(map(int, held.read_text().split()) for held in tmp_path.glob("*.held")), strict=True)
+    await_end(*workers)
+    for program in programs:
+        os.kill(program, signal.SIGKILL)  # nobody is left who could have known of them
+
+
+def test_a_reaper_that_was_killed_is_replaced(tmp_path: Path) -> None:
+    """And is told of the processes that were there before."""
+    done = subprocess.run(
+        [sys.executable, "-c", REPLACED], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    await_end(*map(int, done.stdout.split()))
+
+
+REPLACED = """
+from tests.test_pool import *
+from topologies.spark.workers.offspring import OFFSPRING
+
+first = OFFSPRING.start(["sleep", "600"], stdout=subprocess.DEVNULL)
+reaper = reaper_of(os.getpid())
+os.kill(reaper, signal.SIGKILL)
+await_end(reaper)
+second = OFFSPRING.start(["sleep", "600"], stdout=subprocess.DEVNULL)
+print(first.pid, second.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+FORKING = """
+import os
+from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from windowing import Bolt
+
+class Forking(Bolt):
+    outputs = "number long"
+
+    def execute(self, row):
+        os.fork()
+        return {"number": row["number"]}
+
+builder = TopologyBuilder("forking")
+builder.set_spout("numbers", spouts.memory("number long", [(1,), (2,)]))
+builder.set_bolt("forking", Forking()).shuffle_grouping("numbers")
+builder.set_sink("out", sinks.console()).from_("forking")
+print(run_local(builder.build()).rows, flush=True)
+"""
+
+
+def test_a_child_that_a_bolt_forks_is_no_second_driver() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.splitlines()[-1:] == ["2"], done.stderr
+    assert done.stdout.count("number=") == 2
 
 
 def test_workers_do_not_hear_an_interrupt(pool: WorkerPool) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from windbolt import ScenarioError, replay
+
 ROOT = Path(__file__).resolve().parent.parent
 pytest_plugins = ["pytester"]
 
@@ -120,20 +122,6 @@ def test_the_setting_says_which_files_are_meant(pytester: pytest.Pytester, patte
     assert _pytest(pytester).parseoutcomes().get("passed", 0) == collected
 
 
-def test_a_disputed_scenario_must_not_hold(pytester: pytest.Pytester) -> None:
-    disputed = {"meta": {"disputed": "the rule says otherwise"}}
-    _write(pytester, "scenarios/some.jsonl", {**FAILS, **disputed}, {**HOLDS, **disputed})
-    result = _pytest(pytester, "-rxf")
-    result.assert_outcomes(xfailed=1, failed=1)
-    result.stdout.fnmatch_lines(["*XPASS(strict)*the rule says otherwise*", "XFAIL *::fails - the rule says otherwise"])
-
-
-def test_a_disputed_scenario_that_is_malformed_is_a_failure(pytester: pytest.Pytester) -> None:
-    bad = {"name": "bad", "meta": {"disputed": "x"}, "bolt": {"length": "1s", "lag": "1s"}, "steps": [{"clock": 1}]}
-    _write(pytester, "scenarios/some.jsonl", bad)
-    _pytest(pytester).assert_outcomes(failed=1)
-
-
 TOPOLOGY = """
 from topologies import TopologyBuilder, sinks, spouts
 from windowing import WindowedBolt
@@ -178,7 +166,7 @@ def test_what_a_bolt_prints_is_shown_with_the_failure(pytester: pytest.Pytester)
 def test_on_spark_all_selected_scenarios_are_one_call(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         "import sys, types\n"
-        "from topologies.scenarios.replay import replay_locally\n"
+        "from topologies.scenarios.run.replay import replay_locally\n"
         "def replay_on_spark(scenarios, topology=None):\n"
         "    print('CALL', *[each.name for each in scenarios], file=sys.__stderr__)\n"
         "    return [replay_locally(each) for each in scenarios]\n"
@@ -224,3 +212,68 @@ def test_the_plugin_itself_imports_nothing_heavy(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+COUNTS = """
+from windbolt import AggregateBolt, TopologyBuilder, aggregates, sinks, spouts
+
+builder = TopologyBuilder("counts")
+builder.set_spout("orders", spouts.memory("id string, ts timestamp"))
+bolt = AggregateBolt(n=aggregates.count()).with_tumbling_window("10s").with_timestamp_field("ts")
+builder.set_bolt("count", bolt).global_grouping("orders")
+builder.set_sink("out", sinks.console()).from_("count")
+topology = builder.build()
+"""
+
+
+def test_the_fixtures_drive_topologies_and_tell_their_story_where_a_test_fails(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        counts=COUNTS,
+        test_counts="""
+        import pytest
+        from counts import topology
+
+        @pytest.mark.parametrize("n", [1, 2])
+        def test_counts(windbolt_driver, n):
+            driver = windbolt_driver(topology, clock="2024-01-01T06:00:00Z")
+            driver.push("orders", [{"ts": 1000}])
+            driver.close()
+            assert driver.read("out") == [{"n": n}]
+        """,
+    )
+    result = _pytest(pytester)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["*windbolt topology counts*", "<TopologyDriver of 'counts': *closed>", "count: 1 received, 1 windowed*"]
+    )
+
+
+def test_the_fixture_replays_scenarios_beside_the_test_and_checks_them(pytester: pytest.Pytester) -> None:
+    _write(pytester, "data/holds.json", HOLDS)
+    _write(pytester, "data/fails.json", FAILS)
+    _write(pytester, "data/expects_nothing.json", SCENARIO)
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("name", ["holds", "expects_nothing", "fails"])
+        def test_file(windbolt_replay, name):
+            assert windbolt_replay(f"data/{name}.json").windows[0]["events"] == ["a"]
+        """
+    )
+    result = _pytest(pytester, "--color=no")
+    result.assert_outcomes(passed=2, failed=1)
+    text = result.stdout.str()
+    assert "fails is not as expected" in text
+    assert "◆" in text
+    assert "windows[0]: events: expected {end: 10000, events: [b]}, found {end: 10000, events: [a]}" in text
+
+
+def test_an_answer_is_checked_with_its_picture() -> None:
+    replay({**HOLDS}).check()
+    with pytest.raises(AssertionError, match=r"(?s)fails is not as expected.*◆.*windows\[0\]: events: expected"):
+        replay({**FAILS}).check()
+    with pytest.raises(ScenarioError, match="'two' expects nothing"):
+        replay({**SCENARIO}).check()
+    assert "draw" not in replay({**HOLDS}).to_json()
+    assert "draw" not in repr(replay({**HOLDS}))

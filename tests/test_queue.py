@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manager.queue import EventQueue
+from manager.queue.event_queue import EventQueue
 from windowing import Events
 from windowing.order import hash_order, order_within
 from windowing.timestamps import FOREVER

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from manager.checkpoint import MemoryCheckpoint
+from manager.storage.checkpoint import MemoryCheckpoint
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.plan import BatchPlan, Beat, InProcess
+from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
-from topologies.sources import TableSource
+from topologies.sources.splits import TableSource
 from windowing import TupleWindow, WindowedBolt, presets
 from windowing.rows import Rows
 
@@ -47,7 +47,7 @@ def test_what_is_kept_is_of_the_keys_that_live(name: str) -> None:
     def run(number: int, users: np.ndarray, moment: int) -> None:
         times = np.full(len(users), moment)
         table = pa.table({"user": users, "ts": times, "at": times})
-        step.run(BatchPlan(number, Beat(moment * 1_000), [TableSource("events", table, 0)]))
+        step.run(BatchPlan(number, TimeAdvance(moment * 1_000), [TableSource("events", table, 0)]))
 
     run(0, np.arange(KEYS), 1_000)
     tasks = step.manifest.bolts["bolt"].tasks

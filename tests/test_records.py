@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from topologies.kafka import ID_HEADER
-from topologies.records import outgoing
+from topologies.io.kafka import ID_HEADER
+from topologies.sources.records import outgoing
 from windowing.errors import DataError
 from windowing.schema import parse_schema
 

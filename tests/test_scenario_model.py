@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 import pytest
 from rich.console import Console
 
-from topologies.scenarios.answer import Answer, Event, Pane, Window
-from topologies.scenarios.comparing import compare, judge
-from topologies.scenarios.loading import Loaded, Problem, load, read_scenario
-from topologies.scenarios.model import Scenario
-from topologies.scenarios.steps import EventStep
-from topologies.scenarios.timeline import timeline
-from topologies.scenarios.times import parse_end, parse_time, written
+from topologies import replay
+from topologies.io.times import parse_end, parse_time, written
+from topologies.scenarios.draw.timeline import timeline
+from topologies.scenarios.run.answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
+from topologies.scenarios.run.comparing import compare, judge
+from topologies.scenarios.schema.loading import Loaded, Problem, load, read_scenario
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.steps import EventStep
 from windowing.bounds import Bounds
 from windowing.durations import Count, Duration
 from windowing.errors import ScenarioError
@@ -48,13 +49,13 @@ def problems(**changes: Any) -> list[str]:
     return str(caught.value).split("\n")
 
 
-def window(start: int | None, end: int | None, events: str, new: str | None = None, expired: str = "") -> Window:
+def window(start: int | None, end: int | None, events: str, new: str | None = None, expired: str = "") -> AnswerWindow:
     ids = events.split()
     fresh = ids if new is None else new.split()
-    return Window(start=start, end=end, events=ids, new=fresh, expired=expired.split())
+    return AnswerWindow(start=start, end=end, events=ids, new=fresh, expired=expired.split())
 
 
-def drawn(of: Scenario, answer: Answer, width: int = 100, encoding: str = "utf-8") -> str:
+def drawn(of: Scenario, answer: Replayed, width: int = 100, encoding: str = "utf-8") -> str:
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     Console(file=file, width=width).print(timeline(of, answer))
     file.flush()
@@ -204,7 +205,7 @@ class TestScenario:
             ),
             (
                 {"bolt": {**TEN, "preset": {"azure": {"late": "1814400s"}}}},
-                "bolt: preset: a late tolerance of 21d",
+                "bolt.preset.azure.late: a late tolerance of 21d",
             ),
             (
                 {"bolt": {**TEN, "preset": {"streaminsight": {"every": None}}}},
@@ -230,8 +231,8 @@ class TestScenario:
             ({"expect": {"windows": [{}]}}, "expect.windows[0]: expected a window with some of"),
             (
                 {"expect": {"counts": {"recieved": 1}}},
-                "expect.counts: expected some of received, windowed, late, early, dropped, invalid, unwindowed, "
-                "purged, pending, adjusted, found 'recieved'; did you mean 'received'?",
+                "expect.counts: expected some of received, windowed, late, early, dropped, duplicate, invalid, "
+                "unwindowed, purged, pending, adjusted, found 'recieved'; did you mean 'received'?",
             ),
             (
                 {"expect": {"metrics": {"late": 1}}},
@@ -365,7 +366,7 @@ class TestLoading:
 
 
 class TestComparison:
-    answer = Answer(
+    answer = Replayed(
         "a",
         windows=[window(0, 10_000, "e1 e2"), window(10_000, 20_500, "e3", "e3", "e1 e2")],
         late=["e4"],
@@ -445,14 +446,19 @@ class TestComparison:
             assert difference.startswith(text)
         assert judge(scenario(expect=expect), self.answer).ok is False
 
-    marked = Answer(
+    marked = Replayed(
         "a",
         windows=[
-            {**window(0, 10_000, "e1"), "kind": 1, "key": ["x", 2], "pane": Pane(index=0, timing="early", last=False)}
+            {
+                **window(0, 10_000, "e1"),
+                "kind": 1,
+                "key": ["x", 2],
+                "pane": AnswerPane(index=0, timing="early", last=False),
+            }
         ],
         events=[
-            Event(id="e1", time=1000, action="accepted", watermark=1000, mark=1000),
-            Event(id="e2", time=None, action="early", watermark=1000, mark=None),
+            AnswerEvent(id="e1", time=1000, action="accepted", watermark=1000, mark=1000),
+            AnswerEvent(id="e2", time=None, action="early", watermark=1000, mark=None),
         ],
         clocks=[None, 1500],
         metrics={"late_input": 1, "watermark_delay": 0.5},
@@ -509,8 +515,8 @@ class TestComparison:
         assert (paper["windows"][0]["kind"], paper["windows"][0]["key"]) == (1, ["x", 2])
 
     def test_the_answer_on_paper_is_json_in_milliseconds(self):
-        keyed: Window = {**window(None, FOREVER, "e1"), "task": 1, "key": Decimal("1.50")}
-        paper = Answer("a", windows=[keyed], watermarks=[1500, None], outputs=self.answer.outputs).to_json()
+        keyed: AnswerWindow = {**window(None, FOREVER, "e1"), "task": 1, "key": Decimal("1.50")}
+        paper = Replayed("a", windows=[keyed], watermarks=[1500, None], outputs=self.answer.outputs).to_json()
         assert json.loads(json.dumps(paper, allow_nan=False)) == {
             "name": "a",
             "ok": None,
@@ -537,7 +543,7 @@ class TestComparison:
 
 
 class TestTimeline:
-    def storm(self) -> tuple[Scenario, Answer]:
+    def storm(self) -> tuple[Scenario, Replayed]:
         """The example of Storm's documentation, shortened to its first tick, with a late event after it."""
         steps = [{"event": {"ts": SIX + 1000 * second}} for second in (3, 5, 7, 18, 26, 36)]
         bolt = {"length": "20s", "sliding": "10s", "timestamp_field": "ts", "lag": "5s"}
@@ -548,7 +554,7 @@ class TestTimeline:
             window(at[1], at[3], "e1 e2 e3 e4", "e4"),
             window(at[2], at[4], "e4 e5", "e5", "e1 e2 e3"),
         ]
-        return run, Answer("a", windows=windows, late=["e7"], watermarks=[at[5]], pending=["e6"])
+        return run, Replayed("a", windows=windows, late=["e7"], watermarks=[at[5]], pending=["e6"])
 
     def test_windows_stand_below_the_tick_that_fired_them_with_what_is_new_and_expired(self):
         lines = drawn(*self.storm()).splitlines()
@@ -583,7 +589,7 @@ class TestTimeline:
     def test_count_windows_of_the_clock_are_drawn_in_the_order_of_arrival(self):
         run = scenario(bolt={"length": 2, "tumbling": True}, steps=[{"event": {}, "clock": 5} for _ in range(5)])
         windows = [window(None, None, "e1 e2"), window(None, None, "e3 e4", "e3 e4", "e1 e2")]
-        lines = drawn(run, Answer("a", windows=windows, pending=["e5"])).splitlines()
+        lines = drawn(run, Replayed("a", windows=windows, pending=["e5"])).splitlines()
         assert [line.split()[0] for line in lines if line.startswith(("e", "  #"))] == [
             "e1",
             "e2",
@@ -597,7 +603,7 @@ class TestTimeline:
     def test_time_windows_of_the_clock_fire_before_the_event_that_moves_it(self):
         steps = [{"event": {}, "clock": 5}, {"event": {}, "clock": 10}, {"event": {}, "clock": 11}]
         run = scenario(bolt={"length": "10ms", "tumbling": True}, steps=steps)
-        lines = drawn(run, Answer("a", windows=[window(0, 10_000, "e1 e2")])).splitlines()
+        lines = drawn(run, Replayed("a", windows=[window(0, 10_000, "e1 e2")])).splitlines()
         assert [line.split()[0] for line in lines if line.startswith(("e", "  #"))] == [
             "e1",
             "e2",
@@ -607,13 +613,13 @@ class TestTimeline:
 
     def test_a_long_run_is_elided_with_a_count(self):
         run = scenario(steps=[{"event": {"ts": number}} for number in range(500)])
-        text = drawn(run, Answer("a"))
+        text = drawn(run, Replayed("a"))
         assert "380 events not drawn" in text
         assert len(text.splitlines()) < 140
 
     def test_outputs_of_a_topology_are_tables(self):
         run = scenario(bolt=None, topology="a.py:b", steps=[{"event": {"n": 1}, "stream": "s"}, {"close": True}])
-        text = drawn(run, Answer("a", outputs={"out": [{"n": n, "user": "[b]"} for n in range(30)], "none": []}))
+        text = drawn(run, Replayed("a", outputs={"out": [{"n": n, "user": "[b]"} for n in range(30)], "none": []}))
         assert "out: 30 rows, the first 20" in text
         assert "[b]" in text
         assert "none: 0 rows" in text
@@ -621,11 +627,11 @@ class TestTimeline:
     def test_the_accounts_are_shown_as_the_sum_that_they_are(self):
         run, _ = self.storm()
         counts = {"received": 7, "windowed": 5, "late": 1, "pending": 1, "adjusted": 2}
-        assert "received 7 = 5 windowed + 1 late + 1 pending; 2 adjusted" in drawn(run, Answer("a", counts=counts))
+        assert "received 7 = 5 windowed + 1 late + 1 pending; 2 adjusted" in drawn(run, Replayed("a", counts=counts))
 
     def test_an_answer_that_does_not_suit_the_steps_is_drawn_all_the_same(self):
         run = scenario(steps=[])
-        text = drawn(run, Answer("a", windows=[window(0, 10_000, "ghost")], watermarks=[1, 2, 3]))
+        text = drawn(run, Replayed("a", windows=[window(0, 10_000, "ghost")], watermarks=[1, 2, 3]))
         assert "end of run" in text
         assert "+ghost" in text
 
@@ -636,3 +642,13 @@ def test_steps_are_known_by_their_keys():
     names = ["EventStep", "TickStep", "ClockStep", "CrashStep", "CloseStep"]
     assert [type(step).__name__ for step in read.steps] == names
     assert isinstance(read.steps[0], EventStep)
+
+
+def test_what_replay_returns_has_the_values_that_json_has() -> None:
+    steps: list[Any] = [{"event": {"id": f"e{at}", "ts": ts}} for at, ts in enumerate((1, 2.5, 30))]
+    bolt = {"length": "10ms", "sliding": "2500us", "timestamp_field": "ts", "watermark_every": 1}
+    found = replay({"name": "units", "bolt": bolt, "steps": [*steps, {"tick": "watermark"}, {"close": True}]})
+    assert [(window["start"], window["end"]) for window in found.windows][:2] == [(-7.5, 2.5), (-5, 5)]
+    assert found.watermarks == [30]
+    assert [event["time"] for event in found.events] == [1, 2.5, 30]
+    assert found.to_json()["windows"] == found.windows

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topologies.scenarios.loading import read_scenario
-from topologies.scenarios.script import ScriptBatch, script
+from topologies.scenarios.run.script import ScriptBatch, script
+from topologies.scenarios.schema.loading import read_scenario
 
 PLAIN = {"length": "10s", "tumbling": True, "timestamp_field": "ts"}
 IDLE = {**PLAIN, "watermark_every": 1, "idle_timeout": "1s"}
@@ -23,7 +23,8 @@ def batches(bolt: dict[str, Any], *steps: dict[str, Any]) -> list[ScriptBatch]:
 def shown(found: list[ScriptBatch]) -> list[tuple[int, list[str]]]:
     """The clock of each batch in milliseconds, and its events."""
     return [
-        (batch.beat.clock // 1000, [row["id"] for arrival in batch.arrivals for row in arrival.rows]) for batch in found
+        (batch.advance.clock // 1000, [row["id"] for arrival in batch.arrivals for row in arrival.rows])
+        for batch in found
     ]
 
 
@@ -45,13 +46,13 @@ def test_clocks_of_events_are_within_a_batch_where_nothing_depends_on_them():
 def test_a_batch_ends_when_the_clock_moves_and_what_is_due_then_fires_without_events(bolt: dict[str, Any]):
     found = batches(bolt, *MOVING)
     assert shown(found) == [(5, ["e1", "e2"]), (9, []), (9, ["e3"]), (20, []), (20, ["e4"])]
-    assert [batch.beat.tick for batch in found] == [False, False, False, False, True]
+    assert [batch.advance.tick for batch in found] == [False, False, False, False, True]
     assert [batch.clock for batch in found] == [False, False, False, True, False]
 
 
 def test_an_event_at_the_instant_of_an_idle_timeout_comes_before_it():
     found = batches(IDLE, event("e1", 5), event("e2", 9))
-    assert [batch.beat.clock for batch in found] == [5_000, 8_999, 9_000]
+    assert [batch.advance.clock for batch in found] == [5_000, 8_999, 9_000]
 
 
 def test_a_moment_after_the_clock_moved_it_need_not_move_again():

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-from topologies.scenarios.bare import RULES, bare_bolt
-from topologies.scenarios.columns import cell, columns_of, schema_of
-from topologies.scenarios.loading import read_scenario
-from topologies.scenarios.model import Scenario
-from topologies.scenarios.settings import (
+from topologies.scenarios.schema.bare import RULES, bare_bolt
+from topologies.scenarios.schema.columns import cell, columns_of, schema_of
+from topologies.scenarios.schema.loading import read_scenario
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.settings import (
     AtlasRules,
     AzureRules,
     BoltSettings,
@@ -28,7 +28,7 @@ from windowing.durations import Count, hours, minutes, seconds
 from windowing.errors import ScenarioError
 from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.panes import PaneMode, Panes, after_clock, after_count
-from windowing.rules import Aligned, Arrival, IdleRule, LateAction, LateBy, Lifetime, OutputTime, Over
+from windowing.rules import Aligned, Arrival, IdleRule, LateAction, LateBy, Lifetime, OutputTime, WatermarkCombiner
 from windowing.schema import TIMESTAMP
 from windowing.settings import WindowSettings
 
@@ -41,7 +41,8 @@ def settings(**bolt: Any) -> dict[str, Any]:
     """What a scenario's settings come to, where it is not what they are without them."""
     rules, defaults = scenario(bolt=bolt, steps=[]).rules, WindowSettings()
     values = {each.name: getattr(rules, each.name) for each in fields(rules)}
-    calls = {"needs_event_time"}  # which calls were made, not what they set
+    # Which calls were made, not what they set; and that what has expired is shown wherever it can be.
+    calls = {"asked", "forgotten", "given", "expired"}
     return {name: value for name, value in values.items() if value != getattr(defaults, name) and name not in calls}
 
 
@@ -96,7 +97,12 @@ class TestSettings:
             ),
             (
                 {"snapshot": True, "watermark_over": "max", "watermark_partition": "p", "close_fires": False},
-                {"kinds": (Snapshot(),), "watermark_over": Over.MAX, "watermark_partition": "p", "close_fires": False},
+                {
+                    "kinds": (Snapshot(),),
+                    "watermark_over": WatermarkCombiner.MAX,
+                    "watermark_partition": "p",
+                    "close_fires": False,
+                },
             ),
             (
                 {"snapshot": True, "past_the_end": True, "output_time": "window start", "estimate_arrival": True},
@@ -159,8 +165,9 @@ class TestSettings:
 
     def test_every_rule_of_a_preset_can_be_written_by_itself(self):
         others = {"watermark_imports": "imports", "late_action": "late", **{rule: name for name, rule in RULES.items()}}
-        of_a_preset_alone = {"ahead", "late_per_input"}
-        names = {others.get(rule, rule) for rule in presets.RULES if rule not in of_a_preset_alone}
+        of_a_preset_alone = {"ahead", "late_per_input", "default_time"}
+        of_the_scenario = {"partitions"}
+        names = {others.get(rule, rule) for rule in presets.RULES if rule not in of_a_preset_alone | of_the_scenario}
         assert names - set(BoltSettings.model_fields) == set()
 
     def test_inputs_take_marks_from_others_by_the_names_that_they_have_in_the_topology(self):

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manager import overlapping
-from manager.checkpoint import MemoryCheckpoint
+from manager.slices import overlapping
+from manager.storage.checkpoint import MemoryCheckpoint
 from policies.eviction import TimeEvictionPolicy, WatermarkTimeEvictionPolicy
 from policies.lateness import Lateness
 from policies.slices import Slices
 from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.plan import BatchPlan, Beat, InProcess
+from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
-from topologies.model import Topology
-from topologies.sources import TableSource
+from topologies.graph.model import Topology
+from topologies.sources.splits import TableSource
 from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets
 from windowing import aggregates as agg
 from windowing.rows import Rows
@@ -42,8 +42,16 @@ def declared(kind: type[AggregateBolt], by: tuple[str, ...], *, dense: bool) -> 
         "start": agg.window_start(), "until": agg.window_end(), "n": agg.count(), "paid": agg.count("amount"),
         "total": agg.sum("amount"), "pieces_": agg.sum("pieces"), "mean": agg.mean("amount"),
         "least": agg.min("amount"), "most": agg.max("pieces"), "spread": agg.variance("pieces"),
+        "weighted": agg.weighted_mean("amount", "pieces"), "corr": agg.corr("amount", "pieces"),
+        "between": agg.histogram("amount", [-2, 0.5, 3]),
     }  # fmt: skip
-    others = {"first": agg.first("id"), "last": agg.last("id"), "ids": agg.collect("id"), "low": agg.min("user")}
+    others = {
+        "first": agg.first("id"), "last": agg.last("id"), "ids": agg.collect("id"), "low": agg.min("user"),
+        "best": agg.max_by("id", by="amount"), "event": agg.min_by(by="pieces"), "three": agg.top(3, by="amount"),
+        "often": agg.mode("pieces"), "about": agg.distinct_count("id", standard_error=0.1),
+        "near": agg.quantile("amount", 0.7, relative_error=0.01),
+        "by_pieces": agg.collect("id", order_by="pieces", limit=4), "some": agg.collect(["id", "user"], limit=2),
+    }  # fmt: skip
     return kind(by, **numbers, **({} if dense else others))
 
 
@@ -105,7 +113,7 @@ def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str,
     if case["rules"] != "atlas":  # where an event may miss one window and be in another, those are assigned
         assert (built.windowed["sums"].slicing is not None) == (kind is AggregateBolt)
     schema = built.spouts["left"].outputs["default"]
-    step, pieces, first, clock = MicroBatch(built, checkpoint, InProcess()), [], 0, 0
+    step, splits, first, clock = MicroBatch(built, checkpoint, InProcess()), [], 0, 0
     accounts = []
     for at, ends in enumerate(case["ends"]):
         if at % 5 == 4 or ends:
@@ -113,14 +121,14 @@ def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str,
             table = pa.table(
                 [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
             )
-            pieces.append(TableSource("right" if at % 3 == 0 else "left", table, first))
+            splits.append(TableSource("right" if at % 3 == 0 else "left", table, first))
             first = at + 1
         if ends:
             clock += 3_000
-            report = step.run(BatchPlan(at, Beat(clock), pieces))
+            report = step.run(BatchPlan(at, TimeAdvance(clock), splits))
             accounts.append((report.bolts["sums"].accounts, report.bolts["sums"].windows))
-            step, pieces = MicroBatch(built, checkpoint, InProcess()), []
-    report = step.run(BatchPlan(len(case["ends"]), Beat(clock + 3_000, close=True), pieces, closing=True))
+            step, splits = MicroBatch(built, checkpoint, InProcess()), []
+    report = step.run(BatchPlan(len(case["ends"]), TimeAdvance(clock + 3_000, close=True), splits, closing=True))
     accounts.append((report.bolts["sums"].accounts, report.bolts["sums"].windows))
     return rows_of(built, "out"), rows_of(built, "late"), accounts
 
@@ -135,7 +143,7 @@ def assert_alike(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> No
     assert len(rows) == len(wanted)
     for row, other in zip(rows, wanted, strict=True):
         for name, value in row.items():
-            rounded = name in ("mean", "spread") and value is not None
+            rounded = name in ("mean", "spread", "weighted", "corr") and value is not None
             assert value == (pytest.approx(other[name]) if rounded else other[name]), name
 
 
@@ -161,7 +169,7 @@ def test_both_ways_to_join_windows_agree(monkeypatch: pytest.MonkeyPatch, dense:
         "slide": 2, "length": 15, "offset": 0, "bounds": Bounds.START, "lag": 9, "by": ("user", "shop"), "tasks": 2,
         "dense": True, "rules": "storm", "rows": rows, "ends": [at % 37 == 36 for at in range(400)],
     }  # fmt: skip
-    monkeypatch.setattr("manager.slicing.dense_is_cheaper", lambda *_: dense)
+    monkeypatch.setattr("manager.slices.slicing.dense_is_cheaper", lambda *_: dense)
     rows_found, _, accounts = run(case, AggregateBolt)
     wanted, _, wanted_accounts = run(case, FromWindows)
     assert accounts == wanted_accounts

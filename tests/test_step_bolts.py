@@ -14,31 +14,35 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from topologies.formats.piece import FilePiece
+from topologies.io.dead_letters import Undeliverable, fitting, redirected, size_of
+from topologies.io.formats.split import FileSplit
+from topologies.io.messages import AvroMessages, AvroSchema, CsvMessages, JsonMessages, MessageFormat, XmlMessages
 from topologies.local import run_local
-from topologies.messages import AvroMessages, AvroSchema, CsvMessages, JsonMessages, MessageFormat
-from topologies.running import RunOptions
-from topologies.step.aggregating import AggregateMessages
-from topologies.step.building import step_topology
-from topologies.step.calling import AskTime, AskTrigger, trigger_of
-from topologies.step.columns import FAILED, KEY, MESSAGE, OUTPUT, header_texts
+from topologies.run.options import RunOptions
+from topologies.step.bolts.aggregating import AggregateMessages
+from topologies.step.bolts.calling import AskTime, AskTrigger, rules_of, trigger_of
+from topologies.step.bolts.columns import FAILED, KEY, MESSAGE, OUTPUT, header_texts
+from topologies.step.bolts.dead_letters import DeadLetters, StopAtFailure
+from topologies.step.bolts.envelopes import CloseEnvelopes, OpenEnvelopes
+from topologies.step.bolts.keys import NoKey, key_of
+from topologies.step.bolts.lines import LinesFormat
+from topologies.step.bolts.reading import ReadMessages
+from topologies.step.bolts.sending import Sender, Way
+from topologies.step.compile import step_topology
 from topologies.step.config import StepConfigError, load_step
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey, MessageKey
 from topologies.step.config.values import FilePath
-from topologies.step.dead_letters import DeadLetters, StopAtFailure
-from topologies.step.envelopes import CloseEnvelopes, OpenEnvelopes
-from topologies.step.keys import NoKey, key_of
-from topologies.step.lines import LinesFormat
-from topologies.step.reading import ReadMessages
+from topologies.step.describing import as_text
 from topologies.step.rules import Rule, RuleError
-from topologies.step.sending import Sender
 from windowing.bolt import BatchBolt, TaskContext
 from windowing.daytimes import DayTime, DayTimePattern
 from windowing.errors import BoltError, DataError
 from windowing.rows import tables
 from windowing.schema import parse_schema
-from windowing.triggers import DailyByRule, RuleTrigger, TriggerCall
+from windowing.triggers import DailyByRule, FiredBy, KeyTrigger, RuleTrigger, TriggerCall
 from windowing.tuples import Tuple
 
 LINE = pa.schema([("line", pa.binary())])
@@ -103,7 +107,8 @@ def test_the_times_of_envelopes_are_texts_or_milliseconds() -> None:
         (b'{"value": 1, "valeu": 2}', "unknown 'valeu'"),
         (b'{"value": 1, "value": 2}', "the key 'value' twice"),
         (b'{"value": NaN}', "NaN"),
-        (b'{"value": 1e999}', "Out of range"),
+        (b'{"value": 1e999}', "the number 1e999 cannot be kept as it is"),
+        (b'{"value": {"a": 0.1000000000000000055511151231257827}}', "cannot be kept as it is"),
         (b'{"value": 1, "offset": -1}', "offset: expected a whole number"),
         (b'{"value": 1, "offset": 9223372036854775808}', "offset: expected a whole number"),
         (b'{"value": 1, "partition": 2147483648}', "partition: expected a whole number"),
@@ -149,7 +154,7 @@ def test_the_lines_of_a_file_are_rows(tmp_path: Path, packed: bool) -> None:
     text = b"\xef\xbb\xbfone\r\n\n \ntwo\xff\nthree"
     path = tmp_path / ("a.jsonl.gz" if packed else "a.jsonl")
     path.write_bytes(gzip.compress(text) if packed else text)
-    ((good, rows, bad), (last, at, _)) = LinesFormat().read(pafs.LocalFileSystem(), FilePiece(str(path)), LINE)
+    ((good, rows, bad), (last, at, _)) = LinesFormat().read(pafs.LocalFileSystem(), FileSplit(str(path)), LINE)
     assert good.column("line").to_pylist() == [b"one", b"two\xff"]
     assert last.column("line").to_pylist() == [b"three"]
     assert [*rows, *at] == [0, 3, 4]
@@ -209,6 +214,49 @@ def test_dead_letters_are_the_messages_with_the_reason() -> None:
     ]
 
 
+@pytest.mark.feature("UH-31")
+@settings(max_examples=100)
+@given(
+    limit=st.integers(2_500, 20_000),
+    value=st.integers(0, 50_000),
+    key=st.integers(0, 30_000),
+    headers=st.lists(st.tuples(st.text(max_size=5), st.integers(0, 20_000)), max_size=4),
+    reason=st.text(max_size=300),
+)
+def test_a_dead_letter_fits_whatever_was_in_it(
+    limit: int, value: int, key: int, headers: list[tuple[str, int]], reason: str
+) -> None:
+    pairs = [{"key": name, "value": b"h" * size} for name, size in headers]
+    told = {"key": "windbolt-reason", "value": reason.encode("utf-8", "backslashreplace")}
+    letter = {"topic": "dead", "key": b"k" * key, "value": b"v" * value, "headers": [*pairs, told]}
+    found = fitting(letter, limit)
+    assert size_of(found) <= limit
+    if size_of(letter) <= limit:
+        assert found == letter
+        return
+    known = {each["key"]: each["value"] for each in found["headers"]}
+    assert known["windbolt-reason"] == told["value"]
+    assert known["windbolt-size"] == str(value).encode()
+    assert known["windbolt-sha256"] == hashlib.sha256(b"v" * value).hexdigest().encode()
+    assert (b"v" * value).startswith(found["value"])
+
+
+@pytest.mark.feature("UH-31")
+def test_a_topic_that_is_not_there_makes_a_dead_letter_of_the_result() -> None:
+    rows = [
+        {"topic": "out", "key": b"a", "value": b"1", "headers": []},
+        {"topic": "nowhere", "key": b"b", "value": b"2", "headers": [{"key": "x", "value": b"y"}]},
+    ]
+    kept, letter = redirected(table(OUTPUT, *rows), {"nowhere"}, Undeliverable("dead")).to_pylist()
+    assert kept == rows[0]
+    assert (letter["topic"], letter["key"], letter["value"]) == ("dead", b"b", b"2")
+    assert [(each["key"], each["value"]) for each in letter["headers"]] == [
+        ("x", b"y"),
+        ("windbolt-reason", b"there is no such topic"),
+        ("windbolt-topic", b"nowhere"),
+    ]
+
+
 def test_without_an_error_section_the_first_failure_stops_the_run() -> None:
     row = {**message(), KEY: None, "_reason": "not valid JSON"}
     with pytest.raises(
@@ -218,7 +266,7 @@ def test_without_an_error_section_the_first_failure_stops_the_run() -> None:
 
 
 def test_messages_have_the_columns_of_kafka() -> None:
-    from topologies.kafka import RECORD
+    from topologies.io.kafka import RECORD
 
     assert parse_schema(MESSAGE) == RECORD
 
@@ -239,6 +287,7 @@ class Fired:
     key: str = "k"
     start_timestamp: int = 1_000_000
     end_timestamp: int = 1_040_999
+    fired_by: FiredBy = FiredBy.COUNT
 
 
 @dataclass
@@ -252,7 +301,7 @@ class Calls:
     variables: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        sender = Sender(self.write, "out", {"alerts": ("branch-alerts", "alarm")})
+        sender = Sender(self.write, Way("out"), {"alerts": Way("alarm", "branch-alerts")})
         self.bolt = AggregateMessages(
             self.read, self.rule, sender, variables=self.variables, keeps_cache=self.keeps_cache
         )
@@ -385,7 +434,7 @@ def test_a_header_of_the_output_chooses_its_schema() -> None:
     ]
     named = "Out({{'n': 1}}, headers={{'schemaName': '{}'}})"
     calls = Calls(rule("dsl", f"return [{named.format('A')}, {{'n': 'x'}}]"))
-    calls.bolt.sender = Sender(AvroMessages(tuple(schemas)), "out", {})
+    calls.bolt.sender = Sender(AvroMessages(tuple(schemas)), Way("out"))
     assert [out["value"] for out in calls(message())["default"]] == [b"\x02", b"\x02x"]
     calls.bolt.rule = rule("dsl", f"return {named.format('C')}")
     (failed,) = calls(message())["failed"]
@@ -395,10 +444,17 @@ def test_a_header_of_the_output_chooses_its_schema() -> None:
 @pytest.mark.feature("UH-31")
 def test_a_result_that_kafka_would_not_take_fails_with_its_messages() -> None:
     calls = Calls(rule("dsl", "return {'text': 'x' * events[0].value['n']}"))
-    calls.bolt.sender = Sender(JsonMessages(), "out", {}, limit=5_000)
+    calls.bolt.sender = Sender(JsonMessages(), Way("out", limit=5_000))
     assert calls(*numbers(3_000))["default"]
     (failed,) = calls(*numbers(4_990))["failed"]
     assert "Kafka takes 5000 (max.request.size)" in failed["_reason"]
+
+
+def test_a_rule_sends_nothing_to_the_step_itself() -> None:
+    calls = Calls(rule("dsl", "return Out(1, topic='in')"))
+    calls.bolt.sender = Sender(JsonMessages(), Way("out", sources=frozenset({"in"})))
+    (failed,) = calls(*numbers(1))["failed"]
+    assert "TargetTopic 'in' is a source of this step: a loop" in failed["_reason"]
 
 
 def test_rules_cannot_change_what_passes_through() -> None:
@@ -540,6 +596,71 @@ def test_a_step_runs_from_files_to_files(tmp_path: Path) -> None:
     assert all({"windbolt-reason", "windbolt-topic"} <= {each["key"] for each in headers} for headers in dead.values())
 
 
+SECRET_RULES = """
+def key(event):
+    return event.value["user"] if event.value["at"] != "key" else {}[event.value["user"]]
+
+def trigger(event, call):
+    if event.value["at"] == "trigger":
+        raise ValueError(event.value["user"])
+    if event.value["at"] == "cache":
+        call.cache[event.value["user"]] = {event.value["user"]}
+    return "fireAndPurge"
+
+def aggregate(events, call):
+    if events[0].value["at"] == "aggregate":
+        raise ValueError(call.key)
+    if events[0].value["at"] == "slow":
+        while True: pass
+    if events[0].value["at"] == "branch":
+        call.headers = {"BranchName": call.key}
+    return {"user": call.key if events[0].value["at"] != "write" else {call.key}}
+"""
+
+
+@pytest.mark.feature("UH-31")
+def test_reasons_of_dead_letters_hold_nothing_of_messages_where_they_must_not(tmp_path: Path) -> None:
+    secret = "ada@example.org"
+    failing = ("key", "trigger", "cache", "aggregate", "slow", "branch", "write")
+    lines = [json.dumps({"value": {"user": secret, "at": at}}) for at in failing]
+    lines += [json.dumps({"value": 1, secret: 2}), json.dumps({"value": f'{{"{secret}": 1, "{secret}": 2}}'})]
+    path = _step(tmp_path, *lines)
+    (tmp_path / "rules.py").write_text(SECRET_RULES, encoding="utf-8")
+    step = load_step(path, assignments={"errorDetails": "type", "ruleTimeLimit": "300ms"})
+    assert "no texts of exceptions" in as_text(step)
+    run_local(step_topology(step), RunOptions())
+    dead = _written(tmp_path, "dead")
+    assert all(secret in row["value"] for row in dead)
+    found = {
+        (json.loads(row["value"]).get("at") if row["value"].startswith('{"user"') else row["value"][:8]): told["value"]
+        .replace(f"{tmp_path}/", "")
+        .rstrip(".")
+        for row in dead
+        for told in row["headers"]
+        if told["key"] == "windbolt-reason"
+    }
+    assert found == {
+        "key": "key rule rules.py:key, line 3: KeyError",
+        "trigger": "trigger rule rules.py:trigger, line 7: ValueError",
+        "cache": "trigger rule rules.py:trigger, line 5: TypeError",
+        "aggregate": "dsl rule rules.py:aggregate, line 14: ValueError",
+        "slow": "dsl rule rules.py:aggregate, line 16: it took more than 0.3 s",
+        "branch": "dsl rule rules.py:aggregate, line 12: Unsendable",
+        "write": "dsl rule rules.py:aggregate, line 12: Unwritable",
+        '{"value"': "the line is no envelope: ValueError",
+        f'{{"{secret[:6]}': "Unreadable",
+    }
+    full = step_topology(load_step(path, assignments={"error": "null", "ruleTimeLimit": "300ms"}))
+    with pytest.raises(BoltError, match=secret):
+        run_local(full, RunOptions())
+    brief = step_topology(
+        load_step(path, assignments={"error": "null", "errorDetails": "type", "ruleTimeLimit": "300ms"})
+    )
+    with pytest.raises(BoltError) as stopped:
+        run_local(brief, RunOptions())
+    assert secret not in str(stopped.value)
+
+
 def test_results_can_be_the_input_of_another_step(tmp_path: Path) -> None:
     run_local(step_topology(load_step(_step(tmp_path, *_users("a", "a", "b")))), RunOptions())
     over = {"source.path": f'"{tmp_path}/out/totals"', "destination.topic": "again", "key": "{type: headers, keys: h}"}
@@ -560,7 +681,8 @@ def test_branches_to_one_place_share_its_folder(tmp_path: Path) -> None:
     branches = json.dumps([{"name": name, "topic": "totals", "config": {"name": "out"}} for name in ("a b", "a/b")])
     topology = step_topology(load_step(_step(tmp_path, *_users("a")), assignments={"branches": branches}))
     assert set(topology.sinks) == {"output", "deadletter"}
-    assert {"branch-a-b", "branch-a-b-1"} < set(topology.windowed["aggregate"].outputs)
+    outputs = topology.windowed["aggregate"].outputs
+    assert len([stream for stream in outputs if stream.startswith("branch-a-b-")]) == 2
 
 
 def test_a_step_of_kafka_has_its_topics(tmp_path: Path) -> None:
@@ -582,13 +704,19 @@ def test_a_step_of_kafka_has_its_topics(tmp_path: Path) -> None:
 def test_triggers_are_what_the_step_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _step(tmp_path)
     monkeypatch.chdir(tmp_path)  # paths of assignments begin in the current folder
-    assert isinstance(trigger_of(load_step(path), JsonMessages()), RuleTrigger)
+
+    def found(**assignments: str) -> KeyTrigger:
+        step = load_step(path, assignments=assignments)
+        places = rules_of(step, files=True)
+        return trigger_of(step, JsonMessages(), places["trigger"].load() if "trigger" in places else None)
+
+    assert isinstance(found(), RuleTrigger)
     by_event = "{type: timeFromEvent, path: rules.py, timePattern: HH:mm, maxEmptyIntervals: 3}"
-    trigger = trigger_of(load_step(path, assignments={"trigger": by_event}), JsonMessages())
+    trigger = found(trigger=by_event)
     assert isinstance(trigger, DailyByRule)
     assert trigger.max_empty == 3
     count = "{type: count, count: 2, timeout: 100, shouldFireAtProcessingTime: false}"
-    trigger = trigger_of(load_step(path, assignments={"trigger": count}), JsonMessages())
+    trigger = found(trigger=count)
     assert repr(trigger) == "CountTrigger(count=Count(value=2), timeout=parse_duration('100ms'), from_first=False)"
 
 
@@ -596,3 +724,71 @@ def test_a_topology_is_not_built_of_what_is_wrong(tmp_path: Path) -> None:
     path = _step(tmp_path)
     with pytest.raises(StepConfigError, match=r"2 problems"):
         step_topology(load_step(path, assignments={"dsl.path": "none.py", "key.path": "none.py"}))
+
+
+COPIED = [
+    {"key": "bytes", "value": b"\xff\x00"},
+    {"key": "none", "value": None},
+    {"key": "empty", "value": b""},
+    {"key": "text", "value": "é".encode()},
+    {"key": "shown", "value": b"\\xff"},
+]
+
+
+@pytest.mark.feature("UH-25", "UH-29")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return Out(1, headers=dict(events[0].headers))",
+        "return Out(1, headers={k: v for k, v in events[0].headers.items()})",
+        "call.out, call.headers = 1, {'kafka': dict(events[0].headers)}",
+        "return Out(1, headers=copy.deepcopy(dict(events[0].headers)))",
+    ],
+)
+def test_headers_that_are_copied_are_as_they_came(line: str) -> None:
+    calls = Calls(rule("dsl", "import copy", line))
+    assert calls(message(b"1", headers=COPIED))["default"][0]["headers"] == COPIED
+
+
+@pytest.mark.feature("UH-25")
+def test_headers_may_be_bytes_and_without_a_value() -> None:
+    made = "{'a': b'\\xff', 'b': bytearray(b'x'), 'c': None, 'd': 7, 'e': events[0].headers['h'] + '!'}"
+    calls = Calls(rule("dsl", f"return Out(1, headers={made})"))
+    (out,) = calls(message(b"1", headers=[{"key": "h", "value": b"\xff"}]))["default"]
+    assert {each["key"]: each["value"] for each in out["headers"]} == {
+        "a": b"\xff", "b": b"x", "c": None, "d": b"7", "e": b"\\xff!",
+    }  # fmt: skip
+
+
+@pytest.mark.feature("UH-27")
+def test_a_header_that_is_passed_through_and_set_to_the_text_it_was_shown_as_is_that_text() -> None:
+    calls = Calls(rule("dsl", "call.headers = {'kafka': {'h': '\\\\xff'}}", "return 'passthrough'"))
+    (out,) = calls(message(b"1", headers=[{"key": "h", "value": b"\xff"}, {"key": "n", "value": None}]))["default"]
+    assert out["headers"] == [{"key": "n", "value": None}, {"key": "h", "value": b"\\xff"}]
+
+
+@pytest.mark.feature("UH-24", "UH-25")
+@pytest.mark.parametrize("form", [JsonMessages(), CsvMessages(("a",)), XmlMessages()], ids=lambda form: form.name)
+@pytest.mark.parametrize(
+    "line", ["return Out(None, key='k', headers={'h': 'v'})", "call.headers = {'TargetKey': 'k', 'kafka': {'h': 'v'}}"]
+)
+def test_an_event_without_a_value_is_a_tombstone_of_its_key_in_every_format(form: MessageFormat, line: str) -> None:
+    calls = Calls(rule("dsl", line, "return Out(None)"), write=form)
+    expected = {"topic": "out", "key": b"k", "value": None, "headers": [{"key": "h", "value": b"v"}]}
+    assert calls(message()) == {"default": [expected]}
+
+
+@pytest.mark.feature("UH-31")
+def test_a_tombstone_of_no_key_fails() -> None:
+    found = Calls(rule("dsl", "return [Out(1), Out(None)]"))(message())
+    assert "it needs one" in found["failed"][0]["_reason"]
+    assert list(found) == ["failed"]
+
+
+def test_a_tombstone_is_written_to_files_and_read_again() -> None:
+    calls = Calls(rule("dsl", "return Out(None, key='k')"))
+    (out,) = calls(message())["default"]
+    (line,) = emitted(CloseEnvelopes(), table(OUTPUT, out))["default"]
+    assert (line["key"], line["value"], line["value_base64"]) == ("k", None, None)
+    (read,) = opened(json.dumps(line).encode())["default"]
+    assert (read["key"], read["value"]) == (b"k", None)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from topologies.cli import app
+from topologies.cli.app import app
 
 SEED = str(Path(__file__).parent / "step" / "aggregation.conf")
 
@@ -206,7 +206,146 @@ def test_a_step_is_a_flowchart_and_data_without_secrets(tmp_path: Path) -> None:
         "count": 2,
         "timeout": "1s",
         "shouldFireAtProcessingTime": True,
+        "maxBytes": 268_435_456,
     }
     assert data["missing"] == ["source"]
     assert "password" not in result.stdout
     assert "password" not in _invoke("describe", step).stdout
+
+
+RAN = """
+open("{marker}", "a").close()
+{more}
+def aggregate(events, call):
+    return None
+"""
+
+
+@pytest.mark.parametrize(
+    "path", ["rules.py", "rules.py:aggregate", "pack/rules.py", "pack.rules", "pack.rules:aggregate"]
+)
+def test_a_check_runs_nothing_of_the_rules_unless_they_are_to_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    marker = tmp_path / "ran"
+    step = _step(tmp_path, **AROUND, dsl={"path": path})
+    (tmp_path / "pack").mkdir()
+    for file in ("rules.py", "pack/rules.py", "pack/__init__.py"):
+        (tmp_path / file).write_text(RAN.format(marker=marker, more="import not_there_at_all"), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = _invoke("check", step)
+    assert result.exit_code == 0, result.output
+    assert not marker.exists()
+    result = _invoke("check", step, "--load")
+    assert result.exit_code == 1
+    assert marker.exists()
+    assert "not_there_at_all" in _lines(result)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def aggregate(events call):", "line 1: this is no Python"),
+        ("x = 1\0", "rules.py"),
+        ("", "has no function 'aggregate'"),
+        ("def _aggregate(events, call): ...", "has no public functions"),
+        ("def one(a, b): ...\ndef two(a, b): ...", "its functions are one, two"),
+        ("def aggregate(events): ...", "line 1: 'aggregate' cannot be the dsl rule"),
+        ("def aggregate(events, call, more): ...", "it has the parameters (events, call, more)"),
+        ("def aggregate(events, *, call): ...", "it has the parameters (events, *, call)"),
+        ("async def aggregate(events, call): ...", "it is async"),
+        ("class aggregate: ...", "it is no function"),
+    ],
+)
+@pytest.mark.parametrize("load", [False, True])
+def test_what_is_wrong_with_the_text_of_rules_is_told_alike_whether_they_are_loaded(
+    tmp_path: Path, text: str, said: str, load: bool
+) -> None:
+    step = _step(tmp_path)
+    (tmp_path / "rules.py").write_text(text, encoding="utf-8")
+    result = _invoke("check", step, *(["--load"] if load else []))
+    assert result.exit_code == 1
+    assert said in _lines(result)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def alone(events, call): ...",
+        "def aggregate(*all): ...",
+        "def aggregate(events, call, more=1, *, most=2): ...",
+        "aggregate = lambda events, call: None",
+        "if True:\n    def aggregate(events, call): ...",
+        "try:\n    from nowhere import aggregate\nexcept ImportError:\n    def aggregate(events, call): ...",
+        "import functools\n@functools.cache\ndef aggregate(events, call): ...",
+        "def aggregate(events, call):\n    yield 1",
+    ],
+)
+@pytest.mark.parametrize("load", [False, True])
+def test_rules_that_can_be_called_are_well(tmp_path: Path, text: str, load: bool) -> None:
+    step = _step(tmp_path)
+    (tmp_path / "rules.py").write_text(text, encoding="utf-8")
+    result = _invoke("check", step, *(["--load"] if load else []))
+    assert result.exit_code == 0, result.output
+
+
+def test_all_that_is_wrong_is_one_report(tmp_path: Path) -> None:
+    """In sections, in what the command line lays over them, between sections, and in the files that they name."""
+    (tmp_path / "bad.json").write_text("[1]", encoding="utf-8")
+    destination = {**STEP["destination"], "config": {"name": "uot"}}
+    step = _step(
+        tmp_path,
+        **{**AROUND, "source": {"type": "kafka", "topics": ["t"], "config": {"name": "out"}}},
+        kye=1,
+        environmentVariables={"source": "file", "path": "bad.json"},
+        key={"type": "dsl", "source": "file", "path": "none.py"},
+        destination=destination,
+        error={**destination, "topic": "no topic"},
+        branches=[{**destination, "name": "alarms"}],
+    )
+    (tmp_path / "rules.py").write_text("def aggregate(events): ...", encoding="utf-8")
+    command = ["--set", "trigger.count=0"]
+    wanted = [
+        "--set: trigger.count: expected a whole number of 1 or more",
+        "step.json: kye: unknown key",
+        "step.json: error.topic: expected a topic",
+        "step.json: source.config: expected a connection of type kafka",
+        "step.json: destination.config.name: expected one of the connections (out), found 'uot'; did you mean out?",
+        "step.json: branches[0].config.name: expected one of the connections",
+        "step.json: environmentVariables: bad.json",
+        "step.json: key: there is no key rule 'none.py'",
+        "step.json: dsl: ",
+    ]
+    result = _invoke("check", step, *command)
+    assert result.exit_code == 1
+    said = _lines(result)
+    assert [each for each in wanted if each not in said] == []
+    assert "9 problems:" in said
+    result = _invoke("run", step, *command, "--engine", "local")
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    assert [each for each in wanted if each not in said] == []
+
+
+def test_a_connection_that_is_wrong_is_there_all_the_same(tmp_path: Path) -> None:
+    result = _invoke("check", _step(tmp_path, connections={"out": {"type": "fiels"}}))
+    assert "1 problem:" in _lines(result)
+
+
+@pytest.mark.parametrize(
+    ("changed", "limit"),
+    [
+        ({"parallelism": 1_001}, "1_000"),
+        ({"trigger": {"type": "count", "count": 10_000_001, "timeout": 1}}, "10_000_000"),
+        ({"trigger": {"type": "time", "time": "11", "timePattern": "HH", "maxEmptyIntervals": 10**30}}, "36_500"),
+        ({"source": {**AROUND["source"], "filesPerBatch": 10**9}}, "1_000_000"),
+        (
+            {"source": {"type": "kafka", "topic": "t", "config": {"name": "out"}, "maxOffsetsPerTrigger": 10**12}},
+            "1_000_000_000",
+        ),
+    ],
+)
+def test_a_count_beyond_reason_is_refused(tmp_path: Path, changed: dict[str, Any], limit: str) -> None:
+    result = _invoke("check", _step(tmp_path, **changed))
+    assert result.exit_code == 1
+    assert f"expected a whole number of 1 to {limit}, found 1" in _lines(result)

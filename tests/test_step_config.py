@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from topologies.step.config import StepConfig, StepConfigError, load_step
-from topologies.step.config.connecting import FilesConnection, KafkaConnection, KafkaSource
+from topologies.step.config.connecting import Destination, FilesConnection, KafkaConnection, KafkaSource
 from topologies.step.config.formats import AvroFormat, CsvFormat
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey
 from topologies.step.config.triggers import CountTriggerSection, DslTriggerSection, TimeTriggerSection
@@ -65,8 +65,9 @@ def test_the_example_of_the_handler_loads_as_it_stands() -> None:
     assert isinstance(step.trigger, DslTriggerSection)
     assert (step.trigger.timeout, step.trigger.should_fire_at_processing_time) == (millis(100), True)
     assert str(step.dsl.path) == "testDsl/aggregation/simple.tr"
+    assert isinstance(step.destination, Destination)
     assert (step.destination.topic, step.destination.config.name) == ("output", "output")
-    assert step.error is not None
+    assert isinstance(step.error, Destination)
     assert step.error.topic == "deadletter"
     assert missing(step) == ["source", "connections.output"]
 
@@ -91,6 +92,7 @@ def test_a_step_survives_the_way_to_another_process(tmp_path: Path) -> None:
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     step = _step(tmp_path)
     assert (step.parallelism, step.rule_time_limit, step.allow_file_rules) == (2, seconds(5), True)
+    assert step.error_details == "full"
     assert (step.error, step.source, step.branches, step.connections) == (None, None, [], {})
 
 
@@ -126,6 +128,7 @@ def test_further_files_and_values_are_laid_over_the_step(tmp_path: Path, monkeyp
             "source": '{"type": "files", "path": "in"}',
         },
     )
+    assert isinstance(step.destination, Destination)
     assert step.destination.topic == "other"
     assert step.error is None
     assert isinstance(step.format.input, CsvFormat)
@@ -396,6 +399,26 @@ def test_a_section_that_is_missing_says_what_it_is_for(tmp_path: Path, section: 
         ({"trigger": {"type": "count", "count": 2}}, "trigger.timeout", "how long after the last event"),
         ({"trigger": {"type": "count", "count": 2.5, "timeout": 1}}, "trigger.count", "whole number"),
         ({"trigger": {"type": "cuont"}}, "trigger.type", "did you mean count?"),
+        (
+            {"trigger": {"type": "count", "count": 9, "timeout": 1, "maxEvents": 5}},
+            "trigger.maxEvents",
+            "never holds more events than the count",
+        ),
+        (
+            {"trigger": {"type": "dsl", "path": "a", "timeout": 1, "maxEvents": 20_000_000}},
+            "trigger.maxEvents",
+            "1 to 10_000_000, found 20000000",
+        ),
+        (
+            {"trigger": {"type": "time", "time": "1:00", "timePattern": "H:mm", "maxBytes": 0}},
+            "trigger.maxBytes",
+            "1 or more, found 0",
+        ),
+        (
+            {"trigger": {"type": "timeFromEvent", "path": "a", "timePattern": "H:mm", "maxBytes": 2**31}},
+            "trigger.maxBytes",
+            "1 to 2_000_000_000, found 2147483648",
+        ),
         ({"trigger": 5}, "trigger", "expected a mapping"),
         ({"key": "key"}, "key", "expected a mapping, found 'key': how the key is computed"),
         ({"format": "json"}, "format", "expected a mapping, found 'json': the formats of messages"),
@@ -408,7 +431,11 @@ def test_a_section_that_is_missing_says_what_it_is_for(tmp_path: Path, section: 
             "no Kafka server",
         ),
         ({"branches": [STEP["destination"], STEP["destination"]]}, "branches", "'output' more than once"),
-        ({"destination": {**STEP["destination"], "type": "sink"}}, "destination.type", "expected destination"),
+        (
+            {"destination": {**STEP["destination"], "type": "sink"}},
+            "destination.type",
+            "expected one of destination, aggregation, found",
+        ),
         ({"ruleTimeLimit": "5 parsecs"}, "ruleTimeLimit", "with a unit"),
         ({"connections": {"a": {"type": "kafka"}}}, "connections.a.bootstrap.servers", "Kafka's servers"),
         ({"connections": {"a": {"typ": "kafka"}}}, "connections.a", r"type \(kafka, files\), found {typ}"),
@@ -503,6 +530,24 @@ def test_a_source_of_kafka_needs_a_connection_of_kafka(tmp_path: Path) -> None:
     source = {"type": "kafka", "topics": ["a"], "config": {"name": "output"}}
     problems = _problems(tmp_path, source=source, connections={"output": {"type": "files", "path": "out"}})
     assert "expected a connection of type kafka, found output" in problems["source.config"]
+
+
+@pytest.mark.parametrize("place", ["destination", "error"])
+def test_a_step_that_reads_what_it_writes_is_refused_unless_it_is_meant(tmp_path: Path, place: str) -> None:
+    names = {"destination": "output", "error": "deadletter"}
+    loop = {
+        "source": {"type": "kafka", "topics": ["in", names[place]], "config": {"name": "reading"}},
+        "connections": {
+            "reading": {"type": "kafka", "bootstrap.servers": "a:1,b:1"},
+            "writing": {"type": "kafka", "bootstrap.servers": "b:1"},
+        },
+    }
+    for name, topic in names.items():
+        loop[name] = {"name": name, "topic": topic, "config": {"name": "writing"}}
+    problems = _problems(tmp_path, **loop)
+    assert list(problems) == [f"{place}.topic"]
+    assert f"found {names[place]!r}: a loop; if it is meant to be, say allowLoops: true" in problems[f"{place}.topic"]
+    assert _step(tmp_path, **loop, allowLoops=True).allow_loops
 
 
 def test_a_run_says_what_to_add_and_that_is_enough(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from manager import taking
-from manager.taking import taken
+from manager.storage import taking
+from manager.storage.taking import taken
 
 
 @pytest.mark.parametrize("most", [1 << 31, 4_000])

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from manager.checkpoint import FileCheckpoint
+from manager.storage.checkpoint import FileCheckpoint, batch_key
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.plan import BatchPlan, Beat, InProcess
+from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
-from topologies.model import Topology
-from topologies.sources import TableSource
+from topologies.graph.model import Topology
+from topologies.sources.splits import TableSource
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, presets
 from windowing.panes import after_clock, after_count
 from windowing.rows import Rows
@@ -96,8 +96,8 @@ def run(name: str, folder: Path, tables: list[pa.Table], crashes: random.Random 
     sink: Any = built.sinks["out"].sink
     for number, table in enumerate(tables):
         middle = len(table) // 2
-        pieces = [TableSource("events", table.slice(0, middle), 0), TableSource("events", table.slice(middle), middle)]
-        plan = BatchPlan(number, Beat(1_000_000 * number, close=number == BATCHES - 1), pieces)
+        splits = [TableSource("events", table.slice(0, middle), 0), TableSource("events", table.slice(middle), middle)]
+        plan = BatchPlan(number, TimeAdvance(1_000_000 * number, close=number == BATCHES - 1), splits)
         while crashes is not None and crashes.random() < 0.4:
             failing = crashes.choice(PHASES)
 
@@ -137,3 +137,15 @@ def test_a_run_that_crashes_everywhere_gives_what_one_that_does_not_gives(
 def test_segments_of_a_task_stay_few(name: str, tmp_path: Path) -> None:
     *_, manifest = run(name, tmp_path, batches(3)[: BATCHES - 1], None, 1)
     assert all(len(task.refs) < 20 for task in manifest.bolts["bolt"].tasks)
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+@pytest.mark.parametrize("name", BOLTS)
+def test_what_only_the_tasks_of_a_step_needed_does_not_stay(name: str, keep: int, tmp_path: Path) -> None:
+    """Also where one step is kept, and no earlier one is looked at to go back to."""
+    step = MicroBatch(topology(name, 1), FileCheckpoint(str(tmp_path), keep=keep), InProcess())
+    for number, table in enumerate(batches(3)[:12]):
+        step.run(BatchPlan(number, TimeAdvance(1_000_000 * number), [TableSource("events", table, 0)]))
+        kept = {segment for manifest in step.checkpoint._kept for segment in manifest.segments()}  # type: ignore[attr-defined]
+        lying = {f"{path.parent.name}/{path.name}" for path in (tmp_path / "segments").rglob("*.arrow")}
+        assert not {segment for segment in lying - kept if segment < batch_key(number, False)}

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from tests import time_oracle
 from tests.test_time_scenarios import run_cut
-from topologies.scenarios.answer import Answer
-from topologies.scenarios.loading import read_scenario
-from topologies.scenarios.model import Scenario
-from topologies.scenarios.replay import replay_locally
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.schema.loading import read_scenario
+from topologies.scenarios.schema.model import Scenario
 from windowing.errors import ConfigError, TopologyError
 
 Json = dict[str, Any]
 
 EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-ACCOUNTS = ("windowed", "late", "early", "dropped", "invalid", "unwindowed", "purged", "pending")
+ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged", "pending")
 SYSTEMS = ("rules", "atlas", "azure", "streaminsight")
 
 # ---- scenarios
@@ -78,22 +78,26 @@ def is_aligned(bolt: Json) -> bool:
 def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
     """The settings: those of a system, or any that go together."""
     bolt: Json = {"timestamp_field": "ts", **draw(windows())}
+    parted = draw(st.integers(0, 3)) == 0
     keyed = draw(st.sampled_from(["none", "none", "key", "keys", "substreams"]))
     bolt.update(
         {"key": {"key": ["k"]}, "keys": {"key": ["k", "q"]}, "substreams": {"substreams": ["k"]}}.get(keyed, {})
     )
+    parted = parted and keyed != "substreams"
+    fastest = (parted or len(streams) > 1) and keyed != "substreams" and draw(st.integers(0, 3)) == 0
+    waits = (parted or len(streams) > 1) and keyed != "substreams" and not fastest
     if is_aligned(bolt) and draw(st.booleans()):
         bolt["offset"] = draw(durations(0, 7))
     match system:
         case "rules":
-            bolt.update(draw(single_rules()))
+            bolt.update(draw(single_rules(bolt)))
         case "atlas":
             atlas: Json = {"allowed_lateness": draw(durations(0, 6))} if draw(st.booleans()) else {}
             if draw(st.integers(0, 2)) == 0:
                 atlas["allowed_lateness"] = "0s"
                 atlas["idle_timeout"] = draw(durations(1, 9))
                 atlas["idle_rule"] = draw(st.sampled_from(["after_window_end", "max_remaining"]))
-            if draw(st.integers(0, 2)) == 0:
+            if waits and draw(st.integers(0, 2)) == 0:
                 atlas["partition_idle_timeout"] = f"{draw(st.integers(0, 9))}500us"  # no event comes at the instant
             bolt["preset"] = {"atlas": atlas} if atlas else "atlas"
         case "azure":
@@ -107,9 +111,9 @@ def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
             bolt["preset"] = {"azure": azure}
         case "streaminsight":
             bolt["preset"] = {"streaminsight": draw(advance_time(streams))}
-    if keyed != "substreams" and draw(st.integers(0, 3)) == 0:
+    if parted:
         bolt["watermark_partition"] = "p"
-    if draw(st.integers(0, 3)) == 0:
+    if fastest:
         bolt["watermark_over"] = "max"
     if draw(st.integers(0, 4)) == 0:
         bolt["close_fires"] = False
@@ -117,26 +121,28 @@ def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
 
 
 @st.composite
-def single_rules(draw: st.DrawFn) -> Json:
-    """Rules one by one, upon Storm's."""
+def single_rules(draw: st.DrawFn, windows: Json) -> Json:
+    """Rules one by one, upon Storm's, for these windows."""
     bolt: Json = {
         "watermark_every": draw(st.sampled_from([1, 1, 2, 3, "1ms", "3ms", "7ms"])),
         "lag": draw(durations(0, 6)),
-        "bounds": draw(st.sampled_from(["(start, end]", "[start, end)"])),
-        "past_the_end": draw(st.booleans()),
     }
+    if is_aligned(windows) or "snapshot" in windows:
+        bolt["bounds"] = draw(st.sampled_from(["(start, end]", "[start, end)"]))
+    if bolt.get("bounds") != "[start, end)" and (
+        "length" in windows or windows.get("session", {}).get("touching") is False
+    ):
+        bolt["past_the_end"] = draw(st.booleans())
     if draw(st.booleans()):
         bolt["late_by"], bolt["allowed_lateness"] = "window", draw(durations(0, 6))
         bolt["late"] = draw(st.sampled_from(["divert", "drop"]))
     else:
         bolt["late"] = draw(st.sampled_from(["divert", "drop", "adjust"]))
     if draw(st.integers(0, 2)) == 0:
-        bolt["arrival"] = {
-            "field": "at",
-            "early": draw(st.none() | durations(0, 8)),
-            "late": draw(st.none() | durations(0, 8)),
-            "action": draw(st.sampled_from(["adjust", "drop", "divert"])),
-        }
+        early, late = draw(st.none() | durations(0, 8)), draw(st.none() | durations(0, 8))
+        action = {"action": draw(st.sampled_from(["adjust", "drop", "divert"]))} if late is not None else {}
+        if early is not None or late is not None:
+            bolt["arrival"] = {"field": "at", "early": early, "late": late, **action}
     return bolt
 
 
@@ -156,6 +162,7 @@ def advance_time(draw: st.DrawFn, streams: list[str]) -> Json:
         given["field"] = "cti"
         if draw(st.booleans()):
             given["every"] = None
+            del given["delay"]  # there is nothing that it would delay
     return given
 
 
@@ -175,7 +182,9 @@ def steps(draw: st.DrawFn, bolt: Json, streams: list[str], rules: Json) -> list[
     has_clock = any(
         rules[name] not in (None, False) for name in ("idle_timeout", "partition_idle_timeout", "estimate_arrival")
     )
-    clock = now
+    follows_arrivals = rules["estimate_arrival"] and (len(streams) > 1 or "watermark_partition" in bolt)
+    by_timeout = rules["idle_timeout"] is not None or rules["partition_idle_timeout"] is not None  # of whole batches
+    clock = latest = now
     for what, size in draw(st.lists(moves, max_size=24)):
         if what == "crash":
             found.append({"crash": True})
@@ -196,7 +205,7 @@ def steps(draw: st.DrawFn, bolt: Json, streams: list[str], rules: Json) -> list[
         step: Json = {"event": fields}
         if has_clock:
             clock += draw(st.sampled_from([0, 0, 1, 3]))
-            step["clock"] = clock
+            step["clock" if by_timeout else draw(st.sampled_from(["clock", "arrival"]))] = clock
         if len(streams) > 1:
             step["stream"] = draw(st.sampled_from(streams))
         for name in bolt.get("key") or bolt.get("substreams") or ():
@@ -206,7 +215,10 @@ def steps(draw: st.DrawFn, bolt: Json, streams: list[str], rules: Json) -> list[
             value = draw(st.sampled_from(["x", "x", "y", None]))
             fields.update({} if value is None else {"p": value})
         if rules["arrival"] is not None:
-            fields[rules["arrival"]] = now + draw(st.sampled_from([0, 0, 0, -12, -6, 3, 5, 9]))
+            arrived = now + draw(st.sampled_from([0, 0, 0, -12, -6, 3, 5, 9]))
+            if follows_arrivals:  # in order: out of order, where batches end makes a difference
+                arrived = latest = max(arrived, latest)
+            fields[rules["arrival"]] = arrived
         found.append(step)
     return [*found, {"close": True}] if draw(st.booleans()) else found
 
@@ -230,7 +242,11 @@ def scenarios(draw: st.DrawFn, systems: tuple[str, ...] = SYSTEMS) -> Json:
     bolt = draw(bolts(system, streams))
     rules = time_oracle.read_rules(bolt)
     assume(not is_spoilt(bolt, rules))
-    return {"name": system, "bolt": bolt, "streams": streams, "steps": draw(steps(bolt, streams, rules))}
+    scenario = {"name": system, "bolt": bolt, "streams": streams, "steps": draw(steps(bolt, streams, rules))}
+    if "watermark_partition" in bolt and draw(st.booleans()):
+        names = st.lists(st.sampled_from(["x", "y", "z"]), min_size=1, max_size=3, unique=True)
+        scenario["partitions"] = draw(names | st.dictionaries(st.sampled_from(streams), names, min_size=1))
+    return scenario
 
 
 # ---- answers
@@ -244,7 +260,7 @@ def of_each_key(found: list[Json]) -> dict[str, list[Json]]:
     return grouped
 
 
-def assert_same(scenario: Json, answer: Answer) -> None:
+def assert_same(scenario: Json, answer: Replayed) -> None:
     expected, found = time_oracle.answer(scenario), answer.to_json()
     settle_gaps(scenario, expected, found)
     if "substreams" in scenario["bolt"]:  # there is no watermark of the whole bolt
@@ -286,7 +302,7 @@ def read(scenario: Json) -> Scenario:
     return read_scenario(scenario)
 
 
-def built(scenario: Json) -> Answer:
+def built(scenario: Json) -> Replayed:
     """The engine's answer; settings that do not go together are no example."""
     try:
         answer = replay_locally(read(scenario))

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from manager.checkpoint import MemoryCheckpoint
-from topologies.engine.plan import BatchPlan, Beat, InProcess
+from manager.storage.checkpoint import MemoryCheckpoint
+from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
-from topologies.scenarios.answer import Answer
-from topologies.scenarios.comparing import judge
-from topologies.scenarios.loading import Loaded, load
-from topologies.scenarios.model import Scenario
-from topologies.scenarios.replay import Recording, replay_locally, watched_topology
-from topologies.scenarios.script import Arrival, ScriptPiece, script
-from topologies.scenarios.steps import CloseStep, CrashStep
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.comparing import judge
+from topologies.scenarios.run.replay import Recording, replay_locally, watched_topology
+from topologies.scenarios.run.script import Arrival, ScriptSplit, script
+from topologies.scenarios.schema.loading import Loaded, load
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.steps import CloseStep, CrashStep
 
 FOLDER = Path(__file__).parent / "scenarios"
 SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler")
@@ -51,24 +51,24 @@ def test_a_crash_after_every_step_changes_nothing(scenario: Scenario) -> None:
     assert not differences(scenario, replay_locally(crashing))
 
 
-def run_cut(scenario: Scenario, chance: random.Random) -> Answer:
-    """The answer with batches that end after any event, pieces that hold any number of them, and other processes."""
+def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:
+    """The answer with batches that end after any event, splits that hold any number of them, and other processes."""
     topology, checkpoint, recording = watched_topology(scenario), MemoryCheckpoint(), Recording()
     step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
     number = 0
     for batch in script(scenario):
-        pieces: list[ScriptPiece] = []
+        splits: list[ScriptSplit] = []
         for arrival in batch.arrivals:
             for offset, row in enumerate(arrival.rows):
                 one = Arrival(arrival.component, arrival.stream, arrival.clock, [row], arrival.first + offset)
-                if pieces and chance.random() < 0.3:
-                    step.run(BatchPlan(number, Beat(arrival.clock, tick=False), pieces))
-                    number, pieces = number + 1, []
-                if pieces and chance.random() < 0.4:
-                    pieces[-1] = ScriptPiece((*pieces[-1].lines, one.to_json()))
+                if splits and chance.random() < 0.3:
+                    step.run(BatchPlan(number, TimeAdvance(arrival.clock, tick=False), splits))
+                    number, splits = number + 1, []
+                if splits and chance.random() < 0.4:
+                    splits[-1] = ScriptSplit((*splits[-1].lines, one.to_json()))
                 else:
-                    pieces.append(ScriptPiece((one.to_json(),)))
-        recording.note(batch, step.run(BatchPlan(number, batch.beat, pieces)))
+                    splits.append(ScriptSplit((one.to_json(),)))
+        recording.note(batch, step.run(BatchPlan(number, batch.advance, splits)))
         number += 1
         if chance.random() < 0.3:
             step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
@@ -94,7 +94,7 @@ def sorted_rows(outputs: dict[str, list[Any]], names: dict[str, list[Any]]) -> d
     return {sink: in_order(sink, rows) for sink, rows in outputs.items()}
 
 
-def differences(scenario: Scenario, answer: Answer) -> list[str]:
+def differences(scenario: Scenario, answer: Replayed) -> list[str]:
     expect = scenario.expect
     if has_keys(scenario) and expect is not None:
         outputs = sorted_rows(answer.outputs, expect.outputs or {})

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.model import Topology
+from topologies.graph.model import Topology
 from windowing import (
     Bolt,
     Bounds,
@@ -22,6 +22,8 @@ from windowing import (
     presets,
     seconds,
 )
+from windowing.durations import parse_duration
+from windowing.kinds import Hopping, Session
 from windowing.presets import RULES, Preset
 from windowing.rules import LateAction, LateBy
 from windowing.settings import WindowSettings
@@ -118,9 +120,18 @@ def problems(bolt: WindowedBolt) -> str:
         (lambda: Ids().with_watermark_every(0), "positive whole number"),
         (lambda: Ids().with_watermark_every("0s"), "above zero"),
         (lambda: presets.streaminsight(0), "a watermark every 0 events.*positive whole number"),
-        (lambda: presets.streaminsight(delay="-2us"), "not a duration"),
+        (lambda: presets.streaminsight(delay="-2 moments"), "not a duration"),
+        (lambda: presets.streaminsight(None, "1s", field="cti"), "a delay of 1s, and every=None.*leave delay out"),
         (lambda: presets.streaminsight(policy="forgive"), "'divert', 'drop'"),
         (lambda: presets.azure(action="forgive"), "'adjust'"),
+        (lambda: presets.azure(action="divert"), "action='divert'.*drops them.*'adjust' or 'drop'"),
+        (lambda: presets.azure(action="cut"), "action='cut'.*'adjust' or 'drop'"),
+        (lambda: presets.azure(action=NUMBER), "action=5"),
+        (lambda: presets.azure(late=-2), r"late=-2.*no unit; only late=-1"),
+        (lambda: presets.azure(late=True), "no unit"),
+        (lambda: presets.azure(out_of_order=NUMBER), "out_of_order='5s'"),
+        (lambda: presets.azure(early="24:00:00"), "a day has 24 hours"),
+        (lambda: presets.azure(late="00:60:00"), "not a duration"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_where_they_are_given(build: Any, complaint: str) -> None:
@@ -145,7 +156,7 @@ def test_azures_late_tolerance_is_5_seconds_at_most_20_days_or_without_limit() -
     assert tolerance(presets.azure()) == (seconds(5), True)
     assert tolerance(presets.azure(late="1814399s")) == (seconds(1_814_399), True)
     assert tolerance(presets.azure(late=None)) == (None, False)
-    with pytest.raises(ConfigError, match="at most 20 days"):
+    with pytest.raises(ConfigError, match=r"at most 20\.23:59:59, 1,814,399 seconds"):
         presets.azure(late="1814400s")
 
 
@@ -219,8 +230,28 @@ def test_what_is_set_after_a_preset_counts_and_what_was_set_before_it_does_not()
     preset = presets.streaminsight(10, "5s")
     after = tumbling().with_time(preset).with_lag("0s").settings
     assert (after.lag, after.watermark_every) == (seconds(0), Count(10))
-    before = tumbling().with_lag("0s").with_bounds("(start, end]").with_time(preset).settings
-    assert (before.lag, before.bounds) == (seconds(5), Bounds.START)
+    before = tumbling().with_lag("0s").with_bounds("(start, end]").with_time(preset)
+    assert (before.settings.lag, before.settings.bounds) == (seconds(5), Bounds.START)
+    said = problems(before.with_timestamp_field("ts"))
+    assert "with_lag before with_time(...)" in said
+    assert "with_bounds before with_time(...)" in said
+
+
+@pytest.mark.feature("AT-17", "SI-4")
+def test_the_clock_can_close_azures_windows_and_never_those_of_streaminsight() -> None:
+    topology(bolt=tumbling().with_time(presets.azure()).with_timestamp_field("ts").with_idle_timeout("5s"))
+    found = problems(tumbling().with_time(presets.streaminsight()).with_timestamp_field("ts").with_idle_timeout("5s"))
+    assert "with_idle_timeout with StreamInsight's watermarks (SI-4)" in found
+
+
+@pytest.mark.feature("AT-22")
+def test_a_setting_before_a_preset_may_be_said_again_and_a_preset_be_replaced_by_another() -> None:
+    again = tumbling().with_lag("1s").with_time(presets.azure()).with_lag("2s").with_timestamp_field("ts")
+    topology(bolt=again)
+    assert again.settings.lag == seconds(2)
+    replaced = tumbling().with_time(presets.storm(lag="3s")).with_time(presets.atlas()).with_timestamp_field("ts")
+    topology(bolt=replaced)
+    assert replaced.settings.lag is None
 
 
 def test_a_lag_takes_the_place_of_a_negative_delay() -> None:
@@ -239,10 +270,11 @@ def test_a_preset_with_rules_of_ones_own() -> None:
 
 def test_a_preset_decides_every_rule_of_time_and_nothing_else() -> None:
     of_the_bolt = {"length", "slide", "kinds", "key", "panes", "eviction", "trigger", "offset", "anchor", "late_stream"}
-    of_the_bolt |= {"needs_event_time", "key_trigger", "refused_stream"}
+    of_the_bolt |= {"asked", "forgotten", "given", "key_trigger", "refused_stream", "expired", "message_id_field"}
+    of_the_bolt |= {"input_rules", "capacity"}
     of_the_events = {
         *("timestamp_field", "timestamp_extractor", "extractor_on_columns", "processing_time", "lifetime"),
-        *("watermark_partition", "watermark_per_key"),
+        "watermark_per_key",
     }
     named = {each.name for each in fields(WindowSettings)}
     assert named - set(RULES) == of_the_bolt | of_the_events
@@ -277,6 +309,26 @@ def test_a_late_event_stops_the_run_if_asked() -> None:
     assert run(*AT_10_12_9[:2], bolt=bolt) == {"bolt": []}
     with pytest.raises(DataError, match=r"'bolt'.* stop the run"):
         run(*AT_10_12_9, bolt=bolt)
+
+
+@pytest.mark.feature("AZ-9", "SI-14")
+@pytest.mark.parametrize(
+    ("rules", "events", "complaint"),
+    [
+        ({"late": "5s"}, [("a", -3_000), ("b", -6_000)], "1969-12-31.*arrived more than 5s after its time"),
+        ({"late": None}, [("a", -3_000), ("b", -6_000)], "came after the watermark"),
+        ({"late": "5s", "out_of_order": "10s"}, [("a", -3_000), ("b", -5_000)], None),
+    ],
+)
+def test_an_error_is_a_late_arrival_as_well_as_disorder(
+    rules: Any, events: list[tuple[str, int]], complaint: str | None
+) -> None:
+    bolt = tumbling().with_time(presets.azure(action="error", **rules)).with_timestamp_field("ts")
+    if complaint is None:
+        assert run(*events, bolt=bolt) == {"bolt": [["b", "a"]]}
+    else:
+        with pytest.raises(DataError, match=complaint):
+            run(*events, bolt=bolt)
 
 
 @pytest.mark.feature("AZ-13")
@@ -340,6 +392,57 @@ def test_bolts_of_one_preset_and_one_that_differs() -> None:
     given = {name: bolt.with_timestamp_field("ts") for name, bolt in bolts.items()}
     strict = [["a", "b"], ["d"]]
     assert run(*AT_10_12_9, **given) == {"one": strict, "two": strict, "lenient": [["c"], *strict]}
+
+
+@pytest.mark.feature("AZ-8", "AZ-9", "AZ-10")
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"late": "00:05:00"}, {"late": "5m"}),
+        ({"late": "1.02:00:00.5"}, {"late": seconds(26 * 3600 + 0.5)}),
+        ({"late": -1}, {"late": None}),
+        ({"late": "-1"}, {"late": None}),
+        ({"late": "21.00:00:00", "action": "Adjust"}, None),
+        ({"late": "20.23:59:59"}, {"late": seconds(1_814_399)}),
+        ({"out_of_order": "00:00:02", "early": "00:01:00"}, {"out_of_order": "2s", "early": "1m"}),
+        ({"action": "Drop"}, {"action": "drop"}),
+        ({"action": "Adjust"}, {}),
+        ({"action": LateAction.ERROR}, {"action": "error"}),
+    ],
+)
+def test_azures_own_spellings_are_understood(theirs: Any, ours: Any) -> None:
+    if ours is None:
+        with pytest.raises(ConfigError, match=r"at most .*1,814,399 seconds"):
+            presets.azure(**theirs)
+    else:
+        assert presets.azure(**theirs) == presets.azure(**ours)
+
+
+@pytest.mark.feature("AZ-19")
+@pytest.mark.parametrize(
+    ("windows", "length"),
+    [
+        (lambda bolt: bolt.with_window("8d", "1d"), "8d"),
+        (lambda bolt: bolt.with_tumbling_window(seconds(7 * 86_400 + 1)), "604801s"),
+        (lambda bolt: bolt.with_sliding_log_window("8d"), "8d"),
+        (lambda bolt: bolt.with_session_window("1h", max_duration="8d"), "8d"),
+        (lambda bolt: bolt.with_calendar_window("month", "UTC"), "31d"),
+        (lambda bolt: bolt.with_windows(Hopping(minutes(1), minutes(1)), Session(parse_duration("9d"))), "9d"),
+        (lambda bolt: bolt.with_window("7d", "1d"), None),
+        (lambda bolt: bolt.with_window(10), None),
+        (lambda bolt: bolt.with_calendar_window("week", "UTC"), None),
+    ],
+)
+def test_azures_windows_are_at_most_7_days_long(windows: Any, length: str | None) -> None:
+    bolt = windows(Ids().with_time(presets.azure())).with_timestamp_field("ts")
+    if bolt.settings.slide != Count(1) or bolt.settings.kinds:  # windows of a number of events have no length to limit
+        topology(free=windows(Ids().with_time(presets.azure().but(longest_window=None))).with_timestamp_field("ts"))
+    if length is None:
+        topology(bolt=bolt)
+    else:
+        found = problems(bolt)
+        assert f"has windows of {length}" in found
+        assert "at most 7d long (AZ-19)" in found
 
 
 @pytest.mark.feature("AZ-7")

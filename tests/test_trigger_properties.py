@@ -7,29 +7,30 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from manager.checkpoint import FileCheckpoint, MemoryCheckpoint
+from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from tests.test_trigger_oracle import WORKED, at
-from tests.trigger_oracle import Asked, Event, Expected, Firing, Forgot, expected, next_time
+from tests.trigger_oracle import UNBOUNDED, Asked, Event, Expected, Firing, Forgot, expected, next_time
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.plan import BatchPlan, Beat, Delivery, InProcess
-from topologies.engine.report import BatchReport
+from topologies.engine.batch.plan import BatchPlan, InProcess, SourceBatch, TimeAdvance
+from topologies.engine.batch.report import BatchReport
 from topologies.engine.step import MicroBatch
-from topologies.model import Topology
+from topologies.graph.model import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.daytimes import DayTime
 from windowing.durations import Count, Duration
 from windowing.rows import Rows
 from windowing.triggers import (
+    Capacity,
     CountTrigger,
     DailyByRule,
     DailyTrigger,
@@ -146,7 +147,7 @@ class Arrives:
     op: str
     spout: int = 0
     apart: bool = False
-    """Whether it begins a piece of its source."""
+    """Whether it begins a split of its source."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,8 @@ class Case:
     """How many columns the key has."""
     named: bool = True
     """Whether refused events have a stream of their own."""
+    capacity: Capacity = UNBOUNDED
+    """How much a window may hold."""
 
     def events(self) -> list[Event]:
         """The events that the oracle is given."""
@@ -264,14 +267,18 @@ def cases(
         else:
             steps.append(Ends(clock, draw(HOW), tick))
     close = draw(st.booleans()) if closes is None else closes
+    events = st.none() if isinstance(trigger, CountTrigger) else st.none() | st.integers(1, 4)
+    sizes = st.none() | st.sampled_from([1, 8, 16, 24, 30, 45, 60, 310])
+    capacity = Capacity(draw(events), size := draw(sizes), ("op", "key") if size and draw(st.booleans()) else ())
     # Whether an interval is empty that ends between the batch before a close and the close is not laid down.
     if not close or isinstance(trigger, DailyTrigger | DailyByRule) or draw(st.booleans()):
         steps.append(Ends(after(clock, draw(gaps)), draw(HOW), tick))
     if close:
         steps.append(Ends(steps[-1].at if steps else clock, draw(HOW), tick, close=True))
     return Case(
-        trigger, tuple(steps), draw(st.sampled_from([1, 3])), draw(st.sampled_from([1, 1, 2])), draw(st.booleans())
-    )
+        trigger, tuple(steps), draw(st.sampled_from([1, 3])), draw(st.sampled_from([1, 1, 2])), draw(st.booleans()),
+        capacity,
+    )  # fmt: skip
 
 
 def after(clock: int, gap: Any) -> int:
@@ -289,7 +296,7 @@ class Piece:
 
     rows: tuple[tuple[int, Arrives], ...]
 
-    def read(self, topology: Topology) -> Iterator[Delivery]:
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
         for same in runs(self.rows):
             values = [(number, *step.key, step.op) for number, step in same]
             name, clock = SPOUTS[same[0][1].spout], same[0][1].at
@@ -298,7 +305,7 @@ class Piece:
                 pa.array(column, kind) for column, kind in zip(zip(*values, strict=True), schema.types, strict=True)
             ]
             positions = np.array([number for number, _ in same])
-            yield Delivery(name, "default", pa.table(columns, schema=schema), positions, clock=clock)
+            yield SourceBatch(name, "default", pa.table(columns, schema=schema), positions, clock=clock)
 
 
 def runs(rows: Iterable[tuple[int, Arrives]]) -> list[list[tuple[int, Arrives]]]:
@@ -328,7 +335,11 @@ def build(case: Case) -> Topology:
     builder = TopologyBuilder("triggers")
     stream = "refused" if case.named else None
     columns = ("key", "sub")[: case.keys]
-    bolt = Recorder().with_key(*columns).with_trigger(case.trigger, refused_stream=stream)
+    bolt = Recorder().with_key(*columns)
+    bolt = bolt.with_trigger(
+        case.trigger, refused_stream=stream, max_events=case.capacity.events, max_bytes=case.capacity.bytes,
+        bytes_of=case.capacity.columns,
+    )  # fmt: skip
     declarer = builder.set_bolt("bolt", bolt, case.tasks)
     for name in SPOUTS:
         builder.set_spout(name, spouts.memory(COLUMNS))
@@ -370,22 +381,22 @@ def run(case: Case, checkpoint: Any = None) -> Found:
     step = MicroBatch(topology, checkpoint, InProcess())
     COMPLAINTS.clear()
     rows: list[tuple[int, Arrives]] = []
-    pieces: list[list[tuple[int, Arrives]]] = []
+    splits: list[list[tuple[int, Arrives]]] = []
     number, seen = 0, case.events()
     for each in case.steps:
         if isinstance(each, Arrives):
-            if each.apart or not pieces:
-                pieces.append([])
-            pieces[-1].append((len(rows), each))
+            if each.apart or not splits:
+                splits.append([])
+            splits[-1].append((len(rows), each))
             rows.append((len(rows), each))
             continue
         plan = BatchPlan(
-            number if pieces or not each.close else number - 1,
-            Beat(each.at, each.tick, each.close),
-            [Piece(tuple(piece)) for piece in pieces],
-            closing=each.close and not pieces,
+            number if splits or not each.close else number - 1,
+            TimeAdvance(each.at, each.tick, each.close),
+            [Piece(tuple(split)) for split in splits],
+            closing=each.close and not splits,
         )
-        number, pieces = number + (not plan.closing), []
+        number, splits = number + (not plan.closing), []
         LOG.clear()
         if each.how in PHASES:
             step.hook = crashing(each.how)
@@ -397,7 +408,7 @@ def run(case: Case, checkpoint: Any = None) -> Found:
             step = MicroBatch(topology, again, InProcess())
         report = step.run(plan)
         found.take()
-        answer = expected(case.trigger, seen[: len(rows)], each.at, each.close)
+        answer = expected(case.trigger, seen[: len(rows)], each.at, each.close, case.capacity)
         LOG.clear()  # the oracle asks rules too
         assert_seen(answer, found)
         assert_kept(seen[: len(rows)], answer, report, step)
@@ -425,6 +436,7 @@ def assert_kept(events: list[Event], answer: Expected, report: BatchReport, step
         (account,) = (account for account, ids in ended.items() if each.id in ids)
         for name in ("received", account):
             wanted[_stream(each), name] = wanted.get((_stream(each), name), 0) + 1
+    assert report.bolts["bolt"].counters.get("full", 0) == sum(firing.by == "full" for firing in answer.firings)
     streams = report.bolts["bolt"].streams
     assert wanted == {
         (stream, account): count for stream, of in streams.items() for account, count in of.items() if count
@@ -456,7 +468,8 @@ def assert_rows(case: Case, found: Found, topology: Topology) -> None:
     assert Counter(rows) == Counter(wanted)
     refused: Any = topology.sinks["refused"].sink
     given = {event.id: event.tuple for event in case.events()}
-    answer = expected(case.trigger, case.events(), max((step.at for step in case.steps), default=0))
+    last = max((step.at for step in case.steps), default=0)
+    answer = expected(case.trigger, case.events(), last, capacity=case.capacity)
     LOG.clear()
     refused_rows = [row if case.named else {**row, **json.loads(row["_data"])} for row in refused.rows]
     assert sorted(row["id"] for row in refused_rows) == sorted(answer.refused)
@@ -492,7 +505,22 @@ def test_counts_rules_and_timeouts_answer_as_the_oracle(case: Case) -> None:
     note(case, run(case))
 
 
+A_KEY = ("a", 1)
+FORGOTTEN_AT_AN_EVENT = Case(
+    DailyTrigger(DayTime(150 * HOUR // 60, BERLIN), 2),
+    (
+        Arrives(at("2024-04-01T12:00Z"), A_KEY, "noon"),
+        Ends(at("2024-04-01T12:00Z")),
+        Arrives(at("2024-04-04T00:30Z"), A_KEY, "noon"),
+        Ends(at("2024-04-04T00:30Z")),
+    ),
+    capacity=Capacity(1),
+)
+"""The event that comes at the moment at which its key is forgotten fills a window: of the key that begins anew."""
+
+
 @EXAMPLES
+@example(FORGOTTEN_AT_AN_EVENT)
 @given(daily())
 def test_daily_windows_answer_as_the_oracle(case: Case) -> None:
     note(case, run(case))
@@ -514,7 +542,7 @@ def test_neither_cuts_nor_tasks_nor_crashes_make_a_difference(case: Case, seed: 
 
 
 def cut(case: Case, chance: random.Random) -> Case:
-    """The same events and the same clock at the end, in other batches and other pieces."""
+    """The same events and the same clock at the end, in other batches and other splits."""
     steps: list[Arrives | Ends] = []
     last = next((step for step in reversed(case.steps) if isinstance(step, Ends)), None)
     for step in case.steps:
@@ -524,7 +552,7 @@ def cut(case: Case, chance: random.Random) -> Case:
             steps.append(step)
         if chance.random() < 0.3 and step is not last:
             steps.append(Ends(step.at, chance.choice(["", "restart", *PHASES])))
-    return Case(case.trigger, tuple(steps), 4 - case.tasks, case.keys, case.named)
+    return Case(case.trigger, tuple(steps), 4 - case.tasks, case.keys, case.named, case.capacity)
 
 
 @EXAMPLES
@@ -533,7 +561,7 @@ def test_a_run_may_go_on_after_a_close(first: Case, second: Case) -> None:
     """Windows that a close has fired are over; the next event opens a new one."""
     begin = max((step.at for step in first.steps), default=0)
     shift = begin - min((step.at for step in second.steps), default=0)
-    tail = shifted(second, shift, first.tasks, first.keys, first.trigger)
+    tail = replace(shifted(second, shift, first.tasks, first.keys, first.trigger), capacity=first.capacity)
     topology, checkpoint = build(first), MemoryCheckpoint()
     calls: dict[Any, list[Firing | Forgot]] = {}
     number = offset = 0
@@ -545,7 +573,7 @@ def test_a_run_may_go_on_after_a_close(first: Case, second: Case) -> None:
                 offset += 1
                 continue
             LOG.clear()
-            plan = BatchPlan(number, Beat(step.at, step.tick, step.close), [Piece(tuple(rows))] if rows else [])
+            plan = BatchPlan(number, TimeAdvance(step.at, step.tick, step.close), [Piece(tuple(rows))] if rows else [])
             MicroBatch(topology, checkpoint, InProcess()).run(plan)
             number, rows, found = number + 1, [], Found()
             found.take()
@@ -555,7 +583,8 @@ def test_a_run_may_go_on_after_a_close(first: Case, second: Case) -> None:
     begun = 0
     for case in (first, tail):
         events = [Event(each.id + begun, each.key, each.at, each.tuple) for each in case.events()]
-        answer = expected(case.trigger, events, max((step.at for step in case.steps), default=0), close=True)
+        last = max((step.at for step in case.steps), default=0)
+        answer = expected(case.trigger, events, last, close=True, capacity=case.capacity)
         begun += len(events)
         for key, of_key in answer.calls.items():
             wanted.setdefault(key, []).extend(of_key)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager import WaterMarkEventGenerator
-from manager.watermark import WatermarkState
+from manager.watermarks.watermark import WatermarkState
 from policies import Lateness, WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
 from windowing import micros
 

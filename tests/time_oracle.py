@@ -57,9 +57,10 @@ def answer(scenario: Json) -> Json:
 
 def _run(scenario: Json) -> Run:
     run = Run(read_rules(scenario["bolt"]), scenario["bolt"], tuple(scenario.get("streams", ["s1"])))
-    clocks = [step["clock"] for step in scenario["steps"] if "clock" in step]
+    clocks = [step.get("clock", step.get("arrival")) for step in scenario["steps"] if {"clock", "arrival"} & set(step)]
     run.clock = microseconds(clocks[0]) if clocks else 0
     run.began = run.clock
+    run.exist(scenario.get("partitions"))
     for step in scenario["steps"]:
         run.take(step)
         run.check_the_accounts()
@@ -162,6 +163,7 @@ def _preset(preset: Any) -> Json:
                 "late_arrival_action": action,
                 "late": action,
                 "estimate_arrival": late is not None,
+                "late_per_input": True,
             }
     raise ValueError(f"the oracle does not know the preset {name!r}")
 
@@ -230,6 +232,8 @@ class Run:
     """Of the bolt under None; with substreams of each key."""
     marks: dict[Any, Mark] = field(default_factory=dict)
     """Of inputs and partitions; with substreams of keys."""
+    awaited: dict[str, Mark] = field(default_factory=dict)
+    """Of inputs of which nothing is known."""
     closed_by_idleness: int | None = None
     """The end of the last window that the idle timeout closed."""
     last_arrival: int | None = None
@@ -256,6 +260,15 @@ class Run:
         self.substreams = tuple(self.bolt.get("substreams") or ())
         self.key = self.substreams or tuple(self.bolt.get("key") or ())
 
+    def exist(self, partitions: Any) -> None:
+        """The partitions that exist hold the watermark before they deliver (AT-20, AZ-18)."""
+        for stream in self.streams:
+            names = partitions.get(stream, []) if isinstance(partitions, dict) else partitions or []
+            for name in names:
+                self.marks[stream, f"={name}"] = Mark(arrived=self.began)
+            if not names:
+                self.awaited[stream] = Mark(arrived=self.began)
+
     # ---- steps
 
     def take(self, step: Json) -> None:
@@ -263,6 +276,8 @@ class Run:
             raise ValueError(f"a step after close: {step}")
         match step:
             case {"event": event, **rest}:
+                if "arrival" in rest:
+                    self.clock = microseconds(rest["arrival"])
                 if "clock" in rest and microseconds(rest["clock"]) > self.clock:
                     self.move_clock_to_event(microseconds(rest["clock"]))
                 self.receive(event, rest.get("stream", self.streams[0] if len(self.streams) == 1 else None))
@@ -302,6 +317,9 @@ class Run:
             estimate = arrival + (self.clock - clock) - self.rules["late_arrival"]
             for key in self.marks if self.substreams else [None]:
                 self.raise_watermark(key, estimate)
+            if not self.substreams:
+                for mark in (*self.marks.values(), *self.awaited.values()):
+                    self.lift(mark, estimate)
             self.fire()
         if self.rules["idle_timeout"] is not None:
             self.close_idle()
@@ -333,7 +351,7 @@ class Run:
         key = tuple(_text(fields.get(name)) for name in self.key) if self.key else None
         where: Any = key if self.substreams else self.input_of(fields, stream)
         if self.rules["field"] is not None and fields.get(self.rules["field"]) is not None:
-            mark = self.marks.setdefault(where, Mark())
+            mark = self.mark_of(where)
             self.lift(mark, microseconds(fields[self.rules["field"]]))
             mark.arrived, mark.delivered = self.clock, True
             self.follow_marks()
@@ -352,10 +370,11 @@ class Run:
         latest = arrived if self.latest_arrival is None else max(arrived, self.latest_arrival[0])
         self.latest_arrival = latest, self.clock
         time, action = self.judge(own, arrived, key, where)
+        self.pass_time(where)
         if action in ("early", "dropped_late") or (action == "late" and self.is_late_by_arrival(own, arrived)):
             self.touch(where)
         else:
-            self.count(where, own if time is None else time)
+            self.count(where, own if time is None or (self.overtakes and action != "adjusted_late") else time)
         match action:
             case "early":
                 self.early.append(fields["id"])
@@ -395,7 +414,10 @@ class Run:
             case "drop" | "cut":  # points are not cut (SI-13)
                 return None, "dropped_out_of_order"
             case "adjust":
-                reference = self.reference(key, where)
+                reference, watermark = self.reference(key, where), self.watermark(key)
+                if self.overtakes and (reference is None or self.closed_at(reference, key)):
+                    assert watermark is not None
+                    reference = watermark if reference is None else max(reference, watermark)
                 assert reference is not None
                 time = reference
                 if self.is_late(time, key, where):
@@ -412,7 +434,9 @@ class Run:
         watermark = self.watermark(key)
         if not self.rules["late_per_input"] or self.substreams:
             return watermark
-        mark = self.marks[where].mark if where in self.marks else None
+        mark = self.mark_before(where)
+        if self.overtakes:
+            return mark
         return mark if watermark is None else watermark if mark is None else max(mark, watermark)
 
     def is_late(self, time: int, key: Key, where: Any) -> bool:
@@ -421,11 +445,26 @@ class Run:
                 not is_in_gap(kind, self.rules, time) for kind in self.kinds
             )
         reference = self.reference(key, where)
+        if self.overtakes and (reference is None or time >= reference):
+            return self.closed_at(time, key)
         if reference is None or time > reference:
             return False
         if time < reference:
             return True
         return self.closed_at(time, key)
+
+    @property
+    def by_partition(self) -> bool:
+        return self.bolt.get("watermark_partition") is not None
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether an event behind the watermark is let in that is in order by its own mark, and has an open window."""
+        rules = self.rules
+        unknown = self.by_partition or rules["partition_idle_timeout"] is not None
+        one_by_one = rules["late_per_input"] and rules["late_by"] == "watermark" and not self.substreams
+        aligned = all(kind["is"] == "hopping" for kind in self.kinds)
+        return one_by_one and unknown and rules["over"] == "min" and aligned
 
     def closed_at(self, time: int, key: Key) -> bool:
         """Whether windows hold an event of this time, and all of them are over: one at the very watermark is late."""
@@ -509,14 +548,42 @@ class Run:
         partition = self.bolt.get("watermark_partition")
         return stream, None if partition is None else f"={_text(fields.get(partition))}"
 
+    def mark_of(self, where: Any) -> Mark:
+        """The mark of an input, partition or key, which is known from now on."""
+        if where not in self.marks and not self.substreams:
+            awaited = self.awaited.pop(where[0], None)
+            if awaited is not None and not self.by_partition:
+                self.marks[where] = awaited
+        return self.marks.setdefault(where, Mark())
+
+    def mark_before(self, where: Any) -> int | None:
+        """How far an input or partition is before an event of it."""
+        if where in self.marks:
+            return self.marks[where].mark
+        return self.awaited[where[0]].mark if where[0] in self.awaited and not self.by_partition else None
+
     def touch(self, where: Any) -> None:
-        """An event came that says nothing about time."""
-        mark = self.marks.setdefault(where, Mark())
+        """An event came that says nothing about time; it makes no partition known (AZ-4)."""
+        if self.by_partition and where not in self.marks:
+            return
+        mark = self.mark_of(where)
         mark.arrived = self.clock
+
+    def pass_time(self, where: Any) -> None:
+        """Others than the one that an event is of can bring nothing from before what the arrivals say (AZ-5)."""
+        if not self.rules["estimate_arrival"] or self.substreams or self.latest_arrival is None:
+            return
+        floor = self.latest_arrival[0] - self.rules["late_arrival"]
+        for of, mark in self.marks.items():
+            if of != where:
+                self.lift(mark, floor)
+        for stream, mark in self.awaited.items():
+            if stream != where[0]:
+                self.lift(mark, floor)
 
     def count(self, where: Any, time: int) -> None:
         """Make a mark, if an event completes the number or the span (SI-5, SI-6)."""
-        mark = self.marks.setdefault(where, Mark())
+        mark = self.mark_of(where)
         mark.arrived, mark.delivered = self.clock, True
         mark.events += 1
         every = self.rules["every"]
@@ -553,7 +620,7 @@ class Run:
         for stream in self.streams:
             parts = [mark for (of, _), mark in self.marks.items() if of == stream]
             if not parts:
-                parts = [Mark(arrived=self.began)]
+                parts = [self.awaited.get(stream, Mark(arrived=self.began))]
             timeout = self.rules["partition_idle_timeout"]
             if timeout is not None:
                 parts = [mark for mark in parts if self.clock - mark.arrived < timeout]
@@ -665,6 +732,7 @@ class Run:
             "late": len(self.late),
             "early": len(self.early),
             "dropped": len(self.dropped),
+            "duplicate": 0,
             "invalid": len(self.invalid),
             "unwindowed": len(self.unwindowed),
             "purged": 0,

@@ -17,10 +17,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from windowing.daytimes import DayTime
-from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
+from windowing.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
 from windowing.tuples import Tuple
 
 DAY = timedelta(days=1)
+UNBOUNDED = Capacity()
+NUMBERS = ("id", "sub")
+"""Columns of whole numbers, of 64 bits each."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,6 +36,15 @@ class Event:
     at: int
     tuple: Tuple | None = None
     """What a rule is given."""
+
+    def size(self, columns: Sequence[str]) -> int:
+        """The bytes of its texts, and 8 for each number; of these columns, or of all."""
+        assert self.tuple is not None
+        return sum(
+            8 if name in NUMBERS else len((value or "").encode())
+            for name, value in self.tuple.values.items()
+            if not columns or name in columns
+        )
 
 
 @dataclass(frozen=True)
@@ -95,10 +107,13 @@ class Expected:
         return [call.key for calls in self.calls.values() for call in calls if isinstance(call, Forgot)]
 
 
-def expected(trigger: KeyTrigger, events: Sequence[Event], end: int, close: bool = False) -> Expected:
+def expected(
+    trigger: KeyTrigger, events: Sequence[Event], end: int, close: bool = False, capacity: Capacity = UNBOUNDED
+) -> Expected:
     """The whole answer, for events in order of arrival.
 
-    ``end``: the clock at the end, not before the last event; ``close``: whether the streams end there.
+    ``end``: the clock at the end, not before the last event; ``close``: whether the streams end there. ``capacity``:
+    how much a window may hold.
     """
     clocks = [event.at for event in events]
     if clocks != sorted(clocks) or end < max(clocks, default=end):
@@ -107,9 +122,9 @@ def expected(trigger: KeyTrigger, events: Sequence[Event], end: int, close: bool
     for key in dict.fromkeys(event.key for event in events):
         run: _OfKey
         if isinstance(trigger, CountTrigger | RuleTrigger):
-            run = _Gathering(trigger, key, answer)
+            run = _Gathering(trigger, key, answer, capacity)
         else:
-            run = _Daily(trigger, key, answer)
+            run = _Daily(trigger, key, answer, capacity)
         for event in events:
             if event.key == key:
                 run.move_clock(event.at)
@@ -127,9 +142,25 @@ def expected(trigger: KeyTrigger, events: Sequence[Event], end: int, close: bool
 class _OfKey:
     """One key: the events of its open window."""
 
-    def __init__(self, key: Any, answer: Expected) -> None:
-        self.key, self.answer = key, answer
+    def __init__(self, key: Any, answer: Expected, capacity: Capacity) -> None:
+        self.key, self.answer, self.capacity = key, answer, capacity
         self.events: list[Event] = []
+
+    def fits(self, event: Event) -> bool:
+        """Whether the window may hold an event as well."""
+        most = self.capacity.bytes
+        return not self.events or most is None or self.size([*self.events, event]) <= most
+
+    @property
+    def full(self) -> bool:
+        """Whether the window holds as much as it may."""
+        events, most = self.capacity.events, self.capacity.bytes
+        return (events is not None and len(self.events) >= events) or (
+            most is not None and self.size(self.events) >= most
+        )
+
+    def size(self, events: list[Event]) -> int:
+        return sum(event.size(self.capacity.columns) for event in events)
 
     @property
     def known(self) -> bool:
@@ -155,8 +186,8 @@ class _OfKey:
 class _Gathering(_OfKey):
     """A key whose windows fire by a count or a rule, or by a timeout."""
 
-    def __init__(self, trigger: CountTrigger | RuleTrigger, key: Any, answer: Expected) -> None:
-        super().__init__(key, answer)
+    def __init__(self, trigger: CountTrigger | RuleTrigger, key: Any, answer: Expected, capacity: Capacity) -> None:
+        super().__init__(key, answer, capacity)
         self.trigger = trigger
         self.cache: dict[str, Any] = {}
 
@@ -180,22 +211,37 @@ class _Gathering(_OfKey):
             self.clear()
 
     def take(self, event: Event) -> None:
+        fits = self.fits(event)
         if isinstance(self.trigger, CountTrigger):
+            if not fits:
+                self.fire(event.at, "full")
+                self.clear()
             self.events.append(event)
             if len(self.events) >= self.trigger.count.value:
                 self.fire(event.at, "count")
                 self.clear()
+            elif self.full:
+                self.fire(event.at, "full")
+                self.clear()
             return
-        call = TriggerCall(self.key, deepcopy(self.cache), event.at)
-        self.answer.asked.setdefault(self.key, []).append(Asked(event.id, self.key, event.at, deepcopy(self.cache)))
+        cache = self.cache if fits else {}
+        call = TriggerCall(self.key, deepcopy(cache), event.at)
+        self.answer.asked.setdefault(self.key, []).append(Asked(event.id, self.key, event.at, deepcopy(cache)))
         assert event.tuple is not None
         try:
             said = self.trigger.rule(event.tuple, call)
         except Exception:
             self.answer.refused.append(event.id)
             return
+        if not fits:
+            self.fire(event.at, "full")
+            self.clear()
         self.events.append(event)
         self.cache = call.cache
+        if self.full and said in ("continue", "fire"):
+            self.fire(event.at, "full")
+            self.clear()
+            return
         if said == "continue":
             return
         if said == "fire":
@@ -221,17 +267,19 @@ class _Gathering(_OfKey):
 class _Daily(_OfKey):
     """A key whose windows fire once a day."""
 
-    def __init__(self, trigger: DailyTrigger | DailyByRule, key: Any, answer: Expected) -> None:
-        super().__init__(key, answer)
+    def __init__(self, trigger: DailyTrigger | DailyByRule, key: Any, answer: Expected, capacity: Capacity) -> None:
+        super().__init__(key, answer, capacity)
         self.trigger = trigger
         self.time: DayTime | None = None
         self.timer: int | None = None
         """None: the key is not known."""
         self.empty = 0
+        self.filled = False
+        """Whether a window was full since the last time of day."""
 
     @property
     def known(self) -> bool:
-        return self.timer is not None
+        return self.timer is not None and (bool(self.events) or self.trigger.max_empty is not None)
 
     def move_clock(self, clock: int) -> None:
         while self.timer is not None and clock >= self.timer:
@@ -244,15 +292,23 @@ class _Daily(_OfKey):
         if self.events:
             self.fire(self.timer, "time")
             self.events, self.empty = [], 0
+        elif self.filled:
+            self.empty = 0
         else:
             self.empty += 1
+        self.filled = False
         if self.empty == self.trigger.max_empty:
             self.answer.calls.setdefault(self.key, []).append(Forgot(self.key))
             self.time, self.timer, self.empty = None, None, 0
         else:
             self.timer = next_time(self.time, self.timer)
 
+    def fill(self, at: int) -> None:
+        self.fire(at, "full")
+        self.events, self.filled = [], True
+
     def take(self, event: Event) -> None:
+        fits = self.fits(event)
         if isinstance(self.trigger, DailyByRule):
             assert event.tuple is not None
             try:
@@ -264,7 +320,11 @@ class _Daily(_OfKey):
         elif self.timer is None:
             self.time = self.trigger.time
             self.timer = next_time(self.time, event.at)
+        if not fits:
+            self.fill(event.at)
         self.events.append(event)
+        if self.full:
+            self.fill(event.at)
 
     def close(self) -> None:
         if self.events:

@@ -6,12 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from topologies import sinks, spouts
-    from topologies.builder import TopologyBuilder
+    from topologies.compose.builder import TopologyBuilder
+    from topologies.graph.model import Topology
+    from topologies.io import sinks, spouts
     from topologies.local import run_local
-    from topologies.model import Topology
-    from topologies.running import RunOptions, Summary
-    from topologies.scenarios.replay import replay
+    from topologies.replaying import replay
+    from topologies.run.options import RunOptions, Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
 
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "RunOptions": "topologies.running",
-    "Summary": "topologies.running",
+    "RunOptions": "topologies.run.options",
+    "Summary": "topologies.run.options",
     "TimeMetrics": "topologies.spark.metrics",
-    "Topology": "topologies.model",
-    "TopologyBuilder": "topologies.builder",
-    "replay": "topologies.scenarios.replay",
+    "Topology": "topologies.graph.model",
+    "TopologyBuilder": "topologies.compose.builder",
+    "replay": "topologies.replaying",
     "run_local": "topologies.local",
     "run_on_spark": "topologies.spark.runner",
 }
@@ -43,7 +43,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import what is asked for: pytest imports this package in every run, and needs none of it."""
     if name in ("sinks", "spouts"):
-        return importlib.import_module(f"topologies.{name}")
+        return importlib.import_module(f"topologies.io.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'topologies' has no attribute {name!r}")

@@ -6,10 +6,11 @@ import importlib
 import importlib.util
 import os
 import sys
+from functools import partial
 from types import ModuleType
 
-from topologies.builder import TopologyBuilder
-from topologies.model import Topology
+from topologies.compose.builder import TopologyBuilder
+from topologies.graph.model import Topology
 from topologies.step.config import is_step, load_step
 from windowing.errors import ConfigError, WindboltError
 
@@ -20,9 +21,11 @@ def load_topology(reference: str) -> Topology:
     The file of a step (``.conf``, ``.hocon``, ``.yaml``, ``.yml``, ``.json``) is a topology by itself.
     """
     if is_step(reference):
-        from topologies.step.building import step_topology
+        from topologies.step.checking import step_problems
+        from topologies.step.compile import step_topology
 
-        return step_topology(load_step(reference))
+        problems = partial(step_problems, load=True, complete=True)
+        return step_topology(load_step(reference, further=problems))
     place, _, name = reference.rpartition(":")
     if not place or not name:
         raise ConfigError(
@@ -51,6 +54,7 @@ def _load_file(path: str) -> ModuleType:
     if not os.path.isfile(full):
         raise ConfigError(f"there is no file {path!r}", do="correct the path")
     name = os.path.splitext(os.path.basename(full))[0]
+    _refuse_hiding(os.path.dirname(full))
     spec = importlib.util.spec_from_file_location(name, full)
     assert spec is not None
     assert spec.loader is not None
@@ -62,9 +66,28 @@ def _load_file(path: str) -> ModuleType:
 
 
 def _import(name: str) -> ModuleType:
+    _refuse_hiding(os.getcwd())
     sys.path.insert(0, os.getcwd())
     _run(lambda: importlib.import_module(name), name)
     return sys.modules[name]
+
+
+_PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
+
+
+def _refuse_hiding(folder: str) -> None:
+    """Refuse a topology's file, or modules beside it, that go by the names of windbolt's own packages."""
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if os.path.realpath(folder) == os.path.realpath(home):
+        return
+    found = [f"{each}.py" for each in _PACKAGES if os.path.isfile(os.path.join(folder, f"{each}.py"))]
+    found += [f"{each}/" for each in _PACKAGES if os.path.isfile(os.path.join(folder, each, "__init__.py"))]
+    if found:
+        raise ConfigError(
+            f"{', '.join(found)} in {folder} cannot be used",
+            why="windbolt's packages go by these names, and Python has one module of a name",
+            do="give it another name, such as my_" + found[0],
+        )
 
 
 def _run(load: object, place: str) -> None:
@@ -74,5 +97,5 @@ def _run(load: object, place: str) -> None:
         raise
     except Exception as error:
         raise ConfigError(
-            f"{place} cannot be loaded", why=f"{type(error).__name__}: {error}", do="mend it, then try again"
+            f"{place} cannot be loaded", why=f"{type(error).__name__}: {error}", do="fix it, then try again"
         ) from error

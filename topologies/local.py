@@ -2,54 +2,196 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import cast
 
-from manager.checkpoint import MemoryCheckpoint
-from topologies.engine.first_output import FirstOutput
-from topologies.engine.plan import BatchPlan, Beat, InProcess, Piece
+from manager.storage.checkpoint import MemoryCheckpoint
+from topologies.checkpoints.file_journal import FileJournal
+from topologies.checkpoints.run import CheckpointedRun
+from topologies.engine.batch.plan import BatchPlan, InProcess, MergedSplits, SourceSplit, TimeAdvance
+from topologies.engine.commit.claims import Claims
 from topologies.engine.step import MicroBatch
-from topologies.kafka import KafkaSink, KafkaSpout
-from topologies.model import SpoutPart, Topology
-from topologies.running import RunOptions, Summary
-from topologies.sources import TableSource, file_pieces
-from topologies.spouts import FileSpout, MemorySpout
+from topologies.engine.time.first_output import FirstOutput
+from topologies.graph.model import SpoutNode, Topology
+from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.patterns import is_pattern, leading_folder
+from topologies.io.places import shown_path
+from topologies.io.sinks import FunctionSink
+from topologies.io.spouts import FileSpout, FoundFile, FrameSpout, MemorySpout
+from topologies.run.options import RunOptions, Summary
+from topologies.sources.splits import TableSource, file_splits
+from topologies.sources.unnameable import refuse_unnameable
 from windowing.errors import ConfigError
 
 
 def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
-    """Run a topology over the input that is there now, in this process; its state is gone afterwards.
+    """Run a topology in this process.
 
-    ConfigError where a spout is a Spark DataFrame, where Kafka is read or written, or where the run is to be
-    continuous or to have a checkpoint.
+    With a checkpoint a run goes on where the one before it stopped, whichever engine that was on. Without one it is
+    over the input that is there now, and its state is gone afterwards. Raises CheckpointError for a checkpoint that
+    does not fit, ConfigError where a spout is a Spark DataFrame, or its files are not on this machine or its folder
+    not there, where a sink's function asks for a DataFrame, where Kafka is read or written, or where a run is to be
+    continuous and has no checkpoint.
     """
     options = options or RunOptions()
-    if options.checkpoint is not None or options.every is not None:
+    if options.checkpoint is None and options.every is not None:
         raise ConfigError(
-            "a local run with a checkpoint or a trigger interval",
-            why="the local runner reads what is there now, and keeps its state in memory",
-            do="leave them out, or run on Spark",
+            "a local run with a trigger interval and no checkpoint",
+            why="when it is stopped, nothing is left of the windows that are open, and of what it has read",
+            do="give it a folder: RunOptions(checkpoint='ck/'), or --checkpoint ck/",
         )
+    _refuse_spark(topology)
     _refuse_kafka(topology)
+    if options.checkpoint is not None:
+        return LocalRun(topology, options).run()
+    refuse_unnameable(topology)
+    claims = Claims(topology)
+    try:
+        return _run(topology, options)
+    finally:
+        claims.release()
+
+
+class LocalRun(CheckpointedRun):
+    """One run of a topology on a checkpoint, in this process."""
+
+    def _begin(self) -> None:
+        self.executor = _Here()
+
+    def _frames(self) -> None:
+        return None
+
+    def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        # Spark knows the sources of a checkpoint by their places; these are their names in order (spark/source.py).
+        self.spouts = {
+            name: cast("FileSpout", self.topology.spouts[name].spout) for name in sorted(self.topology.spouts)
+        }
+        return tuple(self.spouts), ()
+
+    def _batches(self) -> None:
+        heartbeats = self.topology.needs_heartbeat
+        journal = FileJournal(
+            self.halves.spark_half, list(self.spouts), heartbeats=heartbeats, summed=self.halves.uri is None
+        )
+        self.journal = journal
+        if journal.unfinished is not None and not self.options.stop.is_set():
+            self._batch(journal.unfinished)
+        if self.options.every is not None:
+            return self._at_every_trigger(self.options.every.micros / 1e6)
+        cut = self._new_files()
+        batches = [dict(zip(cut, found, strict=True)) for found in zip_longest(*cut.values(), fillvalue=[])]
+        for number, found in enumerate(batches or [{}] * heartbeats):
+            if self.options.stop.is_set():
+                return None
+            self._batch(journal.plan(found, self._now(), heartbeat=number == 0))
+
+    def _at_every_trigger(self, every: float) -> None:
+        """A batch of what is new so often, until stopped."""
+        started, heartbeats = time.perf_counter(), self.topology.needs_heartbeat
+        while not self.options.stop.is_set():
+            found = {name: next(batches, []) for name, batches in self._new_files().items()}
+            if heartbeats or any(found.values()):
+                self._batch(self.journal.plan(found, self._now(), heartbeat=True))
+            self.options.stop.wait(every - (time.perf_counter() - started) % every)
+
+    def _new_files(self) -> dict[str, Iterator[list[FoundFile]]]:
+        """By spout, the files that no batch has read yet, cut into batches."""
+        return {name: spout.cut(spout.listed(self.journal.seen[name])) for name, spout in self.spouts.items()}
+
+    def _batch(self, number: int) -> None:
+        self.batch(number)
+        self.journal.commit(number)
+
+
+class _Here(InProcess):
+    """Runs the tasks of a run, one at a time."""
+
+    slots = 1
+
+    def load(self, topology: Topology) -> None:
+        """They have the topology."""
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+def _run(topology: Topology, options: RunOptions) -> Summary:
     summary, started = Summary(), time.perf_counter()
     first = FirstOutput.of(topology, options.first_output_at)
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess(), first=first)
     clock, number = options.clock(), -1
-    for number, pieces in enumerate(_batches(topology)):
+    for number, splits in enumerate(_batches(topology)):
         if options.stop.is_set():
             summary.stopped = True
             break
         clock = max(clock, options.clock())
-        report = step.run(BatchPlan(number, Beat(clock), pieces), again=False)
+        report = step.run(BatchPlan(number, TimeAdvance(clock), splits), again=False)
         summary.note(report)
         options.on_report(report)
     if options.flush and not summary.stopped:
-        report = step.run(BatchPlan(number, Beat(clock, close=True), closing=True), again=False)
+        report = step.run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True), again=False)
         summary.note(report)
         options.on_report(report)
     summary.seconds = time.perf_counter() - started
     return summary
+
+
+def _refuse_spark(topology: Topology) -> None:
+    """DataFrames are Spark's, and so is what lists files that are not on this machine."""
+    for name, part in topology.spouts.items():
+        match part.spout:
+            case FrameSpout():
+                raise ConfigError(
+                    f"spout {name!r} is a Spark DataFrame",
+                    why="a local run has no Spark",
+                    do="run on Spark, or replay scenarios of the topology",
+                )
+            case FileSpout(path) if "://" in shown_path(path):
+                raise ConfigError(
+                    f"spout {name!r} reads {path!r}",
+                    why="a local run lists files of this machine",
+                    do="run on Spark, or copy them to a folder here",
+                )
+            case FileSpout(path) if not os.path.exists(shown_path(path)):
+                _refuse_unmatched(name, path)
+            case _:
+                continue
+    for name, sink in topology.sinks.items():
+        if isinstance(sink.sink, FunctionSink) and sink.sink.frame == "spark":
+            raise ConfigError(
+                f"sink {name!r}: its function asks for a Spark DataFrame, and there is no Spark in a local run",
+                do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
+            )
+
+
+def _refuse_unmatched(name: str, path: str) -> None:
+    """A path that is not there has to be a pattern of those that Python knows, in a folder that is there."""
+    if "{" in path:
+        raise ConfigError(
+            f"spout {name!r} reads {path!r}",
+            why="a local run knows the patterns of Python: alternatives ({a,b}) are Spark's",
+            do="run on Spark, use * and [...], or declare a spout for each",
+        )
+    if "\\" in path:
+        raise ConfigError(
+            f"spout {name!r} reads {path!r}",
+            why="a local run knows the patterns of Python: a backslash before a character that means itself is Spark's",
+            do="run on Spark, or write that character in brackets, such as [*]",
+        )
+    if not is_pattern(shown_path(path)):
+        raise ConfigError(
+            f"spout {name!r}: {path!r} is not there", do="make the folder before the run, or correct the path"
+        )
+    folder = leading_folder(shown_path(path))
+    if not os.path.isdir(folder):
+        raise ConfigError(
+            f"spout {name!r} reads {path!r}, and {folder!r} is not there",
+            why="a pattern that can match nothing would end the run with success, and without input",
+            do="make the folder before the run, or correct the path",
+        )
 
 
 def _refuse_kafka(topology: Topology) -> None:
@@ -64,13 +206,13 @@ def _refuse_kafka(topology: Topology) -> None:
         )
 
 
-def _batches(topology: Topology) -> Iterator[list[Piece]]:
+def _batches(topology: Topology) -> Iterator[list[SourceSplit | MergedSplits]]:
     sources = [_of_spout(topology, part) for part in topology.spouts.values()]
     for found in zip_longest(*sources, fillvalue=()):
-        yield [piece for pieces in found for piece in pieces]
+        yield [split for splits in found for split in splits]
 
 
-def _of_spout(topology: Topology, part: SpoutPart) -> Iterator[list[Piece]]:
+def _of_spout(topology: Topology, part: SpoutNode) -> Iterator[Sequence[SourceSplit | MergedSplits]]:
     match part.spout:
         case MemorySpout() as spout:
             first = 0
@@ -79,10 +221,6 @@ def _of_spout(topology: Topology, part: SpoutPart) -> Iterator[list[Piece]]:
                 first += table.num_rows
         case FileSpout() as spout:
             for found in spout.batches():
-                yield file_pieces(topology, [(part.name, path) for path in found], 1)
-        case _:
-            raise ConfigError(
-                f"spout {part.name!r} is a Spark DataFrame",
-                why="a local run has no Spark",
-                do="run on Spark, or replay scenarios of the topology",
-            )
+                yield file_splits(topology, [(part.name, path) for path in found], 1)
+        case spout:
+            raise AssertionError(f"{part.name!r} is {type(spout).__name__}, which is refused before a run")

@@ -5,28 +5,31 @@ as ``tests/scenarios/**/*.yaml``; one without a slash is for file names). Where 
 ``*.scenario.yaml`` (or .yml, .json, .jsonl), and those of these kinds in a folder named ``scenarios`` that speak of
 ``steps`` and of a ``bolt``, a ``topology`` or a ``step``.
 
-``meta: {disputed: "the reason"}`` marks a scenario that is known not to come out as expected, as a strict xfail.
+And two fixtures: ``windbolt_driver`` makes a ``TopologyDriver``, whose story is in the report of a test that fails;
+``windbolt_replay`` answers a scenario, and fails with its picture.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from topologies.commands.answering import Outcome
-    from topologies.scenarios.loading import Place, Problem
-    from topologies.scenarios.model import Scenario
+    from topologies.cli.answering import Outcome
+    from topologies.graph.model import Topology
+    from topologies.scenarios.run.answer import Answer
+    from topologies.scenarios.schema.loading import Place, Problem
+    from topologies.scenarios.schema.model import Scenario
+    from topologies.testing.driver import TopologyDriver
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 _FOLDER = "scenarios"
 _NAMED = tuple(f".scenario{suffix}" for suffix in _SUFFIXES)
-_WIDTH = 110
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,6 +51,50 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return found
 
 
+_DRIVERS: pytest.StashKey[list[TopologyDriver]] = pytest.StashKey()
+
+
+@pytest.fixture
+def windbolt_driver(request: pytest.FixtureRequest) -> Callable[..., TopologyDriver]:
+    """Makes drivers of topologies: ``windbolt_driver(topology, clock="2024-01-01T06:00:00Z")``."""
+    from topologies.testing.driver import TopologyDriver
+
+    made: list[TopologyDriver] = request.node.stash.setdefault(_DRIVERS, [])
+
+    def make(topology: Topology, **options: Any) -> TopologyDriver:
+        made.append(TopologyDriver(topology, **options))
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture
+def windbolt_replay(request: pytest.FixtureRequest) -> Callable[..., Answer]:
+    """Answers scenarios, a dict or a path from the folder of the test; those that expect something are checked."""
+    from topologies.replaying import load_one, replay
+
+    def answer(scenario: dict[str, Any] | str | os.PathLike[str], topology: Topology | None = None) -> Answer:
+        if isinstance(scenario, dict):
+            answered = replay(scenario, topology)
+        else:
+            answered = replay(load_one(request.path.parent / scenario, request.config.rootpath), topology)
+        if answered.ok is not None:
+            answered.check()
+        return answered
+
+    return answer
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Called by pytest when a test has run: the story of its drivers belongs to the report of one that failed."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for driver in item.stash.get(_DRIVERS, []):
+            report.sections.append((f"windbolt topology {driver.topology.name}", driver.story()))
+    return report
+
+
 class MalformedScenario(Exception):
     """A scenario that cannot be read, or whose topology cannot be built."""
 
@@ -61,7 +108,7 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Called by pytest when it looks for the tests in the file."""
-        from topologies.scenarios.loading import Problem, load
+        from topologies.scenarios.schema.loading import Problem, load
 
         seen: dict[str, int] = {}
         for item in load(self.path):
@@ -101,13 +148,9 @@ class ScenarioItem(pytest.Item):
 
     def __init__(self, *, scenario: Scenario, place: Place, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        from topologies.commands.answering import located
+        from topologies.scenarios.schema.loading import located
 
         self.scenario, self.place = located(scenario, self.path, self.config.rootpath), place
-        disputed = scenario.meta.get("disputed")
-        if disputed:
-            reason = disputed if isinstance(disputed, str) else "disputed"
-            self.add_marker(pytest.mark.xfail(reason=reason, strict=True, raises=ScenarioFailed))
 
     def runtest(self) -> None:
         """Called by pytest to run the test."""
@@ -132,7 +175,7 @@ class ScenarioItem(pytest.Item):
     def _outcome(self) -> Outcome:
         if self.config.getoption("--windbolt-engine") == "spark":
             return _OnSpark.of(self.session).outcome(self)
-        from topologies.commands.answering import answer_locally
+        from topologies.cli.answering import answer_locally
 
         return answer_locally(self.scenario)
 
@@ -157,7 +200,7 @@ class _OnSpark:
         return self.outcomes[item]
 
     def _answer(self) -> None:
-        from topologies.commands.answering import answer_on_spark
+        from topologies.cli.answering import answer_on_spark
 
         try:
             outcomes = answer_on_spark([item.scenario for item in self.items])
@@ -209,14 +252,6 @@ def _text_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], st
 
 def _picture(item: ScenarioItem, outcome: Outcome) -> str:
     """The timeline in plain text; the differences are its last part."""
-    from io import StringIO
+    from topologies.scenarios.draw.picture import picture
 
-    from rich.console import Console
-
-    from topologies.scenarios.timeline import timeline
-
-    file = StringIO()
-    console = Console(file=file, width=_WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
-    console.print(timeline(item.scenario, outcome.answer))
-    lines = "\n".join(line.rstrip() for line in file.getvalue().splitlines())
-    return f"{item.place}: {item.scenario.name} is not as expected\n\n{lines}"
+    return f"{item.place}: {item.scenario.name} is not as expected\n\n{picture(item.scenario, outcome.answer)}"

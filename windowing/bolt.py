@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from windowing.panes import PaneMode, Panes, PaneTrigger, after_clock, after_cou
 from windowing.presets import SOURCE_ONLY, Preset, as_every
 from windowing.rows import DEFAULT_STREAM, Rows
 from windowing.rules import (
+    SOURCE,
     START,
     Arrival,
     IdleRule,
@@ -26,14 +28,15 @@ from windowing.rules import (
     LateBy,
     Lifetime,
     OutputTime,
-    Over,
+    Partition,
+    WatermarkCombiner,
     one_of,
 )
 from windowing.schema import parse_schema
 from windowing.settings import WindowSettings
 from windowing.state import StateType, new_state
 from windowing.timestamps import from_datetime
-from windowing.triggers import KeyTrigger
+from windowing.triggers import Capacity, CountTrigger, KeyTrigger
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -52,6 +55,11 @@ class TaskContext:
     parallelism: int
     run: str = ""
     """Which run of the topology this is: another one after each start."""
+    counters: Counter[str] = field(default_factory=Counter, compare=False)
+    """What a windowed bolt counts by itself: ``context.counters["declined"] += 1``.
+
+    The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
+    """
 
 
 class Component:
@@ -166,11 +174,11 @@ class WindowedBolt(Component):
 
     def with_lag(self, lag: Time) -> Self:
         """How far behind the latest event the watermark stays (ST-13); 0 by default."""
-        return self._asking("with_lag")._with(lag=as_duration(lag), ahead=False)
+        return self._ask("with_lag", lag=as_duration(lag))._with(ahead=Duration(0))
 
     def with_watermark_interval(self, interval: Time) -> Self:
         """Emit a watermark at most this often, by the clock (ST-15); by default at every micro-batch."""
-        return self._with(watermark_interval=as_duration(interval))
+        return self._ask("with_watermark_interval", watermark_interval=as_duration(interval))
 
     def with_time(self, preset: Preset) -> Self:
         """All rules of time of another system, ``presets.azure(late="5m")``; call it before single rules."""
@@ -183,7 +191,13 @@ class WindowedBolt(Component):
                     do=f"call it: presets.{name}()",
                 )
             raise ConfigError(f"with_time({preset!r:.60})", do="give one of windowing.presets, such as presets.atlas()")
-        return self._with(**preset.changes(), needs_event_time=preset.needs_event_time)
+        replaced = [each for each in self.settings.asked if each[0] in presets.RULES]
+        return self._with(
+            **preset.changes(),
+            asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
+            # A preset in the place of another one is no mistake: it says all that the other said.
+            forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
+        )
 
     def with_key(self, *fields: str) -> Self:
         """Windows for each value of these columns, not for each task; ``window.key`` says which.
@@ -247,46 +261,113 @@ class WindowedBolt(Component):
             raise ConfigError("with_windows without kinds of window", do="give some of windowing.kinds")
         return self._kinds(*kinds)
 
-    def with_trigger(self, trigger: KeyTrigger, *, refused_stream: str | None = None) -> Self:
+    def with_expired(self, wanted: bool = True) -> Self:
+        """Whether ``window.expired`` is asked for (ST-21), which nobody has to say whose code names it.
+
+        Storm's windows of a task have it anyway. Windows per key, and those that other rules of time or kinds of window
+        need, then keep the events of the last window of each key until the key's next one has fired.
+        """
+        return self._with(expired=bool(wanted))
+
+    def with_message_id_field(self, field: str) -> Self:
+        """Drop messages that come again (ST-27): an event whose id is that of a live one is counted as ``duplicate``.
+
+        Live is what some window may still need; of those with one id the first in order of arrival is kept, whatever
+        stream and key they have (with ``with_substreams``: of a key). An event without an id is none. With several
+        tasks the inputs must be grouped by what events hold, so that equal ones meet.
+        """
+        if not field or not isinstance(field, str):
+            raise ConfigError(f"with_message_id_field({field!r})", why="an id is a column", do="name one")
+        return self._with(message_id_field=field)
+
+    def with_trigger(
+        self,
+        trigger: KeyTrigger,
+        *,
+        refused_stream: str | None = None,
+        max_events: int | None = None,
+        max_bytes: int | None = None,
+        bytes_of: Sequence[str] = (),
+    ) -> Self:
         """The window of a key lasts from its first event until a trigger fires and purges it (UH-10 to UH-23).
 
         For a bolt with a key, in processing time. ``trigger``: one of ``windowing.triggers``. Events on which its rule
         fails go to the ``errors`` stream; or, with all their columns and ``_reason``, to ``refused_stream``.
+
+        A window that holds ``max_events`` events or ``max_bytes`` bytes fires and is cleared, whatever the trigger says
+        (``window.fired_by`` is ``full``, and the reports count it): see ``windowing.triggers.Capacity``. ``bytes_of``:
+        the columns whose bytes count, all unless they are named. Raises ConfigError for a count with ``max_events``.
         """
         if not isinstance(trigger, get_args(KeyTrigger)):
             raise ConfigError(f"with_trigger({trigger!r:.60})", do="give one of windowing.triggers")
-        return self._windows(key_trigger=trigger, refused_stream=refused_stream)
+        capacity = Capacity(max_events, max_bytes, tuple(bytes_of))
+        if isinstance(trigger, CountTrigger) and max_events is not None:
+            raise ConfigError(
+                f"with_trigger(CountTrigger({trigger.count}), max_events={max_events})",
+                why="its windows never hold more events than the count",
+                do="leave max_events out, or lower the count",
+            )
+        return self._windows(
+            key_trigger=trigger, refused_stream=refused_stream, capacity=None if capacity == Capacity() else capacity
+        )
 
     def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
         """Events that last from their timestamp to ``end_field`` (SI-3); see ``windowing.rules.Lifetime``."""
-        return self._with(lifetime=Lifetime(end_field, shape_field, tuple(edge_key)))
+        if edge_key and shape_field is None:
+            raise ConfigError(
+                f"with_lifetime(edge_key={list(edge_key)!r}) without shape_field=",
+                why="only the edges of events are matched by it, and the column of shapes says which events are edges",
+                do="name that column, or leave edge_key out",
+            )
+        return self._ask("with_lifetime", lifetime=Lifetime(end_field, shape_field, tuple(edge_key)))
 
     def with_watermark_every(self, every: int | Count | Time) -> Self:
         """A watermark at every so many events, or every so much event time, of each input (SI-5); 1 is each event.
 
-        It then depends on the events alone, and not on where batches end.
+        It then depends on the events in their order of arrival, and not on how they are cut into batches.
         """
-        return self._with(watermark_every=as_every(every))
+        return self._ask("with_watermark_every", watermark_every=as_every(every))
 
     def with_watermark_field(self, field: str) -> Self:
         """The source puts watermarks in: a row with a time in this column is one, and no event (SI-4, SI-11)."""
         every = self.settings.watermark_every
-        return self._with(watermark_field=field, watermark_every=SOURCE_ONLY if every is None else every)
+        return self._ask("with_watermark_field", watermark_field=field)._with(
+            watermark_every=SOURCE_ONLY if every is None else every
+        )
 
-    def with_watermark_partition(self, field: str) -> Self:
-        """Each value of this column has a mark of its own; the watermark is the least of all of them (AT-21, AZ-18)."""
-        return self._with(watermark_partition=field)
+    def with_watermark_partition(
+        self,
+        field: str | Literal[Partition.SOURCE] = SOURCE,
+        *,
+        partitions: Iterable[object] | Mapping[str, Iterable[object]] | None = None,
+    ) -> Self:
+        """Each partition of an input has a mark of its own; the watermark is the least of all of them (AT-21, AZ-18).
+
+        ``field`` is a column, whose values are the partitions; or ``SOURCE`` (``windowing.rules``): those that the
+        source itself has, those of a topic of Kafka's, which exist as soon as Kafka lists them. A source without
+        partitions is one partition.
+
+        ``partitions`` are the values of the column that exist, on every input, or per input
+        (``{"orders": [0, 1], "returns": [0]}``). One of these holds the watermark before its first event, until
+        ``with_partition_idle_timeout`` or, with an arrival rule, the late tolerance releases it (AT-20, AZ-18). Any
+        other value takes part from its first event on, which may be late. ConfigError for partitions without a column.
+        """
+        return self._ask("with_watermark_partition", watermark_partition=field)._with(
+            partitions=_partitions(field, partitions)
+        )
 
     def with_substreams(self, *fields: str) -> Self:
         """Windows and a watermark for each value of these columns (AZ-15): a slow key makes no other one late."""
         every = self.settings.watermark_every
-        return self.with_key(*fields)._with(
-            watermark_per_key=True, watermark_every=Count(1) if every is None else every
+        return (
+            self.with_key(*fields)
+            ._ask("with_substreams", watermark_per_key=True)
+            ._with(watermark_every=Count(1) if every is None else every)
         )
 
     def with_max_watermark(self) -> Self:
         """The watermark is the greatest of the inputs' marks, not the least: the fastest input closes windows."""
-        return self._with(watermark_over=Over.MAX)
+        return self._ask("with_max_watermark", watermark_over=WatermarkCombiner.MAX)
 
     def with_arrival(
         self,
@@ -294,38 +375,56 @@ class WindowedBolt(Component):
         *,
         early: Time | None = None,
         late: Time | None = None,
-        action: LateAction | str = LateAction.ADJUST,
+        action: LateAction | str | None = None,
     ) -> Self:
         """How far an event may be from its arrival (AZ-8, AZ-12): the column ``field``, or the clock of the batch.
 
         ``early`` guards against timestamps from the future: such events are turned away, and the watermark does not
-        see them. ``late``: how long after its time an event may arrive before it is adjusted, dropped or diverted.
+        see them. ``late``: how long after its time an event may arrive before ``action`` is taken: ``adjust`` its time
+        (unless said otherwise), ``drop``, ``divert``, or ``error``.
         """
         early_ = None if early is None else as_duration(early)
         late_ = None if late is None else as_duration(late)
-        return self._with(arrival=Arrival(field, early_, late_, one_of(LateAction, action)))
+        chosen = LateAction.ADJUST if action is None else one_of(LateAction, action)
+        if chosen is LateAction.CUT:
+            raise ConfigError(
+                "with_arrival(action='cut')",
+                why="a lifetime is cut at the watermark (SI-13), and a late arrival is measured against the arrival",
+                do="use 'adjust', 'drop', 'divert' or 'error'",
+            )
+        if action is not None and late_ is None:
+            raise ConfigError(
+                f"with_arrival(action={chosen.value!r}) without late=",
+                why="no event is late by its arrival, so that nothing would be done",
+                do="give late=, or leave the action out; events behind the watermark are with_late's",
+            )
+        if early_ is None and late_ is None and field is None:
+            raise ConfigError(
+                "with_arrival() without early= and late=",
+                why="nothing would be early or late by its arrival",
+                do="give early=, late=, or both",
+            )
+        return self._ask("with_arrival", arrival=Arrival(field, early_, late_, chosen))
 
     def with_late(self, action: LateAction | str) -> Self:
         """What becomes of late events: ``divert`` to the late stream, ``drop``, ``adjust`` their time, or ``error``."""
-        return self._with(late_action=one_of(LateAction, action))
+        return self._ask("with_late", late_action=one_of(LateAction, action))
 
     def with_late_by(self, rule: LateBy | str, allowed_lateness: Time = "0s") -> Self:
         """When an event is late: behind the ``watermark``, or when its ``window`` has closed (AT-16).
 
+        For sessions: when it is before the watermark less ``allowed_lateness``, and no open session takes it (AT-7).
         Windows close ``allowed_lateness`` after the watermark has reached their end (AT-14).
         """
-        asking = self._asking("with_late_by") if as_duration(allowed_lateness).micros else self
-        return asking._with(late_by=one_of(LateBy, rule), allowed_lateness=as_duration(allowed_lateness))
+        return self._ask("with_late_by", late_by=one_of(LateBy, rule), allowed_lateness=as_duration(allowed_lateness))
 
     def with_idle_timeout(self, timeout: Time, rule: IdleRule | str = IdleRule.AFTER_WINDOW_END) -> Self:
         """Close windows by the clock when no event comes (AT-17 to AT-19); the watermark moves to their end."""
-        return self._asking("with_idle_timeout")._with(
-            idle_timeout=as_duration(timeout), idle_rule=one_of(IdleRule, rule)
-        )
+        return self._ask("with_idle_timeout", idle_timeout=as_duration(timeout))._with(idle_rule=one_of(IdleRule, rule))
 
     def with_partition_idle_timeout(self, timeout: Time) -> Self:
         """Leave an input or partition that has been silent for this long out of the watermark (AT-20)."""
-        return self._asking("with_partition_idle_timeout")._with(partition_idle_timeout=as_duration(timeout))
+        return self._ask("with_partition_idle_timeout", partition_idle_timeout=as_duration(timeout))
 
     def with_anchor(self, anchor: datetime | int | str) -> Self:
         """Count aligned windows from a moment (a datetime, milliseconds), or from ``"start"``, the run's first clock.
@@ -333,16 +432,22 @@ class WindowedBolt(Component):
         No window begins before it (AT-3).
         """
         if isinstance(anchor, datetime):
-            return self._with(anchor=from_datetime(anchor))
+            return self._ask("with_anchor", anchor=from_datetime(anchor))
         if isinstance(anchor, int) and not isinstance(anchor, bool):
-            return self._with(anchor=anchor * 1_000)
+            return self._ask("with_anchor", anchor=anchor * 1_000)
         if anchor != START:
             raise ConfigError(f"with_anchor({anchor!r})", do="give a datetime, milliseconds, or 'start'")
-        return self._with(anchor=START)
+        return self._ask("with_anchor", anchor=START)
 
-    def with_output_time(self, time: OutputTime | str) -> Self:
-        """Emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31)."""
-        return self._with(output_time=one_of(OutputTime, time))
+    def with_output_time(self, time: OutputTime | str, *, watermark: OutputTime | str | None = None) -> Self:
+        """Emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31).
+
+        ``watermark``: the next bolt's watermark follows the ends of the windows that are still open (``"window end"``),
+        or the start of the earliest of them (``"window start"``, SI-24). None: as the preset says, or else as far as
+        the time of the rows allows.
+        """
+        promised = self.settings.output_watermark if watermark is None else one_of(OutputTime, watermark)
+        return self._ask("with_output_time", output_time=one_of(OutputTime, time))._with(output_watermark=promised)
 
     def with_panes(
         self,
@@ -363,7 +468,7 @@ class WindowedBolt(Component):
                 why="a window would fire once, at its end, as it does anyway",
                 do="give early=, late=True, or both",
             )
-        return self._with(panes=panes)
+        return self._ask("with_panes", panes=panes)
 
     def with_late_tuple_stream(self, stream: str) -> Self:
         """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by``, ``_watermark`` and so on."""
@@ -371,7 +476,7 @@ class WindowedBolt(Component):
             raise ConfigError(
                 f"with_late_tuple_stream({stream!r})", why="a stream has a name", do="give one, such as 'late'"
             )
-        return self._asking("with_late_tuple_stream")._with(late_stream=stream)
+        return self._ask("with_late_tuple_stream", late_stream=stream)
 
     def with_bounds(self, bounds: Bounds | str) -> Self:
         """Which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``."""
@@ -381,22 +486,31 @@ class WindowedBolt(Component):
             raise ConfigError(
                 f"with_bounds({bounds!r})", why="there are two kinds", do="use '(start, end]' or '[start, end)'"
             ) from None
-        return self._with(bounds=chosen)
+        return self._ask("with_bounds", bounds=chosen)
 
     def with_offset(self, offset: Time) -> Self:
         """Shift the aligned ends of a time slide from the multiples of the slide by this much."""
-        return self._with(offset=as_duration(offset))
+        return self._ask("with_offset", offset=as_duration(offset))
 
     def with_eviction_policy(self, policy: Any) -> Self:
         """Decide which events a window holds by a policy of one's own (``policies.EvictionPolicy``)."""
-        return self._with(eviction=policy)
+        return self._ask("with_eviction_policy", eviction=policy)
 
     def with_trigger_policy(self, policy: Any) -> Self:
         """Decide when windows fire by a policy of one's own (``policies.TriggerPolicy``)."""
-        return self._with(trigger=policy)
+        return self._ask("with_trigger_policy", trigger=policy)
 
-    def _asking(self, call: str) -> Self:
-        return self._with(needs_event_time=(*self.settings.needs_event_time, call))
+    def with_settings(self, settings: WindowSettings) -> Self:
+        """The bolt with other settings, all at once: what ``build()`` does when it settles what follows from inputs."""
+        configured = copy(self)
+        configured.settings = settings
+        return configured
+
+    def _ask(self, call: str, **changes: Any) -> Self:
+        """Set what the user asks for by name in a call."""
+        kept = [each for each in self.settings.asked if each[0] not in changes]
+        forgotten = tuple(each for each in self.settings.forgotten if each != call)  # said again, and after the preset
+        return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
 
     def _kinds(self, *kinds: WindowKind) -> Self:
         return self._windows(kinds=kinds, length=None, slide=Count(1))
@@ -423,9 +537,7 @@ class WindowedBolt(Component):
             )
 
     def _with(self, **changes: Any) -> Self:
-        configured = copy(self)
-        configured.settings = replace(self.settings, **changes)
-        return configured
+        return self.with_settings(replace(self.settings, **changes, given=self.settings.given | changes.keys()))
 
 
 class StatefulWindowedBolt(WindowedBolt):
@@ -449,6 +561,37 @@ def _trigger(given: PaneTrigger | int | Count | Time | None) -> PaneTrigger | No
         return given
     every = as_every(given, "an early firing")
     return after_count(every) if isinstance(every, Count) else after_clock(every)
+
+
+def _partitions(
+    field: str | Partition, given: Iterable[object] | Mapping[str, Iterable[object]] | None
+) -> tuple[str, ...] | dict[str, tuple[str, ...]] | None:
+    """The names of partitions that exist, as texts; ConfigError for what names none."""
+    if given is None:
+        return None
+    if isinstance(field, Partition):
+        raise ConfigError(
+            "with_watermark_partition(SOURCE, partitions=...)",
+            why="which partitions it has the source says itself",
+            do="leave partitions= out, or name the column whose values they are",
+        )
+    if isinstance(given, Mapping):
+        return {stream: _names(values) for stream, values in given.items()}
+    return _names(given)
+
+
+def _names(values: Iterable[object]) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ConfigError(f"partitions={values!r}", why="these are several", do="give a list of values of the column")
+    found = tuple(values)
+    names = tuple(map(str, found))
+    if not found or None in found or len(set(names)) < len(names):
+        raise ConfigError(
+            f"partitions={list(found)!r:.80}",
+            why="they are the values of the column that exist, each once",
+            do="give a list like [0, 1, 2]",
+        )
+    return names
 
 
 def _positive(name: str, value: Time) -> Duration:

@@ -39,12 +39,24 @@ class DataError(WindboltError):
     """Input that cannot be read as what the topology says it is."""
 
 
+class UnreachableError(WindboltError):
+    """Input that cannot be reached: a disk, a network or a store does not give it. What is in it may be all right."""
+
+
+class MissingError(UnreachableError):
+    """Input that was listed, and is not there when it is to be read."""
+
+
 class SchemaError(WindboltError, TypeError):
     """Rows whose columns are not those that were declared."""
 
 
 class CheckpointError(WindboltError):
     """A checkpoint that does not belong to this topology, or of which a part is missing."""
+
+
+class DamagedCheckpoint(CheckpointError):
+    """A file of a checkpoint that is not what was written there, or is gone."""
 
 
 class BoltError(WindboltError):

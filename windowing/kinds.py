@@ -94,8 +94,26 @@ def _above_zero(value: Duration | timedelta | str) -> Duration:
 WindowKind = Hopping | Session | Snapshot | SlidingLog | CountByStart | Calendar | Onset
 
 
+_LONGEST = {"hour": 1, "day": 24, "week": 7 * 24, "month": 31 * 24}
+"""In hours, by clocks that do not change."""
+
 _LONGEST_PERIOD = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24}
 """In hours, with a margin for clocks that change."""
+
+
+def longest_of(kind: WindowKind) -> Duration | None:
+    """How long a window of this kind is by what is declared, at most; None where nothing bounds it, or no time is set.
+
+    Of a session it is the gap, or its longest duration: what Azure bounds as well (AZ-22).
+    """
+    match kind:
+        case Hopping(length=length) | SlidingLog(length=length):
+            return length
+        case Session(gap=gap, max_duration=longest):
+            return gap if longest is None else max(gap, longest)
+        case Calendar(unit=unit):
+            return Duration(_LONGEST[unit] * 3_600_000_000)
+    return None
 
 
 def kind_reach(kind: WindowKind) -> int:

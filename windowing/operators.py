@@ -32,7 +32,9 @@ class Operator(WindowedBolt):
     def with_time(self, preset: Preset) -> Self:
         """All rules of time of another system, but for the windows."""
         if isinstance(preset, Preset):
-            preset = preset.but(bounds=Bounds.START, output_time=OutputTime.START)
+            asked = {rule for rule, _ in preset.asked}  # what was asked for by name is refused, not replaced
+            own = {"bounds": Bounds.START, "output_time": OutputTime.START}
+            preset = preset.with_rules(**{rule: value for rule, value in own.items() if rule not in asked})
         return super().with_time(preset)
 
     def _with(self, **changes: Any) -> Self:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
@@ -31,6 +33,15 @@ def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     packed = ((keys - low) << bits) | np.arange(count)
     packed.sort()
     return packed & ((1 << bits) - 1)
+
+
+def merged_order(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None:
+    """The permutation that merges parts by their keys, in order of (key, part, place); None where they are in order.
+
+    Its numbers are places in the parts, one after the other.
+    """
+    keys = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return None if is_sorted(keys) else stable_order(keys)
 
 
 def hash_order(hashes: NDArray[np.int64]) -> NDArray[np.int64]:

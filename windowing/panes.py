@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windowing.durations import Count, Duration, as_duration
+from windowing.views import make_read_only
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +62,9 @@ class OpenWindows:
     """Microseconds of event time that the watermark has moved since then."""
     fired: NDArray[np.int64]
     """How often each has fired."""
+
+    def __post_init__(self) -> None:
+        make_read_only(self, "fresh", "waited", "passed", "fired")
 
 
 class PaneTrigger:

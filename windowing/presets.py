@@ -11,20 +11,21 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
+from windowing import azure_words
 from windowing.bounds import Bounds
 from windowing.durations import Count, Duration, as_duration
 from windowing.errors import ConfigError
-from windowing.rules import Aligned, Arrival, IdleRule, LateAction, LateBy, one_of
+from windowing.rules import SOURCE, Aligned, Arrival, DefaultTime, IdleRule, LateAction, LateBy, OutputTime, one_of
 from windowing.settings import WindowSettings
 
 Time = Duration | timedelta | str
 
 RULES = (
-    "arrival", "aligned", "bounds", "past_the_end", "output_time", "lag", "ahead", "watermark_interval",
-    "watermark_every", "watermark_field", "watermark_over", "watermark_imports", "watermark_imports_beside",
-    "estimate_arrival",
-    "idle_timeout", "idle_rule", "partition_idle_timeout", "close_fires", "late_by", "late_per_input", "late_action",
-    "allowed_lateness",
+    "default_time", "arrival", "aligned", "bounds", "past_the_end", "longest_window", "output_time",
+    "output_watermark", "lag", "ahead", "watermark_interval", "watermark_every", "watermark_field", "watermark_over",
+    "watermark_partition", "partitions",
+    "watermark_imports", "watermark_imports_beside", "estimate_arrival", "idle_timeout", "idle_rule",
+    "partition_idle_timeout", "close_fires", "late_by", "late_per_input", "late_action", "allowed_lateness",
 )  # fmt: skip
 """The settings that a preset decides."""
 
@@ -38,8 +39,8 @@ class Preset:
 
     name: str
     rules: Mapping[str, Any]
-    needs_event_time: tuple[str, ...] = ()
-    """What of it the user has asked for by name and says nothing to a bolt without event times (AT-22)."""
+    asked: tuple[tuple[str, str], ...] = ()
+    """What of it the user has asked for by name, (setting, argument); see ``WindowSettings.asked``."""
 
     def changes(self) -> dict[str, Any]:
         """The value of each of RULES."""
@@ -57,12 +58,20 @@ class Preset:
                 why=f"its rules are {', '.join(RULES)}",
                 do=f"did you mean {close}?" if close else "use one of these",
             )
-        return Preset(self.name, {**self.rules, **rules}, self.needs_event_time)
+        own = tuple((name, f"presets.{self.name}().but({name}=...)") for name in rules)
+        changed = self.with_rules(**rules)
+        return Preset(self.name, changed.rules, changed.asked + own)
+
+    def with_rules(self, **rules: Any) -> Preset:
+        """The same rules but for some, which nobody has asked for by name: what a bolt needs by its nature."""
+        kept = tuple(each for each in self.asked if each[0] not in rules)
+        return Preset(self.name, {**self.rules, **rules}, kept)
 
 
 def storm(lag: Time = "0s") -> Preset:
     """Apache Storm (ST-10 to ST-18): ``(start, end]``, a watermark at each tick, late when the watermark has passed."""
-    return Preset("storm", {"lag": as_duration(lag)})
+    span = as_duration(lag)
+    return Preset("storm", {"lag": span}, (("lag", "presets.storm(lag=...)"),) if span.micros else ())
 
 
 def atlas(
@@ -75,14 +84,18 @@ def atlas(
     """MongoDB Atlas Stream Processing (AT-1 to AT-21).
 
     ``[start, end)``; the watermark is the latest event time, at every event; an event is late when its window has
-    closed, which is the allowed lateness (3 seconds unless said otherwise, AT-14) behind the watermark.
+    closed, which is the allowed lateness (3 seconds unless said otherwise, AT-14) behind the watermark. The watermark
+    is the least over the partitions of the source, where it has some (AT-21): see ``with_watermark_partition``. A bolt
+    that names no time goes by that of the broker's records, on Kafka; elsewhere ``build()`` asks for one (AT-10).
     """
     return Preset(
         "atlas",
         {
+            "default_time": DefaultTime.RECORD,
             "bounds": Bounds.START,
             "aligned": Aligned.STARTS,
             "watermark_every": Count(1),
+            "watermark_partition": SOURCE,
             "late_by": LateBy.WINDOW,
             "allowed_lateness": as_duration("3s" if allowed_lateness is None else allowed_lateness),
             "idle_timeout": None if idle_timeout is None else as_duration(idle_timeout),
@@ -90,10 +103,11 @@ def atlas(
             "partition_idle_timeout": None if partition_idle_timeout is None else as_duration(partition_idle_timeout),
         },
         tuple(
-            f"presets.atlas({name}=...)"
+            (name, f"presets.atlas({name}=...)")
             for name, given in (
                 ("allowed_lateness", allowed_lateness),
                 ("idle_timeout", idle_timeout),
+                ("idle_rule", None if one_of(IdleRule, idle_rule) is IdleRule.AFTER_WINDOW_END else idle_rule),
                 ("partition_idle_timeout", partition_idle_timeout),
             )
             if given is not None
@@ -103,20 +117,21 @@ def atlas(
 
 def streaminsight(
     every: Count | int | Time | None = 1,
-    delay: Time = "0s",
+    delay: Time | None = None,
     *,
     policy: LateAction | str = LateAction.DROP,
     to_infinity: bool = False,
     imports: Mapping[str, str] | None = None,
     field: str | None = None,
 ) -> Preset:
-    """StreamInsight's AdvanceTimeSettings (SI-4 to SI-16).
+    """StreamInsight's AdvanceTimeSettings (SI-4 to SI-16, SI-24).
 
     A mark (CTI) for each input every so many events, or every so much application time, ``delay`` behind the event
-    that completes it; ``delay="-1us"`` puts it just after (SI-9, SI-21). ``every=None`` generates none: the source
-    puts them in, in the column ``field``, or ``imports`` names the input to take them from (SI-11). ``policy``:
-    ``drop`` or ``adjust``; ``error`` stops the run (SI-14). ``to_infinity``: the end of the streams releases everything
-    (SI-7).
+    that completes it, or ahead of it where it is below zero: ``delay="-1us"`` puts it just after (SI-9, SI-21).
+    ``every=None`` generates none: the source puts them in, in the column ``field``, or ``imports`` names the input to
+    take them from (SI-11). ``policy``: ``drop`` or ``adjust``; ``error`` stops the run (SI-14). ``to_infinity``: the
+    end of the streams releases everything (SI-7). There is no time but the events' own: the bolt must name one (SI-1).
+    The next bolt's watermark follows the start of the earliest window that is still open (SI-24).
     """
     if every is None and imports is None and field is None:
         raise ConfigError(
@@ -124,16 +139,24 @@ def streaminsight(
             why="one of the two may be missing, not both (SI-16)",
             do="give every=1, imports={'lookup': 'data'}, or field= the column in which the source puts watermarks",
         )
+    if every is None and delay is not None:
+        raise ConfigError(
+            f"a delay of {delay}, and every=None, which generates no watermarks",
+            why="the delay is how far a generated watermark stays behind its event (SI-6)",
+            do="leave delay out, or give every=",
+        )
     action = one_of(LateAction, policy)
-    ahead = isinstance(delay, str) and delay.strip() == "-1us"
+    behind, ahead = _signed("0s" if delay is None else delay)
     return Preset(
         "streaminsight",
         {
+            "default_time": DefaultTime.NONE,
             "bounds": Bounds.START,
             "aligned": Aligned.STARTS,
             "watermark_every": SOURCE_ONLY if every is None else as_every(every),
             "watermark_field": field,
-            "lag": Duration(0) if ahead else as_duration(delay),
+            "output_watermark": OutputTime.START,
+            "lag": behind,
             "ahead": ahead,
             "late_per_input": True,
             "late_action": LateAction.CUT if action is LateAction.ADJUST else action,
@@ -155,7 +178,7 @@ def strictly_increasing_start_time() -> Preset:
 
 def azure(
     *,
-    late: Time | None = "5s",
+    late: Time | int | None = "5s",
     out_of_order: Time = "0s",
     early: Time | None = "5m",
     action: LateAction | str = LateAction.ADJUST,
@@ -163,31 +186,34 @@ def azure(
 ) -> Preset:
     """Azure Stream Analytics (AZ-1 to AZ-30): early, then late, then out of order (AZ-14).
 
-    ``(start, end]``. Early by more than ``early``: turned away (AZ-12; fixed at 5 minutes there, None switches it off).
-    Late against its arrival by more than ``late`` (None: unlimited, AZ-10), or behind the watermark, which stays
-    ``out_of_order`` behind the latest event: adjusted or dropped. The watermark is computed at every event; when
-    nothing comes it follows the estimated arrival, less ``late`` (AZ-5). ``arrival_field``: where not the clock of the
-    micro-batch.
+    ``(start, end]``, and no window longer than 7 days (AZ-19). Early by more than ``early``: turned away (AZ-12; fixed
+    at 5 minutes there, None switches it off). Late against its arrival by more than ``late`` (None or -1: unlimited;
+    at most 1,814,399 s, AZ-10), or behind the watermark, which stays ``out_of_order`` behind the latest event:
+    ``action`` says whether it is adjusted or dropped, or stops the run (``"error"``). The watermark is computed at
+    every event; when nothing comes it follows the estimated arrival, less ``late`` (AZ-5). ``arrival_field``: the
+    column with the time of arrival, where not the clock of the micro-batch. A bolt that names no time goes by arrival,
+    and the policies are off (AZ-1, AZ-7).
+
+    Azure's own spellings are understood: ``"Drop"``, ``"Adjust"``, ``"00:05:00"``.
+
+    Raises ConfigError for durations beyond these limits, and for actions that are another system's.
     """
-    tolerance = None if late is None else as_duration(late)
-    if tolerance is not None and tolerance.micros > 1_814_399_000_000:
-        raise ConfigError(
-            f"a late tolerance of {tolerance}",
-            why="Azure's is at most 20 days, 1,814,399 seconds (AZ-10)",
-            do="make it shorter, or late=None for no limit",
-        )
+    tolerance, chosen = azure_words.late_tolerance(late), azure_words.late_action(action)
+    ahead = None if early is None else azure_words.time_span("early", early)
     return Preset(
         "azure",
         {
-            "arrival": Arrival(
-                arrival_field, None if early is None else as_duration(early), tolerance, one_of(LateAction, action)
-            ),
+            "default_time": DefaultTime.ARRIVAL,
+            "arrival": Arrival(arrival_field, ahead, tolerance, chosen),
             "aligned": Aligned.STARTS,
             "past_the_end": True,
+            "longest_window": azure_words.LONGEST_WINDOW,
             "watermark_every": Count(1),
-            "lag": as_duration(out_of_order),
+            "watermark_partition": SOURCE,
+            "lag": azure_words.time_span("out_of_order", out_of_order),
             "estimate_arrival": tolerance is not None,
-            "late_action": one_of(LateAction, action),
+            "late_per_input": True,
+            "late_action": chosen,
         },
     )
 
@@ -208,3 +234,12 @@ def as_every(value: Count | int | Time, what: str = "a watermark") -> Count | Du
     if duration.micros == 0:
         raise ConfigError(f"{what} every 0s", do="use 1, for every event, or a duration above zero")
     return duration
+
+
+def _signed(delay: Time) -> tuple[Duration, Duration]:
+    """How far a watermark is behind, and how far ahead; one of the two is zero."""
+    if isinstance(delay, timedelta) and delay < timedelta(0):
+        return Duration(0), as_duration(-delay)
+    if isinstance(delay, str) and delay.strip().startswith("-"):
+        return Duration(0), as_duration(delay.strip()[1:])
+    return as_duration(delay), Duration(0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from windowing.decimals import bounded
 from windowing.errors import SchemaError
 from windowing.schema import format_schema
 
@@ -161,6 +162,8 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         for value in values:
             if type(value) is not int and isinstance(value, Real | Decimal) and value % 1 != 0:
                 raise pa.ArrowInvalid(f"{value!r} is not a whole number")
+    if pa.types.is_decimal(kind):
+        values = [bounded(value) if isinstance(value, Decimal) else value for value in values]
     return pa.array(values, kind)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from windowing.durations import Duration
+from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
 
 Rule = TypeVar("Rule", bound=Enum)
@@ -70,11 +70,22 @@ class IdleRule(Enum):
     """The timeout after the last arrival, and not before the window's end (AT-19)."""
 
 
-class Over(Enum):
+class WatermarkCombiner(Enum):
     """How the marks of several inputs become one watermark."""
 
     MIN = "min"
     MAX = "max"
+
+
+class Partition(Enum):
+    """What divides an input into partitions, beside a column of its events."""
+
+    SOURCE = "the source's own"
+    """The partitions that the source itself has, a topic of Kafka's; other sources have one."""
+
+
+SOURCE: Literal[Partition.SOURCE] = Partition.SOURCE
+"""As the partition of a bolt's watermark: the partitions that the source itself has."""
 
 
 class Aligned(Enum):
@@ -86,6 +97,19 @@ class Aligned(Enum):
     """Atlas's (AT-3), StreamInsight's and Azure's."""
 
 
+class DefaultTime(Enum):
+    """Which time a bolt goes by that names none, and whose inputs bring none along."""
+
+    CLOCK = "the clock"
+    """Processing time (ST-9)."""
+    RECORD = "the record's"
+    """The time at which the broker took a record; where there is none, the bolt must name a time (AT-10)."""
+    ARRIVAL = "the arrival"
+    """The column of the arrival, without policies (AZ-1, AZ-7); where no column is named, the clock."""
+    NONE = "none"
+    """There is none: the bolt must name one (SI-1)."""
+
+
 class OutputTime(Enum):
     """Which time emitted rows have."""
 
@@ -93,6 +117,16 @@ class OutputTime(Enum):
     """A point at the end of the window (SI-31: PointAlignToWindowEnd; AZ-19)."""
     START = "window start"
     """The lifetime of the window (SI-31: ClipToWindowEnd): from its start, and so is what is promised (SI-24)."""
+
+
+@dataclass(frozen=True)
+class InputRules:
+    """What one input of a bolt has of its own, because its source declares it (SI-17)."""
+
+    watermark_every: Count | Duration | None
+    delay: int
+    """How far its marks stay behind its latest event, in microseconds; below zero where they run ahead."""
+    late_action: LateAction
 
 
 @dataclass(frozen=True)
@@ -116,7 +150,8 @@ class Lifetime:
     shape_field: str | None = None
     """A column with ``point``, ``interval``, ``start_edge`` or ``end_edge``; None: all are intervals.
 
-    A start edge lasts until the end edge with the same start and the same ``edge_key`` arrives.
+    A start edge lasts until the end that the end edge with the same start and the same ``edge_key`` tells, whichever of
+    the two comes first (SI-19). An end edge whose start has not come when the watermark reaches its end is invalid.
     """
     edge_key: tuple[str, ...] = ()
 

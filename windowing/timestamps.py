@@ -56,7 +56,7 @@ def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], 
     say; a timestamp without a zone is UTC. Nulls and times outside the years 1 to 9999 have no event time; their
     place in the result is 0.
     """
-    values, valid = _integers(column)
+    values, valid = integers(column)
     kind = column.type
     scale, shrink = _scale(kind)
     low, high = EARLIEST * shrink // scale, LATEST * shrink // scale
@@ -76,7 +76,8 @@ def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
     return pa.array(timestamps).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
 
 
-def _integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """A column of times or whole numbers as integers of its own unit, and which are there (None: all; others are 0)."""
     kind = column.type
     if pa.types.is_date32(kind):
         column = column.cast(pa.int32())

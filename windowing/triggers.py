@@ -42,6 +42,8 @@ class FiredBy(StrEnum):
     """The time of day."""
     CLOSE = "close"
     """The end of the streams, where nothing else would ever fire it."""
+    FULL = "full"
+    """It held as much as its Capacity allows, or the next event would not have fitted in; it is cleared then."""
 
 
 @dataclass(slots=True)
@@ -132,6 +134,42 @@ class DailyByRule:
 
 
 KeyTrigger: TypeAlias = CountTrigger | RuleTrigger | DailyTrigger | DailyByRule
+
+MOST_BYTES = 2_000_000_000
+"""Of a window: the columns of a call are Arrow's, whose texts and binaries together have less than 2^31 bytes."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How much the window of a key may hold, whatever its trigger says; None: any number.
+
+    A window fires, by ``FULL``, and is cleared as soon as it holds ``events`` events, or ``bytes`` bytes exactly; and
+    before an event with which it would hold more bytes, which opens the next window then. So no call is given more than
+    that, but for a single event that is larger: it is a window of its own.
+    """
+
+    events: int | None = None
+    bytes: int | None = None
+    """Of an event count the texts and binaries as they are, in lists, maps and structs too, and all other values as
+    Arrow holds them: a long has 8 bytes, an element of a list of them too."""
+    columns: tuple[str, ...] = ()
+    """Of which bytes are counted; none: of all."""
+
+    def __post_init__(self) -> None:
+        for name, given, most in (("max_events", self.events, None), ("max_bytes", self.bytes, MOST_BYTES)):
+            whole = isinstance(given, int) and not isinstance(given, bool)
+            if given is not None and (not whole or given < 1 or (most is not None and given > most)):
+                raise ConfigError(
+                    f"{name}={given!r}",
+                    why="a window holds an event at least" if most is None else "a call is given less than 2^31 bytes",
+                    do=f"give a whole number of 1 {'or more' if most is None else f'to {most:_}'}, or none",
+                )
+        if self.columns and self.bytes is None:
+            raise ConfigError(
+                f"bytes_of={list(self.columns)} without max_bytes",
+                why="it says whose bytes are counted",
+                do="give max_bytes, or leave it out",
+            )
 
 
 def _above_zero(timeout: Duration | None) -> None:

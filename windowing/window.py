@@ -15,6 +15,7 @@ from windowing.panes import Pane
 from windowing.timestamps import FOREVER, to_datetime
 from windowing.triggers import FiredBy
 from windowing.tuples import Tuple
+from windowing.views import read_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,13 +42,15 @@ class TupleWindow:
     """The events of one window, in order of (time, arrival); tables are made when they are asked for (ST-21).
 
     ``table``, ``new`` and ``expired`` are Arrow tables of the bolt's input columns; slices of the queue, without a
-    copy. ``new``: in this window and not in the one fired before it on this task; ``expired``: the other way round.
-    For windows per key, and of other kinds than Storm's, ``new`` are the events that have been in no window yet.
+    copy. ``new``: in this window and not in the one fired before it on this task, or of this key; ``expired``: the
+    other way round. Where windows do not follow each other (``with_panes``, ``with_windows`` of several kinds, triggers
+    of keys) ``new`` are the events that have been in no window yet, and there is no ``expired``.
     """
 
     __slots__ = (
         "_codes",
         "_expired",
+        "_expired_from",
         "_members",
         "_new",
         "_source",
@@ -74,10 +77,13 @@ class TupleWindow:
     ) -> None:
         self._source = source
         self._members, self._new, self._expired = members, new, expired
+        self._expired_from = source
         self.start_timestamp = start_timestamp
-        """Microseconds since the epoch; None where the length is a count."""
+        """int64 **microseconds** since the epoch, as ``timestamps`` (Storm's are milliseconds; those of scenarios and
+        answers too); None where the length is a count. ``start`` is the same as a datetime."""
         self.end_timestamp = end_timestamp
-        """Microseconds since the epoch: the aligned end, or the time of the event that a count fired on."""
+        """int64 **microseconds** since the epoch: the aligned end, or the time of the event that a count fired on.
+        ``end`` is the same as a datetime."""
         self.task = task
         self.key: Any = None
         """Of a bolt with a key: its value, or a tuple of values where it has several columns (``with_key``)."""
@@ -132,11 +138,16 @@ class TupleWindow:
 
     @property
     def expired(self) -> pa.Table:
-        """The events of the window fired before this one that are not in this one.
+        """The events of the window fired before this one, on its task or of its key, that are not in this one (ST-21).
 
-        ConfigError for windows per key, and of other kinds than Storm's: what has left one is not kept.
+        In the order of that window. ConfigError where windows do not follow each other, and for windows per key and
+        of other kinds than Storm's where the bolt was not found to ask for it: see ``with_expired``.
         """
-        return self._source.table(self._left())
+        return self._expired_from.table(self._left())
+
+    def expire(self, source: EventSource, members: Members) -> None:
+        """Called by who made the window: what has expired, which lies elsewhere than what is in it."""
+        self._expired_from, self._expired = source, members
 
     @property
     def knows_expired(self) -> bool:
@@ -147,13 +158,12 @@ class TupleWindow:
     def ends(self) -> NDArray[np.int64]:
         """Where the lifetime of each event ends, in microseconds (``with_lifetime``); a microsecond after a point."""
         ends = getattr(self._source, "ends", lambda members: None)(self._members)
-        found: NDArray[np.int64] = self.timestamps + 1 if ends is None else ends
-        return found
+        return read_only(self.timestamps + 1 if ends is None else ends)
 
     @property
     def timestamps(self) -> NDArray[np.int64]:
-        """Event times in microseconds, one per event of the window."""
-        return self._source.timestamps(self._members)
+        """Event times in microseconds, one per event of the window; they cannot be written to."""
+        return read_only(self._source.timestamps(self._members))
 
     def column(self, name: str) -> NDArray[Any]:
         """One column of the window as a NumPy array; nulls as NaN or None."""
@@ -213,7 +223,7 @@ class TupleWindow:
 
     def get_expired(self) -> list[Tuple]:
         """The expired events as objects."""
-        return self._tuples(self._left())
+        return self._tuples(self._left(), self._expired_from)
 
     def _code(self, stream: str) -> int:
         names = list(self._source.stream_names)
@@ -230,16 +240,18 @@ class TupleWindow:
         if self._expired is None:
             raise ConfigError(
                 "this window does not know what has expired",
-                why="windows per key, and of other kinds than Storm's, keep nothing of the window before them",
-                do="use a bolt without a key, with_window or with_tumbling_window, and Storm's rules of time",
+                why="windows per key, and of other kinds than Storm's, keep the window before them only where the code "
+                "of the bolt is seen to ask for it; with panes, triggers or several kinds there is no window before",
+                do="call with_expired() on the bolt; topology.build() then says whether its windows can know it",
             )
         return self._expired
 
-    def _tuples(self, members: Members) -> list[Tuple]:
-        rows = self._source.table(members).to_pylist()
-        times = self._source.timestamps(members).tolist()
-        names = self._source.stream_names
-        streams = [names[code] for code in self._source.streams(members).tolist()]
+    def _tuples(self, members: Members, source: EventSource | None = None) -> list[Tuple]:
+        source = source or self._source
+        rows = source.table(members).to_pylist()
+        times = source.timestamps(members).tolist()
+        names = source.stream_names
+        streams = [names[code] for code in source.streams(members).tolist()]
         return [Tuple(row, time, stream) for row, time, stream in zip(rows, times, streams, strict=True)]
 
 

@@ -15,9 +15,9 @@ from benchmarks.arms.queries import read_events
 from benchmarks.session import Session
 from benchmarks.workloads import Workload, middle
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
-from topologies.engine.report import BatchReport
+from topologies.engine.batch.report import BatchReport
+from topologies.graph.model import Topology
 from topologies.local import run_local
-from topologies.model import Topology
 from topologies.spark.runner import run_on_spark
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, aggregates, seconds
 from windowing.schema import TIMESTAMP

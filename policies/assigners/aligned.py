@@ -90,7 +90,15 @@ class AlignedWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        return lambda starts, ends: self._span(Live(starts, ends=ends), last_instants(Live(starts, ends=ends)))[1]
+        return self._last_end
+
+    def _last_end(self, starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        live = Live(starts, ends=ends)
+        first, last = self._span(live, last_instants(live))
+        if self.origin is None:
+            return last
+        # Before the origin there is no window: such an event lies in a gap before its start (AT-3).
+        return np.where(last < first, np.minimum(last, starts - 1), last)
 
     @property
     def _phase(self) -> int:

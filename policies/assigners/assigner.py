@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from windowing.views import make_read_only
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     LastEnd = Callable[[NDArray[np.int64], NDArray[np.int64] | None], NDArray[np.int64]]
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """Events that a window may still hold, in order of (key, start, arrival); arrays of equal length.
+    """Events that a window may still hold, in order of (key, start, arrival); read-only arrays of equal length.
 
     All times are microseconds since the epoch.
     """
@@ -37,6 +40,9 @@ class Live:
     """Windows that end up to here were over when the event came, and do not hold it. None: none was."""
     gaps: NDArray[np.int64] | None = None
     """A session gap for each event, where each has its own."""
+
+    def __post_init__(self) -> None:
+        make_read_only(self, "starts", "keys", "ends", "closed", "gaps")
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -69,9 +75,14 @@ class WindowAssigner(ABC):
         return None
 
     @property
-    def takes_ties(self) -> bool:
+    def takes_events_at_the_watermark(self) -> bool:
         """Whether, with bounds of START, no window that ends up to a moment could hold an event of that moment."""
         return True
+
+    @property
+    def ends_at_limit(self) -> bool:
+        """Whether a lifetime that begins or is cut at exactly a limit may end a window there only then."""
+        return False
 
     @abstractmethod
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
@@ -92,3 +103,8 @@ class WindowAssigner(ABC):
         after it.
         """
         return upto if held is None else min(upto, held)
+
+
+def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:
+    """The limit of the events at these positions."""
+    return limit[positions] if isinstance(limit, np.ndarray) else limit

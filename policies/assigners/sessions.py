@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.assigners.aligned import MOST, key_heads
-from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
 from windowing.durations import Duration
 from windowing.errors import ConfigError
 from windowing.order import stable_order
@@ -96,7 +96,7 @@ class SessionWindows(WindowAssigner):
             )
 
     @property
-    def takes_ties(self) -> bool:
+    def takes_events_at_the_watermark(self) -> bool:
         return not self.touching and self.max_duration is None
 
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
@@ -211,11 +211,6 @@ class SessionWindows(WindowAssigner):
         needed = np.maximum.accumulate(np.where(stands, np.arange(count), -1))[closes]
         needed = np.where((over & quiet)[closes], count, needed)
         return np.arange(count) < np.repeat(needed, closes - opens + 1)
-
-
-def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:
-    """The limit of the events at these positions."""
-    return limit[positions] if isinstance(limit, np.ndarray) else limit
 
 
 def _check(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:

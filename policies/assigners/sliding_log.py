@@ -38,7 +38,7 @@ class SlidingLogWindows(WindowAssigner):
             raise ConfigError("a window length of zero", why="it would hold nothing (AZ-21)", do="make it longer")
 
     @property
-    def takes_ties(self) -> bool:
+    def takes_events_at_the_watermark(self) -> bool:
         return False
 
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:

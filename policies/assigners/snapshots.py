@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.assigners.aligned import MOST, key_heads, unfold
-from policies.assigners.assigner import Assigned, Live, WindowAssigner
-from policies.assigners.sessions import Runs, limit_at
+from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
+from policies.assigners.sessions import Runs
 from windowing.bounds import Bounds
 from windowing.errors import ConfigError
 from windowing.order import stable_order
@@ -31,13 +31,17 @@ class SnapshotWindows(WindowAssigner):
     time are one window, stamped with that time (AZ-25). A lifetime without length is in no window and bounds none.
     The last slice of an endless lifetime is given out when the limit is FOREVER.
 
-    An event that starts at ``upto`` exactly may still end a slice there, which a call with that limit cannot know:
-    where lifetimes may start at the frontier, call with one microsecond less. ``Live.closed`` is not looked at.
+    A lifetime that starts, or is cut, at ``upto`` exactly may still end a slice there, which a call with that limit
+    cannot know (``ends_at_limit``). ``Live.closed`` is not looked at.
 
     ``assign`` raises ConfigError for events with lifetimes under bounds of END.
     """
 
     bounds: Bounds = Bounds.START
+
+    @property
+    def ends_at_limit(self) -> bool:
+        return True
 
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if live.ends is None:

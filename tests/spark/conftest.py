@@ -14,7 +14,7 @@ from tests.jars import jars
 from tests.spark.kafka_shop import Kafka
 from tests.spark.shop import write_orders
 from tests.spark.tools import CONF
-from topologies.spark.session import open_session
+from topologies.spark.jvm.session import open_session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.spark.shop import Revenue, Taxed, shop_in_files
 from tests.spark.tools import CONF, Trap
-from topologies.running import RunOptions
-from topologies.spark.pool import TASKS
+from topologies.run.options import RunOptions
+from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
-from topologies.spark.session import open_session
+from topologies.spark.workers.pool import TASKS
 
 CLUSTER = {
     "spark.executor.memory": "512m",

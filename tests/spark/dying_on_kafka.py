@@ -9,9 +9,9 @@ import sys
 from tests.jars import jars
 from tests.spark.kafka_shop import Kafka, shop
 from tests.spark.tools import CONF
-from topologies.running import RunOptions
+from topologies.run.options import RunOptions
+from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
-from topologies.spark.session import open_session
 
 
 def main(servers: str, orders: str, out: str, copies: str, checkpoint: str) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from tests.jars import jars
 from tests.spark.step_shop import BatchClock, built
 from tests.spark.tools import CONF
-from topologies.running import RunOptions
+from topologies.run.options import RunOptions
+from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
-from topologies.spark.session import open_session
 
 
 def main(step: str, checkpoint: str, *moments: str) -> None:

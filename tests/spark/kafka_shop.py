@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.model import Topology
+from topologies.graph.model import Topology
 from windowing import BatchBolt, TupleWindow, WindowedBolt
 from windowing.rows import Rows
 
@@ -39,6 +40,19 @@ class Record:
 
     @property
     def id(self) -> str:
+        """Without the part that is the checkpoint's own."""
+        topology, _, *rest = self._id.split("/")
+        return "/".join([topology, *rest])
+
+    @property
+    def origin(self) -> str:
+        """The part of the id that is the checkpoint's own."""
+        found = self._id.split("/")[1]
+        assert re.fullmatch("[0-9a-f]{8}", found)
+        return found
+
+    @property
+    def _id(self) -> str:
         name, value = self.headers[-1]
         assert name == ID
         assert value is not None
@@ -72,6 +86,13 @@ class Kafka:
         """Write records to one partition; ``more``: key, headers, timestamp."""
         for value in values:
             self._producer.produce(topic, value, partition=partition, **more)
+        assert self._producer.flush(30) == 0
+
+    def produce_all(self, topic: str, records: Iterable[tuple[int, int, bytes | str]]) -> None:
+        """Write records in this order: the partition, the timestamp in milliseconds, the value."""
+        for partition, timestamp, value in records:
+            self._producer.produce(topic, value, partition=partition, timestamp=timestamp)
+            self._producer.poll(0)
         assert self._producer.flush(30) == 0
 
     def forget(self, topic: str, partition: int, before: int) -> None:

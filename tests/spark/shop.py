@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from tests.spark.tools import Trap
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.model import Topology
-from topologies.sinks import MemorySink, Sink
+from topologies.graph.model import Topology
+from topologies.io.sinks import MemorySink, Sink
 from windowing import BatchBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, seconds
 from windowing.rows import Rows
 from windowing.state import StateType

@@ -11,8 +11,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
 from tests.spark.kafka_shop import ID, Kafka, Record
-from topologies.model import Topology
-from topologies.step.building import step_topology
+from topologies.graph.model import Topology
+from topologies.step.compile import step_topology
 from topologies.step.config import load_step
 
 OURS = ("windbolt-reason", "windbolt-topic", "windbolt-partition", "windbolt-offset")
@@ -95,9 +95,9 @@ def emptied(kafka: Kafka, topic: str) -> str:
     return topic
 
 
-def roomy(kafka: Kafka, topic: str) -> str:
-    """A topic for messages of up to two megabytes."""
-    kafka.admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "2000000"})])[topic].result(30)
+def topic_of(kafka: Kafka, topic: str, *, largest: int) -> str:
+    """A topic for messages of up to so many bytes."""
+    kafka.admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": str(largest)})])[topic].result(30)
     return topic
 
 

@@ -13,9 +13,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from tests.spark.kafka_shop import Kafka
-from topologies.aggregation.produce import produce
-from topologies.aggregation.send import send
-from topologies.aggregation.show import show
+from topologies.examples.aggregation.produce import produce
+from topologies.examples.aggregation.send import send
+from topologies.examples.aggregation.show import show
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from tests.spark.shop import SCHEMA, Revenue, Spans, at, shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.model import Topology
-from topologies.spark.pairing import Halves
+from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.graph.model import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import CheckpointError
 from windowing.rows import Rows
@@ -176,7 +176,7 @@ def _damaged(checkpoint: Path, other: Path) -> None:
         (_without("windbolt/manifests"), "the windbolt half holds no batch"),
         (_mixed, "its halves belong to different queries"),
         (_older, "its halves are not of the same time"),
-        (_damaged, "manifest .* cannot be read"),
+        (_damaged, r"manifests/0000000001.json is damaged.* go back to batch 0, which is whole"),
     ],
     ids=["no spark", "no windbolt", "no manifests", "mixed", "of two times", "unreadable"],
 )
@@ -240,7 +240,7 @@ def test_a_run_that_died_in_its_closing_tick_is_closed_before_it_goes_on(tmp_pat
 
 def test_a_checkpoint_belongs_to_one_run_at_a_time(orders: Path, tmp_path: Path) -> None:
     topology, _ = shop_in_memory(orders)
-    first = Halves(str(tmp_path / "checkpoint"))
+    first = PairedCheckpoint(str(tmp_path / "checkpoint"))
     first.lock()
     with pytest.raises(CheckpointError, match=r"is in use by process \d+"):
         run(topology, tmp_path / "checkpoint")

@@ -28,9 +28,9 @@ from tests.spark.tools import (
     run_until,
 )
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.plan import Context
+from topologies.engine.batch.plan import Context
 from topologies.engine.tasks import fire, ingest
-from topologies.model import Topology
+from topologies.graph.model import Topology
 from topologies.spark.executor import SparkExecutor
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -154,9 +154,9 @@ def test_a_run_that_dies_again_and_again_comes_to_its_end(
 def test_a_commit_that_dies_while_it_cleans_leaves_nothing_for_good(
     shared_orders: Path, undisturbed: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from manager.checkpoint import FileCheckpoint
+    from manager.storage.checkpoint import FileCheckpoint
 
-    def clean(checkpoint: FileCheckpoint, key: str, before: set[str]) -> None:
+    def clean(checkpoint: FileCheckpoint, *folders: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

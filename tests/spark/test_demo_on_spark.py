@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.tools import run
 from tests.test_demo import check, check_accounts, expectation
-from topologies.flights.data import write_flights
-from topologies.flights.topology import flights_topology
+from topologies.examples.flights.data import write_flights
+from topologies.examples.flights.topology import flights_topology
 from windowing import hours
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -36,10 +37,10 @@ from tests.spark.kafka_shop import (
 from tests.spark.shop import Spans, at
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.model import Topology
-from topologies.sinks import MemorySink
-from topologies.spark import connector
-from windowing import BatchBolt
+from topologies.graph.model import Topology
+from topologies.io.sinks import MemorySink
+from topologies.spark.jvm import connector
+from windowing import BatchBolt, presets
 from windowing.errors import ConfigError, DataError, EnvironmentMissing
 from windowing.rows import Rows
 
@@ -242,7 +243,7 @@ def test_records_as_they_are_and_to_the_topic_of_each_row(kafka: Kafka, tmp_path
     assert [(row["partition"], row["offset"], row["value"]) for row in rows.rows[1:]] == [(1, 0, other), (1, 1, None)]
     assert [(row["_source"], row["_row"]) for row in bad.rows] == [(f"topic {topic}, partition 1", 2)]
     found = sorted(kafka.records(default, other), key=lambda record: record.id)
-    ids = [f"relay/out/input/0/{number}".encode() for number in range(3)]
+    ids = [f"relay/{found[0].origin}/out/input/0/{number}".encode() for number in range(3)]
     assert found == [
         Record(default, 1, b"\xfe", b"plain", (("trace", b"\x01"), (ID, ids[0]))),
         Record(other, 1, None, other.encode(), ((ID, ids[1]),)),
@@ -253,6 +254,11 @@ def test_records_as_they_are_and_to_the_topic_of_each_row(kafka: Kafka, tmp_path
     rows.batches.clear()
     summary = run(builder.build(), tmp_path / "checkpoint")
     assert (summary.rows, [row["value"] for row in rows.rows]) == (1, ["later"])
+    assert len({record.origin for record in kafka.records(default, other)}) == 1
+    # A new checkpoint sends the first records anew, as records of its own.
+    run(builder.build(), tmp_path / "another")
+    origins = Counter(record.origin for record in kafka.records(default, other))
+    assert sorted(origins.values()) == [4, 4]
 
 
 def test_where_a_run_begins(kafka: Kafka, tmp_path: Path) -> None:
@@ -267,7 +273,7 @@ def test_where_a_run_begins(kafka: Kafka, tmp_path: Path) -> None:
     )
     run(topology, tmp_path / "checkpoint", flush=False)
     assert {name: [row["value"] for row in sink.rows] for name, sink in out.items() if "-" not in name} == {
-        "latest": [], "moment": ["2", "3"], "never": [], "pattern": ["0", "2", "1", "3"]
+        "latest": [], "moment": ["2", "3"], "never": [], "pattern": ["0", "1", "2", "3"]
     }  # fmt: skip
 
 
@@ -396,7 +402,7 @@ except EnvironmentMissing as error:
 
 def test_the_connector_is_had_without_any_settings() -> None:
     program = """
-from topologies.spark.session import check_session, open_session
+from topologies.spark.jvm.session import check_session, open_session
 session, _ = open_session("local[1]", {}, kafka=True)
 check_session(session, kafka=True)
 print("it is there")
@@ -411,3 +417,21 @@ print("it is there")
         check=False,
     )
     assert "it is there" in done.stdout, done.stderr
+
+
+# --- the time of records ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("AT-10")
+@pytest.mark.parametrize("schema", [None, "v long"])
+def test_atlas_goes_by_the_time_of_the_records(kafka: Kafka, tmp_path: Path, schema: str | None) -> None:
+    topic = kafka.topic("stamped")
+    for second in (1, 4, 6, 12):
+        kafka.produce(topic, ['{"v": 1}'], timestamp=1_700_000_000_000 + second * 1000)
+    builder, sink = TopologyBuilder("stamped"), sinks.memory()
+    builder.set_spout("in", spouts.kafka(kafka.servers, topic, schema))
+    builder.set_bolt("spans", Spans().with_time(presets.atlas("0s")).with_tumbling_window("5s")).global_grouping("in")
+    builder.set_sink("out", sink).from_("spans")
+    run(builder.build(), tmp_path / "checkpoint")
+    ends = [datetime.fromtimestamp(1_700_000_000 + end, UTC) for end in (5, 10, 15)]
+    assert sink.rows == [{"events": n, "until": end} for n, end in zip((2, 1, 1), ends, strict=True)]

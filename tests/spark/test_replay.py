@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from topologies import TopologyBuilder, replay, sinks, spouts
-from topologies.scenarios.loading import Loaded, load
-from topologies.scenarios.model import Scenario
+from topologies.scenarios.schema.loading import Loaded, load
+from topologies.scenarios.schema.model import Scenario
 from topologies.spark.replay import replay_on_spark
 from windowing import TupleWindow, WindowedBolt
 from windowing.rows import Rows
@@ -40,6 +40,13 @@ def test_the_scenarios_of_the_other_systems_hold_on_spark(spark: SparkSession) -
     assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
 
 
+def test_the_scenarios_of_aggregates_hold_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SCENARIOS / "beyond")  # where their topology is
+    answers = replay_on_spark(scenarios("beyond/aggregates*.yaml"), spark=spark)
+    assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
+    assert answers
+
+
 def test_the_scenarios_of_aggregation_steps_hold_on_spark(spark: SparkSession) -> None:
     chosen = scenarios("handler/*.yaml")
     assert len(chosen) > 35
@@ -48,7 +55,7 @@ def test_the_scenarios_of_aggregation_steps_hold_on_spark(spark: SparkSession) -
 
 
 def test_storm_cases_of_every_kind_hold_on_spark(spark: SparkSession) -> None:
-    short = [each for each in scenarios("storm/*.jsonl") if len(each.steps) <= LONGEST and "disputed" not in each.meta]
+    short = [each for each in scenarios("storm/*.jsonl") if len(each.steps) <= LONGEST]
     kinds = {(scenario.meta["kind"], scenario.meta["mode"]) for scenario in scenarios("storm/*.jsonl")}
     chosen = []
     for kind in sorted(kinds):

@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 
 from tests.spark.shop import ROWS, SCHEMA, Counted, Spans, at, some_orders, write_orders
 from tests.spark.tools import in_order, memory_rows, run
+from tests.test_file_metadata import MOVED, timed
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.model import Topology
-from topologies.sinks import MemorySink
+from topologies.graph.model import Topology
+from topologies.io.sinks import MemorySink
 from topologies.spark import runner
 from topologies.spark.source import rows_at_once
 from windowing.errors import ConfigError
@@ -53,6 +54,13 @@ def progress() -> Iterator[list[dict[str, Any]]]:
         yield said
     finally:
         runner.Guarded.wait = wait  # type: ignore[method-assign]
+
+
+@pytest.mark.feature("AZ-1")
+def test_files_arrive_when_they_were_changed_on_spark_too(tmp_path: Path) -> None:
+    builder, sink = timed(tmp_path / "in")
+    run(builder.build(), tmp_path / "checkpoint")
+    assert sink.rows == MOVED
 
 
 def test_what_cannot_be_read_is_accounted_for_and_the_query_goes_on(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -30,19 +31,19 @@ from tests.spark.step_shop import (
     emptied,
     expected_letters,
     letters,
-    roomy,
+    topic_of,
     write,
 )
 from tests.spark.tools import at_phase, run, run_until
-from topologies.engine.report import BatchReport
-from topologies.messages import AvroMessages, AvroSchema
-from topologies.running import Summary
+from topologies.engine.batch.report import BatchReport
+from topologies.io.messages import AvroMessages, AvroSchema
+from topologies.run.options import Summary
 from windowing.durations import millis
-from windowing.errors import DataError
+from windowing.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("spark")
 ROOT = Path(__file__).parents[2]
-READY = ROOT / "topologies" / "aggregation"
+READY = ROOT / "topologies" / "examples" / "aggregation"
 
 STEP = """
 name: orders
@@ -191,17 +192,57 @@ def test_every_malformed_message_is_a_dead_letter_and_all_others_count(
     assert {*sums.values(), *counts.values()} == {0}
 
 
-def test_a_dead_letter_that_is_too_large_stops_the_run_until_there_is_room(kafka: Kafka, tmp_path: Path) -> None:
-    dead = roomy(kafka, "step-dead-roomy")
+@pytest.mark.feature("UH-31")
+def test_a_dead_letter_that_is_too_large_is_cut(kafka: Kafka, tmp_path: Path) -> None:
     trigger = "type: count, count: 11, timeout: 1 hour"
-    step = Step(kafka, tmp_path, TOTAL + AMOUNTS["json"], trigger=trigger, dead=dead)
-    there = write(kafka, step.input, [Message(b"x" * 1_048_400, b"k"), Message(b'{"n": 5}', b"k")])
-    with pytest.raises(DataError, match=r"sink 'output': a record is too large for Kafka.*max\.request\.size"):
-        step.run()
-    (tmp_path / "room.conf").write_text("connections.main.max.request.size: 2000000", encoding="utf-8")
-    run(built(step.path, tmp_path / "room.conf"), step.checkpoint)
-    assert letters(kafka, step.dead) == expected_letters(step.input, {(0, 0): there[0, 0]})
+    step = Step(kafka, tmp_path, TOTAL + AMOUNTS["json"], trigger=trigger)
+    text = b"x" * 1_048_400
+    write(kafka, step.input, [Message(text, b"k"), Message(b'{"n": 5}', b"k")])
+    step.run()
+    (letter,) = kafka.records(step.dead)
+    assert letter.value is not None
+    told = dict(letter.headers)
+    assert len(text) - 10_000 < len(letter.value) < len(text)
+    assert (told["windbolt-size"], told["windbolt-cut"]) == (str(len(text)).encode(), b"value")
+    assert told["windbolt-sha256"] == hashlib.sha256(text).hexdigest().encode()
+    assert told["windbolt-reason"]
     assert step.results == [{"key": "k", "events": 1, "total": 5}]
+
+
+def test_a_topic_that_takes_less_than_its_connection_is_refused_before_the_run(kafka: Kafka, tmp_path: Path) -> None:
+    dead = topic_of(kafka, "step-dead-narrow", largest=100_000)
+    step = Step(kafka, tmp_path, TOTAL + AMOUNTS["json"], trigger="type: count, count: 11, timeout: 1 hour", dead=dead)
+    write(kafka, step.input, [Message(b"x" * 300_000, b"k"), Message(b'{"n": 5}', b"k")])
+    with pytest.raises(ConfigError, match=r"step-dead-narrow' takes messages of 100,000 bytes.*max\.request\.size"):
+        step.run()
+    (tmp_path / "narrow.conf").write_text("connections.main.max.request.size: 100000", encoding="utf-8")
+    run(built(step.path, tmp_path / "narrow.conf"), step.checkpoint)
+    (letter,) = kafka.records(step.dead)
+    assert letter.value is not None
+    assert dict(letter.headers)["windbolt-size"] == b"300000"
+    assert step.results == [{"key": "k", "events": 1, "total": 5}]
+
+
+ELSEWHERE = """
+from topologies.step import Out
+
+
+def aggregate(events, call):
+    return Out({"key": call.key}, key=call.key, topic=events[0].value.get("topic"))
+"""
+
+
+@pytest.mark.feature("UH-25", "UH-31")
+def test_a_result_for_a_topic_that_is_not_there_is_a_dead_letter(kafka: Kafka, tmp_path: Path) -> None:
+    step = Step(kafka, tmp_path, ELSEWHERE, trigger="type: count, count: 1, timeout: 1 hour")
+    write(kafka, step.input, [Message(b'{"topic": "nowhere-at-all"}', b"a"), Message(b"{}", b"b")])
+    step.run()
+    assert [row["key"] for row in step.results] == ["b"]
+    (letter,) = kafka.records(step.dead)
+    assert letter.value is not None
+    told = dict(letter.headers)
+    assert told["windbolt-reason"] == b"there is no such topic"
+    assert (letter.key, json.loads(letter.value)) == (b"a", {"key": "a"})
 
 
 # --- rules that misbehave ---------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -16,9 +18,9 @@ import pytest
 from tests.spark.shop import SCHEMA, Spans, at, shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import CONF, drafts, file_rows, memory_rows, run
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.report import BatchReport
-from topologies.model import Topology
-from topologies.sinks import MemorySink
+from topologies.engine.batch.report import BatchReport
+from topologies.graph.model import Topology
+from topologies.io.sinks import MemorySink
 from windowing import millis
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -91,33 +93,72 @@ def test_a_run_that_is_stopped_before_it_begins_reads_nothing(orders: Path, tmp_
     assert all(memory_rows(out).values())
 
 
+def to_driver(driver: int, number: int) -> None:
+    os.kill(driver, number)
+
+
+def to_all(driver: int, number: int) -> None:
+    """As systemd does it, whatever sessions and groups there are; ``timeout`` and terminals reach fewer."""
+    for process in [driver, *descendants(driver)]:
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
+def descendants(process: int) -> list[int]:
+    """The children of a process, and theirs; but for Spark's daemon of Python workers, which ends at SIGTERM."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text("utf-8").rpartition(") ")[2].split()[1])
+            words = (path / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == process and b"-m\0topologies.spark.workers.daemon" not in words:
+            found += [int(path.name), *descendants(int(path.name))]
+    return found
+
+
+@contextmanager
+def command(tmp_path: Path, orders: Path, out: Path) -> Iterator[subprocess.Popen[str]]:
+    """``windbolt run`` of the shop, until it is stopped, in a process group of its own."""
+    script = tmp_path / "shop_topology.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from tests.spark.shop import shop_in_files\n"
+        f"topology = shop_in_files(Path({str(orders)!r}), Path({str(out)!r}))\n"
+    )
+    words = [sys.executable, "-c", "from topologies.cli.app import main; main()", "run", f"{script}:topology"]
+    words += ["--checkpoint", str(out / "checkpoint"), "--every", "100ms", "--json", "--master", "local[2]"]
+    words += [part for key, value in CONF.items() for part in ("--conf", f"{key}={value}")]
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with (
+        open(tmp_path / "said", "w+", encoding="utf-8") as said,
+        subprocess.Popen(
+            words, cwd=ROOT, stdout=subprocess.PIPE, stderr=said, text=True, env={**os.environ, "PYTHONPATH": paths},
+            process_group=0,
+        ) as process,
+    ):  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_a_signal_ends_the_command_after_the_batch_in_hand(number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize("send", [to_driver, os.killpg, to_all], ids=["driver", "group", "all"])
+def test_a_signal_ends_the_command_after_the_batch_in_hand(
+    number: signal.Signals, send: Callable[[int, int], None], tmp_path: Path
+) -> None:
     orders, half = tmp_path / "orders", tmp_path / "half"
     write_orders(orders, range(4))
     write_orders(half, range(2))
     run(shop_in_files(orders, tmp_path / "whole"), tmp_path / "whole/checkpoint")
 
     out = tmp_path / "out"
-    script = tmp_path / "shop_topology.py"
-    script.write_text(
-        "from pathlib import Path\n"
-        "from tests.spark.shop import shop_in_files\n"
-        f"topology = shop_in_files(Path({str(half)!r}), Path({str(out)!r}))\n"
-    )
-    command = [sys.executable, "-c", "from topologies.cli import main; main()", "run", f"{script}:topology"]
-    command += ["--checkpoint", str(out / "checkpoint"), "--every", "100ms", "--json", "--master", "local[2]"]
-    command += [part for key, value in CONF.items() for part in ("--conf", f"{key}={value}")]
-    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with (
-        open(tmp_path / "said", "w+", encoding="utf-8") as said,
-        subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=said, text=True, env={**os.environ, "PYTHONPATH": paths}
-        ) as process,
-    ):
+    with command(tmp_path, half, out) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
-        process.send_signal(number)
+        send(process.pid, number)
         rest = process.stdout.readlines()
         status = process.wait(60)
     assert status == 0, (tmp_path / "said").read_text("utf-8")
@@ -132,6 +173,23 @@ def test_a_signal_ends_the_command_after_the_batch_in_hand(number: signal.Signal
         # Not the same files: one that Spark's source had noted, but planned no batch for, joins the next one's batch.
         assert file_rows(out / name) == file_rows(tmp_path / "whole" / name) != []
         assert drafts(out / name) == []
+
+
+def test_a_java_that_is_killed_is_told_of_in_three_lines(orders: Path, tmp_path: Path) -> None:
+    with command(tmp_path, orders, tmp_path / "out") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (java,) = (each for each in descendants(process.pid) if b"java" in Path(f"/proc/{each}/cmdline").read_bytes())
+        os.kill(java, signal.SIGKILL)
+        process.stdout.readlines()
+        status = process.wait(60)
+    *before, what, why, do = (tmp_path / "said").read_text("utf-8").splitlines()
+    assert all(line.lower().startswith("warning: ") for line in before), "of Java's start, and of the data"
+    assert what == "error: Java was killed (SIGKILL) in the middle of the run"
+    assert why.startswith("  why: somebody did that, or the system, for want of memory")
+    assert do.startswith("  do:  run again: the batch in hand was not committed")
+    assert status == 1
+    run(shop_in_files(orders, tmp_path / "out"), tmp_path / "out/checkpoint")
 
 
 INTERRUPTED = """

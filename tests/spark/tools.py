@@ -12,15 +12,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-import topologies.spark.session
-from manager.checkpoint import FileCheckpoint
-from topologies.model import Topology
-from topologies.running import RunOptions, Summary
-from topologies.sinks import MemorySink
+import topologies.spark.jvm.session
+from manager.storage.checkpoint import FileCheckpoint
+from topologies.graph.model import Topology
+from topologies.io.sinks import MemorySink
+from topologies.run.options import RunOptions, Summary
+from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun, run_on_spark
-from topologies.spark.session import open_session
 
-_LOG = Path(topologies.spark.session.__file__).with_name("log4j2.properties")
+_LOG = Path(topologies.spark.jvm.session.__file__).with_name("log4j2.properties")
 CONF = {
     # Short runs are faster without the optimising compiler.
     "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile=file:{_LOG}",
@@ -117,7 +117,7 @@ def drafts(folder: Path) -> list[str]:
 
 
 def orphans(checkpoint: Path) -> list[str]:
-    """Segments that neither of the last two manifests names; the last step's own stay until the next."""
+    """Segments that no manifest still kept names; the last step's own stay until the next."""
     root = checkpoint / "windbolt"
     ours = FileCheckpoint(str(root))
     ours.latest()

@@ -9,20 +9,29 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from manager.accounts import SKIPPED, Accounts
-from manager.checkpoint import Checkpoint, batch_key
-from manager.manifest import BoltState, Manifest, TaskState
-from manager.segments import Ref
+from manager.storage.checkpoint import Checkpoint, batch_key
+from manager.storage.manifest import BoltState, Manifest, TaskState
+from manager.storage.segments import Ref
 from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy
-from topologies.engine.behind import watermark_delay
-from topologies.engine.delivering import Frames, NoSpark, SinkBatch, hand_over, prepare_folders, publish, tidy_folders
-from topologies.engine.first_output import FirstOutput
-from topologies.engine.plan import BatchPlan, Beat, CompactItem, Context, Executor, Fired, FireItem
-from topologies.engine.progress import Progress
-from topologies.engine.report import BatchReport, BoltReport
+from topologies.engine.batch.plan import BatchPlan, CompactItem, Context, Executor, FireItem, FireOutcome, TimeAdvance
+from topologies.engine.batch.progress import BatchProgress
+from topologies.engine.batch.report import BatchReport, BoltReport
+from topologies.engine.commit.delivering import (
+    Frames,
+    NoSpark,
+    SinkBatch,
+    hand_over,
+    prepare_folders,
+    publish,
+    tidy_folders,
+)
+from topologies.engine.ingest.merging import in_pieces
 from topologies.engine.tasks import compact, fire, ingest
 from topologies.engine.ticking import carry, deferred_tick, idle, ticked
-from topologies.model import Topology, WindowedPart
+from topologies.engine.time.behind import watermark_delay
+from topologies.engine.time.first_output import FirstOutput
+from topologies.graph.model import Topology, WindowedNode
 from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
@@ -30,6 +39,10 @@ if TYPE_CHECKING:
 
 _FANOUT = 8
 """So many adjacent segments of one level become one of the next, so a task has few, and few rows are copied often."""
+
+
+_ORIGIN = 8
+"""Digits of the number that tells a checkpoint from others."""
 
 
 class MicroBatch:
@@ -55,7 +68,8 @@ class MicroBatch:
         self._seconds: dict[str, float] = {}
         self.run_id = uuid.uuid4().hex
         """Another one after each start; it belongs into the plans of batches, which a later run may run again."""
-        prepare_folders(topology, fresh=found is None and not checkpoint.planned(batch_key(0, False)))
+        last = None if found is None else batch_key(found.batch, found.closing)
+        prepare_folders(topology, last, checkpoint.planned)
 
     def tidy(self) -> None:
         """At the end of a run: delete what attempts that died have left in the folders of sinks."""
@@ -72,25 +86,27 @@ class MicroBatch:
         key = batch_key(plan.batch, plan.closing)
         self.checkpoint.begin(key)
         state = Manifest.from_json(self.manifest.to_json())
-        state.batch, state.closing, state.clock, state.query = plan.batch, plan.closing, plan.beat.clock, query
+        state.batch, state.closing, state.clock, state.query = plan.batch, plan.closing, plan.advance.clock, query
+        state.origin = state.origin or (plan.run or self.run_id)[:_ORIGIN]
         watermarks = {name: bolt.watermark.emitted for name, bolt in state.bolts.items()}
         context = Context(
-            self.topology, self.checkpoint.segments, key, key, plan.batch, plan.beat.clock, watermarks,
-            self.tracer is not None, self.first, plan.run or self.run_id,
+            self.topology, self.checkpoint.segments, key, key, plan.batch, plan.advance.clock, watermarks,
+            self.tracer is not None, self.first, plan.run or self.run_id, plan.partitions,
         )  # fmt: skip
-        progress = Progress(state, context)
+        progress = BatchProgress(state, context)
         with self._phase("ingest"):
-            outputs = self.executor.map(ingest, plan.pieces, context)
+            splits = in_pieces(plan.splits, self.executor, context, plan.slots)
+            outputs = self.executor.map(ingest, splits, context)
             for output in outputs if plan.ingest is None else outputs + plan.ingest(context):
                 progress.take(output)
         for level in self.topology.levels:
             with self._phase("tick"):
-                items = [item for part in level for item in self._tick(progress, part, plan.beat_of(part.name))]
+                items = [item for part in level for item in self._tick(progress, part, plan.advance_of(part.name))]
             with self._phase("fire"):
                 for item, fired in zip(items, self.executor.map(fire, items, context), strict=True):
                     self._fired(progress, item, fired)
             for part in level:
-                if plan.beat_of(part.name).close and part.bolt.settings.close_fires:
+                if plan.advance_of(part.name).close and part.bolt.settings.close_fires:
                     self._close(progress, part)
         with self._phase("compact"):
             self._compact(progress)
@@ -99,7 +115,7 @@ class MicroBatch:
             bolt.accounts.check(bolt.pending, part.name)
         with self._phase("sinks"):
             for name, handed in progress.for_sinks.items():
-                batch = SinkBatch(self.topology.name, key, plan.step)
+                batch = SinkBatch(self.topology.name, state.origin, key, plan.step)
                 hand_over(self.topology.sinks[name], batch, handed, self.checkpoint.segments, self.frames)
             publish(self.topology, key, progress.files, again=again)
             if self.tracer is not None:
@@ -127,20 +143,20 @@ class MicroBatch:
         }
         return Manifest(bolts=bolts)
 
-    def _tick(self, progress: Progress, part: WindowedPart, beat: Beat) -> Iterable[FireItem]:
+    def _tick(self, progress: BatchProgress, part: WindowedNode, advance: TimeAdvance) -> Iterable[FireItem]:
         """Move the time of a bolt; the tasks in which a window may be due."""
         bolt = progress.state.bolts[part.name]
         if part.deferred:
-            yield from deferred_tick(progress, part, beat, self.checkpoint.segments)
+            yield from deferred_tick(progress, part, advance, self.checkpoint.segments)
             return
         if part.event_time:
             carry(self.topology, progress.state, part, bolt)
-            frontier = ticked(part, bolt, beat)
+            frontier = ticked(part, bolt, advance)
             if frontier is not None:
                 progress.emitted[part.name] = frontier
         else:
-            frontier = part.trigger.frontier(beat.clock, None)
-        if beat.close and part.bolt.settings.close_fires:
+            frontier = part.trigger.frontier(advance.clock, None)
+        if advance.close and part.bolt.settings.close_fires:
             frontier = FOREVER
         if frontier is None or (bolt.frontier is not None and frontier < bolt.frontier):
             return
@@ -150,13 +166,13 @@ class MicroBatch:
         if frontier != FOREVER:
             bolt.frontier = frontier
 
-    def _fired(self, progress: Progress, item: FireItem, fired: Fired) -> None:
+    def _fired(self, progress: BatchProgress, item: FireItem, fired: FireOutcome) -> None:
         progress.state.bolts[item.bolt].tasks[item.task] = fired.state
         progress.windows[item.bolt] = progress.windows.get(item.bolt, 0) + fired.windows
         progress.take(fired, f"{item.bolt}.{item.task}")
 
     @staticmethod
-    def _close(progress: Progress, part: WindowedPart) -> None:
+    def _close(progress: BatchProgress, part: WindowedNode) -> None:
         """After the end of the streams time has come as far as the last window, so that a later run goes on there."""
         bolt = progress.state.bolts[part.name]
         if part.bolt.settings.key_trigger is not None:
@@ -172,7 +188,7 @@ class MicroBatch:
             if part.deferred and reached is not None:
                 bolt.watermark.forced = reached
 
-    def _compact(self, progress: Progress) -> None:
+    def _compact(self, progress: BatchProgress) -> None:
         """Join small segments, so that those of a task stay few however long its windows are."""
         items: list[tuple[CompactItem, int]] = []
         for part in self.topology.windowed.values():
@@ -188,11 +204,11 @@ class MicroBatch:
             task = progress.state.bolts[item.bolt].tasks[item.task]
             task.refs[start : start + len(item.refs)] = [ref]
 
-    def _report(self, progress: Progress, plan: BatchPlan) -> BatchReport:
+    def _report(self, progress: BatchProgress, plan: BatchPlan) -> BatchReport:
         return BatchReport(
             plan.batch,
             plan.closing,
-            plan.beat.clock,
+            plan.advance.clock,
             progress.rows,
             dict(self._seconds),
             {
@@ -201,7 +217,7 @@ class MicroBatch:
                     progress.state.bolts[name],
                     progress.emitted.get(name),
                     progress.windows.get(name, 0),
-                    plan.beat_of(name).clock,
+                    plan.advance_of(name).clock,
                 )
                 for name, part in self.topology.windowed.items()
             },
@@ -223,7 +239,7 @@ def _run_of_one_level(refs: Sequence[Ref]) -> range | None:
     return None
 
 
-def _bolt_report(part: WindowedPart, bolt: BoltState, emitted: int | None, windows: int, clock: int) -> BoltReport:
+def _bolt_report(part: WindowedNode, bolt: BoltState, emitted: int | None, windows: int, clock: int) -> BoltReport:
     watermark = bolt.watermark.emitted if part.event_time else None
     seen = [mark.latest for mark in bolt.watermark.sources.values() if mark.latest > NONE]
     latest = max([*bolt.watermark.latest.values(), *seen], default=None)
@@ -234,16 +250,16 @@ def _bolt_report(part: WindowedPart, bolt: BoltState, emitted: int | None, windo
     return BoltReport(
         watermark, emitted, behind, windows, bolt.fired, _open(part, bolt), accounts, streams,
         bolt.accounts.metrics(), watermark_delay(part, bolt, clock), bolt.accounts[SKIPPED], bolt.suppressed,
-        bolt.emitted,
+        bolt.emitted, bolt.counters,
     )  # fmt: skip
 
 
-def _open(part: WindowedPart, bolt: BoltState) -> int:
+def _open(part: WindowedNode, bolt: BoltState) -> int:
     """How many windows hold events and have not fired, at most: known from the times of the segments alone."""
     if part.bolt.settings.key_trigger is not None:
         return sum(task.open_windows for task in bolt.tasks)
     streams = len(part.inputs)
-    waiting = [task for task in bolt.tasks if sum(task.pending(streams))]
+    waiting = [task for task in bolt.tasks if sum(task.pending(streams)) > sum(task.waiting_by_stream)]
     trigger, reach = part.trigger, part.eviction.reach
     if not isinstance(trigger, TimeTriggerPolicy) or reach is None:
         return len(waiting)

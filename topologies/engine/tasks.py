@@ -1,4 +1,4 @@
-"""The tasks of a micro-batch: read a piece of a source, fire a bolt's windows, compact segments.
+"""The tasks of a micro-batch: read a split of a source, fire a bolt's windows, compact segments.
 
 Each is a function of its item and the context alone, so that it can run anywhere, twice, or again.
 """
@@ -6,6 +6,7 @@ Each is a function of its item and the context alone, so that it can run anywher
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -15,21 +16,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.manifest import TaskState
-from manager.segments import Ref, SegmentStore, read_events, write_events
-from manager.slicing import Slicing
-from manager.triggered import Forgotten
+from manager.keyed.triggered import Forgotten
+from manager.slices.slicing import Slicing
+from manager.storage.manifest import TaskState
+from manager.storage.segments import Ref, SegmentStore, read_events, write_events
 from manager.window_manager import WindowManager
-from topologies.engine.assigned_task import AssignedTask
-from topologies.engine.deciding import let_in
-from topologies.engine.failures import bolt_failure, failed
-from topologies.engine.fanout import Fanout, Rows
-from topologies.engine.held_task import compact_held, pending_tables
-from topologies.engine.plan import CompactItem, Context, Fired, FireItem, Output, Piece
-from topologies.engine.retracting import Retractions
-from topologies.engine.trace import joined_rows, summed_ids, window_row
-from topologies.engine.triggered_task import TriggeredTask
-from topologies.model import ERROR_SCHEMA, WindowedPart
+from topologies.engine.batch.failures import bolt_failure, failed
+from topologies.engine.batch.plan import (
+    CompactItem,
+    Context,
+    FireItem,
+    FireOutcome,
+    Output,
+    SourceBatch,
+    SourceSplit,
+    partition_name,
+)
+from topologies.engine.batch.trace import joined_rows, summed_ids, window_row
+from topologies.engine.batch.whereabouts import here
+from topologies.engine.fire.assigned_task import AssignedTask
+from topologies.engine.fire.deciding import let_in
+from topologies.engine.fire.held_task import compact_held, pending_tables
+from topologies.engine.fire.retracting import Retractions
+from topologies.engine.fire.triggered_task import TriggeredTask
+from topologies.engine.ingest.merging import SOURCE
+from topologies.engine.ingest.repeats import Repeats
+from topologies.engine.ingest.router import Router
+from topologies.engine.ingest.rows import Rows
+from topologies.graph.model import ERROR_SCHEMA, WindowedNode
 from windowing.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.errors import BoltError, SchemaError
 from windowing.events import Events
@@ -48,42 +62,44 @@ _LONG_LIFE = 4
 """Events are written again, in order, where as many evaluations as this will need them, as things stand."""
 
 
-def ingest(piece: Piece, context: Context) -> Output:
-    """Read a piece of a source, and bring its events to whoever reads them."""
-    output, fanout = Output(), Fanout(context)
-    for delivery in piece.read(context.topology):
+def ingest(split: SourceSplit, context: Context) -> Output:
+    """Read a split of a source, and bring its events to whoever reads them."""
+    output, router = Output(), Router(context)
+    for delivery in split.read(context.topology):
         spout = output.spouts.setdefault(delivery.component, {"rows": 0, "invalid": 0, "unreadable_files": 0})
         spout["rows"] += delivery.table.num_rows
-        rows = Rows(delivery.table, None, delivery.positions)
-        fanout.turn = delivery.turn
-        fanout.emit((delivery.component, delivery.stream), rows, delivery.clock)
+        component, origin = delivery.component, delivery.partition
+        partition = partition_name(component, origin) if isinstance(origin, str) else origin.of_spout(component)
+        clock = context.clock if delivery.clock is None else delivery.clock
+        rows = Rows(delivery.table, None, delivery.positions, clock, turns=delivery.turn, partition=partition)
+        router.emit((delivery.component, delivery.stream), rows)
         if delivery.bad is not None and len(delivery.bad):
             spout["invalid"] += len(delivery.bad)
             spout["unreadable_files"] += delivery.bad.column("row").null_count
-            fanout.refuse(delivery.component, delivery.source, _errors(delivery.component, delivery))
-    return fanout.finish(output)
+            router.refuse(delivery.component, _errors(delivery), clock)
+    return router.finish(output)
 
 
-def fire(item: FireItem, context: Context) -> Fired:
+def fire(item: FireItem, context: Context) -> FireOutcome:
     """Let in the events that have arrived for one task of a windowed bolt, evaluate it up to its frontier, and bring
     what it emits to whoever reads it."""
     part = context.topology.windowed[item.bolt]
-    fanout = Fanout(context)
-    return _fire_held(item, part, fanout, context) if part.holds else _fire_queue(item, part, fanout, context)
+    router = Router(context)
+    return _fire_held(item, part, router, context) if part.holds else _fire_queue(item, part, router, context)
 
 
-def _fire_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
+def _fire_queue(item: FireItem, part: WindowedNode, router: Router, context: Context) -> FireOutcome:
     """A task whose windows are runs of its queue."""
     before = item.state
     if item.arrived:
-        before = replace(before, refs=[*before.refs, *_let_into_queue(item, part, fanout, context)])
+        before = replace(before, refs=[*before.refs, *_let_into_queue(item, part, router, context)])
     if item.frontier is None:
-        return fanout.finish(Fired(state=before))
+        return router.finish(FireOutcome(state=before))
     parts = [_due(context.store, ref, item.frontier) for ref in before.refs]
     state = replace(deepcopy(before.manager), passed=item.passed)
     manager = WindowManager(part.eviction, part.trigger, part.streams, task=item.task, state=state)
     manager.restore([events for events in parts if events is not None])
-    calls = _Calls(part, item, before, fanout, context)
+    calls = _Calls(part, item, before, router, context)
     windows = manager.advance(item.frontier)
     slicing = part.summed(context.traced)
     calls.make(windows) if slicing is None else calls.join(slicing, windows)
@@ -101,18 +117,19 @@ def _fire_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Con
     return calls.finish(after, counts)
 
 
-def _fire_held(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> Fired:
+def _fire_held(item: FireItem, part: WindowedNode, router: Router, context: Context) -> FireOutcome:
     """A task whose windows are assigned, or fired by a trigger."""
     kind = AssignedTask if part.assigners else TriggeredTask
-    task = kind(item, part, fanout, context)
-    calls = _Calls(part, item, item.state, fanout, context)
+    task = kind(item, part, router, context)
+    calls = _Calls(part, item, item.state, router, context)
     calls.make(task.windows())
     return calls.finish(calls.remember(task.finish(), task.over), task.counts)
 
 
-def _let_into_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context: Context) -> list[Ref]:
+def _let_into_queue(item: FireItem, part: WindowedNode, router: Router, context: Context) -> list[Ref]:
     """The events that are let in, in order of time, as a segment of the queue."""
-    found = let_in(item, part, fanout)
+    repeats = None if part.bolt.settings.message_id_field is None else Repeats(part, item, context.store)
+    found = let_in(item, part, router, repeats=repeats)
     if found is None:
         return []
     held = found.events
@@ -133,19 +150,20 @@ def _let_into_queue(item: FireItem, part: WindowedPart, fanout: Fanout, context:
 class _Calls:
     """Calls a bolt for each of a task's windows, and brings what it emits to whoever reads it."""
 
-    def __init__(self, part: WindowedPart, item: FireItem, before: TaskState, fanout: Fanout, context: Context) -> None:
-        self.part, self.task, self.before, self.fanout, self.context = part, item.task, before, fanout, context
+    def __init__(self, part: WindowedNode, item: FireItem, before: TaskState, router: Router, context: Context) -> None:
+        self.part, self.task, self.before, self.router, self.context = part, item.task, before, router, context
         self.windows = 0
         self._forgot = False
         self.suppressed = 0
         """Windows that end before the first output."""
         self._emitted = dict(before.emitted)
+        self._counters: Counter[str] = Counter()
         self._bolt: WindowedBolt | None = None
         self._retractions = Retractions(part, before, context.store) if part.retracts else None
 
     def make(self, windows: Iterable[TupleWindow | Forgotten]) -> None:
         """Call the bolt for each of the windows, in order; it is prepared before the first."""
-        part, context, run = self.part, self.context, _Run(self.part)
+        part, context, run, noted = self.part, self.context, _Run(self.part), here()
         for window in windows:
             if isinstance(window, Forgotten):
                 self._forget(window.key)
@@ -156,7 +174,9 @@ class _Calls:
             bolt = self._ready()
             self.windows += 1
             if context.traced:
-                self.fanout.trace("windows", window_row(part.name, window))
+                self.router.ledger.trace("windows", window_row(part.name, window))
+            if noted is not None:
+                noted.at(window)
             try:  # and no context manager, which costs as much as all the rest
                 if self._retractions is None:
                     run.add(emissions(bolt.execute(window), part.outputs), window)
@@ -167,6 +187,8 @@ class _Calls:
                 raise
             except (Exception, SystemExit) as error:
                 raise failed(part.name, context.batch, _place(window), error) from error
+        if noted is not None:
+            noted.nowhere()
         for stream, table, times in run.tables(context.batch):
             self._emit(stream, table, times)
 
@@ -185,19 +207,19 @@ class _Calls:
         with bolt_failure(part.name, context.batch, f"in task {self.task} in joining windows"):
             for joined in slicing.joined(due):
                 for row in joined_rows(part.name, due, joined) if context.traced else ():
-                    self.fanout.trace("windows", row)
+                    self.router.ledger.trace("windows", row)
                 self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
 
     def _emit(self, stream: str, table: pa.Table, times: NDArray[np.int64]) -> None:
         first = self._emitted.get(stream, 0)
         self._emitted[stream] = first + table.num_rows
         positions = np.arange(first, first + table.num_rows)
-        self.fanout.emit((self.part.name, stream), Rows(table, times, positions))
+        self.router.emit((self.part.name, stream), Rows(table, times, positions, self.context.clock))
 
     def _ready(self) -> WindowedBolt:
         """The bolt, prepared before it is first called."""
         if self._bolt is None:
-            self._bolt = _prepared(self.part, self.task, self.context, self.before)
+            self._bolt = _prepared(self.part, self.task, self.context, self.before, self._counters)
         return self._bolt
 
     def _forget(self, key: Any) -> None:
@@ -217,14 +239,18 @@ class _Calls:
         others = {name: ref for name, ref in after.tables.items() if not Retractions.is_mine(name)}
         return replace(after, tables=others | shown)
 
-    def finish(self, after: TaskState, counts: dict[str, NDArray[np.int64]]) -> Fired:
+    def finish(self, after: TaskState, counts: dict[str, NDArray[np.int64]]) -> FireOutcome:
         """What the task did; ``after`` is its state without what the calls have changed."""
         part = self.part
-        after = replace(after, emitted=self._emitted, fired=self.before.fired + self.windows)
+        after = replace(
+            after.counted({name: int(count) for name, count in self._counters.items()}),
+            emitted=self._emitted,
+            fired=self.before.fired + self.windows,
+        )
         after = replace(after, suppressed=self.before.suppressed + self.suppressed)
         if (self.windows or self._forgot) and isinstance(self._bolt, StatefulWindowedBolt):
             after = replace(after, user=_save_state(self._bolt, part, self.context))
-        result = self.fanout.finish(Fired(state=after, windows=self.windows))
+        result = self.router.finish(FireOutcome(state=after, windows=self.windows))
         mine = result.counts.setdefault(part.name, {})
         for account, by_stream in counts.items():
             mine[account] = (np.array(mine.get(account, 0)) + by_stream).tolist()
@@ -255,7 +281,7 @@ def load_state(store: SegmentStore, user: dict[str, Ref]) -> dict[str, Any]:
     return state | {name: store.read(ref) for name, ref in user.items() if name}
 
 
-def pending_events(store: SegmentStore, part: WindowedPart, task: int, state: TaskState) -> Iterator[pa.Table]:
+def pending_events(store: SegmentStore, part: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that are in no window yet and may still be in one: for looking at, after a watched run."""
     if part.holds:
         yield from pending_tables(store, state)
@@ -270,7 +296,7 @@ def pending_events(store: SegmentStore, part: WindowedPart, task: int, state: Ta
         yield pa.Table.from_batches([events.payload])
 
 
-def restored_manager(store: SegmentStore, part: WindowedPart, task: int, state: TaskState) -> WindowManager:
+def restored_manager(store: SegmentStore, part: WindowedNode, task: int, state: TaskState) -> WindowManager:
     """The manager of a task as a manifest has it, with all its events: for looking at."""
     manager = WindowManager(part.eviction, part.trigger, part.streams, task=task, state=deepcopy(state.manager))
     manager.restore([read_events(store, ref) for ref in state.refs if ref.alive])
@@ -281,7 +307,7 @@ def restored_manager(store: SegmentStore, part: WindowedPart, task: int, state: 
 class _Run:
     """What the windows of a task emit, in order; what they emit on one stream is joined as far as order allows."""
 
-    def __init__(self, part: WindowedPart) -> None:
+    def __init__(self, part: WindowedNode) -> None:
         self.part = part
         self._runs: list[tuple[str, list[tuple[pa.Table | Loose, TupleWindow]]]] = []
 
@@ -385,16 +411,19 @@ def _after(ref: Ref, frontier: int, streams: int, context: Context) -> Iterator[
         yield ref.without(int(np.searchsorted(events.timestamps, frontier, side="right")), events, streams)
 
 
-def _prepared(part: WindowedPart, task: int, context: Context, before: TaskState) -> WindowedBolt:
+def _prepared(
+    part: WindowedNode, task: int, context: Context, before: TaskState, counters: Counter[str]
+) -> WindowedBolt:
     bolt = deepcopy(part.bolt)
+    kept = load_state(context.store, before.user) if before.user else None
     with bolt_failure(part.name, context.batch, f"in task {task} in prepare"):
         if isinstance(bolt, StatefulWindowedBolt):
-            bolt.state = load_state(context.store, before.user) if before.user else bolt.initial_state()
-        bolt.prepare(TaskContext(part.name, task, part.parallelism, context.run))
+            bolt.state = bolt.initial_state() if kept is None else kept
+        bolt.prepare(TaskContext(part.name, task, part.parallelism, context.run, counters))
     return bolt
 
 
-def _save_state(bolt: StatefulWindowedBolt, part: WindowedPart, context: Context) -> dict[str, Ref]:
+def _save_state(bolt: StatefulWindowedBolt, part: WindowedNode, context: Context) -> dict[str, Ref]:
     with bolt_failure(part.name, context.batch, "in keeping its state"):
         text, kept = pack_state(bolt.state, bolt.state_types)
     writer = context.store.writer(context.folder)
@@ -413,7 +442,12 @@ def _place(window: TupleWindow) -> str:
     return f"in task {window.task} on the window {span} of {count}"
 
 
-def _errors(component: str, delivery: Any) -> pa.Table:
+def _errors(delivery: SourceBatch) -> pa.Table:
+    """What could not be read, as rows of the error stream."""
     bad = delivery.bad
-    same = [pa.array([text] * len(bad), pa.string()) for text in (component, delivery.source)]
-    return pa.table([*same, bad.column("row"), bad.column("reason"), bad.column("data")], schema=ERROR_SCHEMA)
+    assert bad is not None
+    component = pa.array([delivery.component] * len(bad), pa.string())
+    mixed = SOURCE in bad.column_names
+    source = bad.column(SOURCE) if mixed else pa.array([delivery.source] * len(bad), pa.string())
+    columns = [component, source, bad.column("row"), bad.column("reason"), bad.column("data")]
+    return pa.table(columns, schema=ERROR_SCHEMA)

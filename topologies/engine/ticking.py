@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from manager.event_watermarks import Arrivals, EventWatermarks, Marks
-from manager.manifest import BoltState, Manifest, TaskState
-from manager.segments import Ref, SegmentStore
-from manager.watermark import WaterMarkEventGenerator
+from manager.storage.manifest import BoltState, Manifest, TaskState
+from manager.storage.segments import Ref, SegmentStore
+from manager.watermarks.event_watermarks import Arrivals, EventWatermarks, Marks
+from manager.watermarks.watermark import WaterMarkEventGenerator
 from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.idleness import estimated
 from policies.marks import NONE, MarkState
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
-from topologies.engine.anchoring import anchored
-from topologies.engine.plan import Beat, Context, FireItem
-from topologies.model import Origin, Topology, WindowedPart, shifted
-from windowing.rules import START, LateBy, OutputTime
+from topologies.engine.batch.plan import Context, FireItem, TimeAdvance, partition_name
+from topologies.engine.time.anchoring import anchored
+from topologies.graph.model import Origin, Topology, WindowedNode, shifted
+from windowing.rules import SOURCE, START, LateBy, OutputTime
 from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
-    from topologies.engine.progress import Progress
+    from numpy.typing import NDArray
+
+    from topologies.engine.batch.progress import BatchProgress
 
 
-def carry(topology: Topology, state: Manifest, part: WindowedPart, bolt: BoltState) -> None:
+def carry(topology: Topology, state: Manifest, part: WindowedNode, bolt: BoltState) -> None:
     """A stream from another bolt promises that nothing it will bring is from before that bolt's open windows.
 
     Where the events are given another time here, that may be further behind than what they came with (the start
@@ -42,33 +44,35 @@ def carry(topology: Topology, state: Manifest, part: WindowedPart, bolt: BoltSta
             mark.latest.pop(label, None)
         else:
             at = min(each for each in promised if each is not None) - max(behind, 0)
-            mark.latest[label] = at if part.takes_ties else at - 1
+            mark.latest[label] = at if part.takes_events_at_the_watermark else at - 1
 
 
-def ticked(part: WindowedPart, bolt: BoltState, beat: Beat) -> int | None:
+def ticked(part: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:
     """The watermark that a tick emits, by the latest times that the inputs have brought (ST-15)."""
     interval = part.bolt.settings.watermark_interval
     generator = WaterMarkEventGenerator(part.streams, part.lag, interval, state=bolt.watermark)
-    return generator.tick(beat.clock) if beat.tick else None
+    return generator.tick(advance.clock) if advance.tick else None
 
 
-def deferred_tick(progress: Progress, part: WindowedPart, beat: Beat, store: SegmentStore) -> Iterator[FireItem]:
+def deferred_tick(
+    progress: BatchProgress, part: WindowedNode, advance: TimeAdvance, store: SegmentStore
+) -> Iterator[FireItem]:
     """Move the time of a bolt whose tasks let events in themselves; its tasks that have events, or windows due."""
     bolt, settings = progress.state.bolts[part.name], part.bolt.settings
     if settings.anchor == START and bolt.anchor is None:
-        bolt.anchor = min(beat.clock, progress.began.get(part.name, beat.clock))
+        bolt.anchor = min(advance.clock, progress.began.get(part.name, advance.clock))
     part = anchored(part, bolt.anchor)
     arrived = progress.arrived.get(part.name, {})
     before = NONE if bolt.watermark.emitted is None else bolt.watermark.emitted
     forced, marks = bolt.watermark.forced, None
     if part.event_time:
-        marks = _move(progress, part, beat, store)
+        marks = _move(progress, part, advance, store)
         if bolt.watermark.emitted is not None and bolt.watermark.emitted > before:
             progress.emitted[part.name] = bolt.watermark.emitted
-    frontier = _frontier(part, bolt, beat)
-    if beat.close and settings.close_fires:
+    frontier = _frontier(part, bolt, advance)
+    if advance.close and settings.close_fires:
         frontier = FOREVER
-    floor = _floor(part, bolt, beat.clock)
+    floor = _floor(part, bolt, advance.clock)
     moved = frontier is not None and (bolt.frontier is None or frontier >= bolt.frontier)
     for number, task in enumerate(bolt.tasks):
         mine = tuple(arrived.get(number, ()))
@@ -78,13 +82,13 @@ def deferred_tick(progress: Progress, part: WindowedPart, beat: Beat, store: Seg
         if mine or due or per_key or panes:
             yield FireItem(
                 part.name, number, task, frontier if due else None, bolt.frontier, mine, marks, before, forced,
-                floor, bolt.anchor, beat.clock, bolt.watermark.emitted,
+                floor, bolt.anchor, advance.clock, bolt.watermark.emitted,
             )  # fmt: skip
     if moved and frontier != FOREVER:
         bolt.frontier = frontier
 
 
-def idle(part: WindowedPart, task: TaskState, refs: Sequence[Ref], passed: int | None, frontier: int) -> bool:
+def idle(part: WindowedNode, task: TaskState, refs: Sequence[Ref], passed: int | None, frontier: int) -> bool:
     """Whether a task has certainly nothing to do: no window due, and no account to change."""
     seen = task.manager.settled
     ready = sum(ref.alive for ref in refs if ref.earliest <= frontier)
@@ -108,7 +112,7 @@ def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
 
 
 def _has_work(
-    part: WindowedPart, task: TaskState, arrived: Sequence[object], passed: int | None, frontier: int
+    part: WindowedNode, task: TaskState, arrived: Sequence[object], passed: int | None, frontier: int
 ) -> bool:
     if part.holds:
         waits = task.next_end is not None and task.next_end <= frontier
@@ -117,31 +121,34 @@ def _has_work(
     return not idle(part, task, refs, passed, frontier)
 
 
-def _move(progress: Progress, part: WindowedPart, beat: Beat, store: SegmentStore) -> Ref | None:
+def _move(progress: BatchProgress, part: WindowedNode, advance: TimeAdvance, store: SegmentStore) -> Ref | None:
     """The watermark after the batch; and, where it follows the events, what it was before each of them."""
     bolt, settings = progress.state.bolts[part.name], part.bolt.settings
     carry(progress.context.topology, progress.state, part, bolt)
     heard = progress.heard.get(part.name)
     watermarks = EventWatermarks(part.streams, settings, bolt.watermark, [bool(each) for each in part.origins])
+    marks = None
+    if part.sequenced:
+        there = _partitions_there(progress.context, part)
+        watermarks.exist(there, min(advance.clock, progress.began.get(part.name, advance.clock)))
+    doors = progress.doors.get(part.name, []) if part.sequenced else []
+    if doors:
+        arrivals = _arrivals(pa.concat_tables([store.read(ref) for ref in doors], promote_options="default"))
+        assert heard is not None
+        marks = _write(store, progress.context, watermarks.sequence(arrivals, heard))
     if part.name in progress.arrivals and heard is not None:
         watermarks.arrived(progress.arrivals[part.name], heard)
     if settings.watermark_per_key:
         return None
     if not part.sequenced:
-        ticked(part, bolt, beat)
+        ticked(part, bolt, advance)
         return None
-    marks = None
-    doors = progress.doors.get(part.name, [])
-    if doors:
-        arrivals = _arrivals(pa.concat_tables([store.read(ref) for ref in doors]))
-        assert heard is not None
-        marks = _write(store, progress.context, watermarks.sequence(arrivals, heard))
     for label, origins in zip(part.streams, part.origins, strict=True):
         promised = bolt.watermark.latest.get(label)
         if origins and promised is not None:
             mark = bolt.watermark.sources.setdefault(label, MarkState())
             mark.mark = max(mark.mark, promised)
-    watermarks.beat(beat.clock, tick=beat.tick, ends=[end for task in bolt.tasks for end in task.open_ends])
+    watermarks.move_time(advance.clock, tick=advance.tick, ends=[end for task in bolt.tasks for end in task.open_ends])
     return marks
 
 
@@ -156,8 +163,37 @@ def _arrivals(door: pa.Table) -> Arrivals:
         column("input"),
         column("counts"),
         column("given") if "given" in names else None,
-        door.column("partition").to_pylist() if "partition" in names else None,
+        *_partitions(door.column("partition") if "partition" in names else None),
+        door.column("heard").fill_null(True).to_numpy() if "heard" in names else None,
+        door.column("arrived").fill_null(NONE).to_numpy() if "arrived" in names else None,
     )
+
+
+def _partitions_there(context: Context, part: WindowedNode) -> dict[str, list[str]]:
+    """Per input of a bolt, the partitions that exist, as far as the source or the user says so."""
+    settings, found = part.bolt.settings, dict[str, list[str]]()
+    spouts = context.topology.spouts_before(part)
+    for label, each, before, origins in zip(part.streams, part.inputs, spouts, part.origins, strict=True):
+        if origins:
+            continue  # it has the watermark of the bolt that it is from
+        if settings.watermark_partition is SOURCE:
+            found[label] = [
+                str(partition_name(spout, name)) for spout in before for name in context.partitions.get(spout, ())
+            ]
+        elif isinstance(settings.partitions, Mapping):
+            found[label] = list(settings.partitions.get(label, ()))
+        elif settings.watermark_partition in context.topology.columns_of(each.stream):
+            found[label] = list(settings.partitions or ())
+    return found
+
+
+def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """The code of the partition of each event, -1 where it has none, and the names of the codes."""
+    if column is None:
+        return None, ()
+    whole = column.unify_dictionaries().combine_chunks()
+    codes = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes, tuple(whole.dictionary.to_pylist())
 
 
 def _write(store: SegmentStore, context: Context, marks: Marks) -> Ref:
@@ -172,12 +208,11 @@ def _write(store: SegmentStore, context: Context, marks: Marks) -> Ref:
         writer.close()
 
 
-def _frontier(part: WindowedPart, bolt: BoltState, beat: Beat) -> int | None:
+def _frontier(part: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:
     """Up to where the windows of a bolt are over; in the terms of its policies."""
     settings = part.bolt.settings
     if not part.event_time:
-        by_trigger = settings.key_trigger is not None
-        return beat.clock if by_trigger else int(part.over(np.array([beat.clock]))[0])
+        return _frontier_of_the_clock(part, advance.clock)
     if settings.watermark_per_key:
         return None
     emitted, forced = bolt.watermark.emitted, bolt.watermark.forced
@@ -189,13 +224,20 @@ def _frontier(part: WindowedPart, bolt: BoltState, beat: Beat) -> int | None:
     frontier = emitted - settings.allowed_lateness.micros
     if forced is not None:
         frontier = max(frontier, part.trigger.over_at(forced))
-    if settings.late_by is LateBy.WINDOW and isinstance(part.trigger, TimeTriggerPolicy):
+    by_window = settings.late_by is LateBy.WINDOW or part.overtakes
+    if by_window and isinstance(part.trigger, TimeTriggerPolicy):
         # Events that may still come are in windows that end later: up to the last end that is over, all is settled.
         return part.trigger.over_at(part.trigger.last_due(frontier))
     return frontier
 
 
-def _floor(part: WindowedPart, bolt: BoltState, clock: int) -> int:
+def _frontier_of_the_clock(part: WindowedNode, clock: int) -> int | None:
+    if part.assigners:
+        return int(part.over(np.array([clock]))[0])
+    return clock if part.holds else part.trigger.frontier(clock, None)
+
+
+def _floor(part: WindowedNode, bolt: BoltState, clock: int) -> int:
     """What the arrivals so far guarantee for every key: nothing is let in that is older (AZ-16)."""
     arrival, mark = part.bolt.settings.arrival, bolt.watermark
     if not part.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or mark.arrived is None:
@@ -210,7 +252,7 @@ def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None
     return None if promised is None else shifted(promised, origin.shift)
 
 
-def _promise(part: WindowedPart, bolt: BoltState) -> int | None:
+def _promise(part: WindowedNode, bolt: BoltState) -> int | None:
     """Nothing that the bolt will emit is from before this, in microseconds."""
     if part.bolt.settings.watermark_per_key:
         floor = max((NONE if task.floor is None else task.floor for task in bolt.tasks), default=NONE)
@@ -220,12 +262,13 @@ def _promise(part: WindowedPart, bolt: BoltState) -> int | None:
         reached = NONE if known is None else known
     if reached == NONE:
         return None
-    if part.bolt.settings.output_time is OutputTime.END:
+    settings = part.bolt.settings
+    if (settings.output_watermark or settings.output_time) is OutputTime.END:
         return reached
     return _earliest_start(part, bolt, reached)
 
 
-def _earliest_start(part: WindowedPart, bolt: BoltState, reached: int) -> int:
+def _earliest_start(part: WindowedNode, bolt: BoltState, reached: int) -> int:
     """Where the earliest window that is still open, or may yet open, starts (SI-24).
 
     Not known of sessions and snapshots that take events from behind the watermark (``LateBy.WINDOW``): what starts

@@ -17,31 +17,26 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.core.broadcast import Broadcast
 from pyspark.errors import PySparkException
 
-from topologies.engine.failures import carried, recovered
-from topologies.engine.plan import Context, Executor
-from topologies.kafka import KafkaSink, KafkaSpout
-from topologies.model import Topology
-from topologies.sinks import FunctionSink, Sink
+from topologies.engine.batch.failures import carried, recovered
+from topologies.engine.batch.plan import Context, RunExecutor
+from topologies.graph.model import Topology
+from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.sinks import FunctionSink, Sink
+from topologies.io.spouts import FrameSpout, Spout
 from topologies.spark.trouble import kafka_trouble
-from topologies.spouts import FrameSpout, Spout
 from windowing.errors import WindboltError
 
 _TOPOLOGIES: dict[str, Topology] = {}
 """In a worker: the topology it has unpacked, by a name that its run made up."""
 
 
-class TaskExecutor(Executor, Protocol):
-    """Runs the tasks of a run, and frees in the end what it takes for that."""
+class TaskExecutor(RunExecutor, Protocol):
+    """Runs the tasks of a run where rows may come from Spark."""
 
-    slots: int
-    """So many tasks run at once."""
-
-    def load(self, topology: Topology) -> None: ...
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]: ...
     def break_off(self) -> None: ...
-    def close(self) -> None: ...
 
 
 class SparkExecutor:
@@ -195,7 +190,7 @@ def _is_users(module: Any) -> bool:
     path = getattr(module, "__file__", None)
     if path is None or module.__name__ == "__main__":
         return False
-    own = module.__name__.split(".")[0] in ("windowing", "policies", "manager", "topologies")
+    own = module.__name__.split(".")[0] in ("windbolt", "windowing", "policies", "manager", "topologies")
     return not own and "site-packages" not in path and not path.startswith(sys.base_prefix)
 
 

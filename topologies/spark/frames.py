@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from manager.segments import Ref, SegmentStore
-from topologies.engine.delivering import SinkBatch
-from topologies.engine.plan import Handed
-from topologies.model import SinkPart
+from manager.storage.segments import Ref, SegmentStore
+from topologies.engine.batch.plan import Handed
+from topologies.engine.commit.delivering import SinkBatch
+from topologies.graph.model import SinkNode
 from topologies.spark.kafka import send_records
 
 
@@ -32,6 +32,6 @@ class SparkFrames:
         count = len(refs)
         return self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(schema))
 
-    def send(self, part: SinkPart, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+    def send(self, part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
         """Write rows to Kafka, and wait until they are there."""
         send_records(self.spark, part, batch, handed, store)

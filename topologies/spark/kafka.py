@@ -10,18 +10,20 @@ from difflib import get_close_matches
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from manager.segments import SegmentStore
-from topologies.engine.delivering import SinkBatch
-from topologies.engine.failures import carried
-from topologies.engine.plan import Context, Handed
-from topologies.kafka import KafkaSink, KafkaSpout
-from topologies.model import SinkPart, Topology
-from topologies.records import OUTGOING, outgoing
-from topologies.running import RECORDS_PER_BATCH
+from manager.storage.segments import SegmentStore
+from topologies.engine.batch.failures import carried
+from topologies.engine.batch.plan import Context, Handed
+from topologies.engine.commit.delivering import SinkBatch
+from topologies.graph.model import SinkNode, Topology
+from topologies.io.dead_letters import redirected
+from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.run.options import RECORDS_PER_BATCH
+from topologies.sources.records import OUTGOING, outgoing
 from topologies.spark.executor import spark_failures
 from topologies.spark.trouble import unreachable
 from windowing.errors import ConfigError, WindboltError
@@ -75,6 +77,7 @@ def check_sinks(spark: SparkSession, topology: Topology) -> None:
     Unless the brokers make topics themselves: then there is nothing to miss.
     """
     missing: list[str] = []
+    narrow: list[str] = []
     for name, part in topology.sinks.items():
         sink = part.sink
         if not isinstance(sink, KafkaSink):
@@ -84,12 +87,44 @@ def check_sinks(spark: SparkSession, topology: Topology) -> None:
             wanted = [topic for topic in (sink.topic, *sink.topics) if topic is not None and topic not in there]
             if wanted and not _makes_topics(spark, admin):
                 missing.append(f"{', '.join(map(repr, wanted))} of sink {name!r} at {sink.servers}")
+            narrow.extend(_narrow(spark, admin, name, sink, there))
     if missing:
         raise ConfigError(
             f"there is no topic {'; nor '.join(missing)}",
             why="the brokers do not make topics by themselves, and the first record for one would end the run",
             do="make them first, or correct their names",
         )
+    if narrow:
+        raise ConfigError(
+            "; ".join(narrow),
+            why="one message that the topic does not take would stop the run, again and again",
+            do="give the topic a larger max.message.bytes, or its connection that max.request.size: then larger dead "
+            "letters are cut, and larger results are dead letters",
+        )
+
+
+def _narrow(spark: SparkSession, admin: Any, name: str, sink: KafkaSink, there: set[str]) -> Iterator[str]:
+    """The topics of a sink that take less than its rows were made to fit; none where nobody may ask."""
+    topics = [topic for topic in sink.topics if topic in there]
+    if sink.largest is None or not topics:
+        return
+    jvm: Any = spark._jvm
+    kind = jvm.org.apache.kafka.common.config.ConfigResource
+    asked = jvm.java.util.ArrayList()
+    for topic in topics:
+        asked.add(kind(kind.Type.TOPIC, topic))
+    try:
+        found = admin.describeConfigs(asked).all().get()
+    except Py4JJavaError:
+        return
+    for resource in found:
+        entry = found[resource].get("max.message.bytes")
+        limit = None if entry is None else int(entry.value())
+        if limit is not None and limit < sink.largest:
+            yield (
+                f"sink {name!r}: topic {resource.name()!r} takes messages of {limit:,} bytes, and its connection "
+                f"those of {sink.largest:,}"
+            )
 
 
 def _makes_topics(spark: SparkSession, admin: Any) -> bool:
@@ -108,12 +143,13 @@ def _makes_topics(spark: SparkSession, admin: Any) -> bool:
 
 
 def send_records(
-    spark: SparkSession, part: SinkPart, batch: SinkBatch, handed: list[Handed], store: SegmentStore
+    spark: SparkSession, part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore
 ) -> None:
     """Write rows to Kafka, from the workers: a task for each reference."""
     sink, schema = part.sink, part.schema
     assert isinstance(sink, KafkaSink)
     topic, named = sink.topic, [(each.ref, batch.record_name(part.name, each), each.first) for each in handed]
+    missing, instead = _missing_topics(spark, part.name, sink, handed, store), sink.undeliverable
 
     def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in batches:
@@ -122,7 +158,10 @@ def send_records(
 
     def of_one(number: int, _: Context) -> list[pa.RecordBatch]:
         ref, name, first = named[number]
-        records: list[pa.RecordBatch] = outgoing(store.read(ref).cast(schema), topic, name, first).to_batches(_ROWS)
+        rows = store.read(ref).cast(schema)
+        if missing and instead is not None:
+            rows = redirected(rows, missing, instead)
+        records: list[pa.RecordBatch] = outgoing(rows, topic, name, first).to_batches(_ROWS)
         return records
 
     count = len(named)
@@ -133,6 +172,25 @@ def send_records(
             frame.write.format("kafka").options(**options).save()
     except WindboltError as error:
         raise type(error)(f"sink {part.name!r}: {error.what}", why=error.why, do=error.do) from error
+
+
+def _missing_topics(
+    spark: SparkSession, name: str, sink: KafkaSink, handed: list[Handed], store: SegmentStore
+) -> frozenset[str]:
+    """The topics that rows name and that there are not, where such rows have somewhere else to go."""
+    if sink.undeliverable is None:
+        return frozenset()
+    named: set[str] = set()
+    for each in handed:
+        table = store.read(each.ref)
+        if "topic" in table.column_names:
+            named.update(topic for topic in pc.unique(table.column("topic")).to_pylist() if topic is not None)
+    unknown = named.difference(sink.topics)
+    if not unknown:
+        return frozenset()
+    with _admin(spark, f"sink {name!r}", sink.servers, sink.options) as admin:
+        unknown -= set(admin.listTopics().names().get())
+        return frozenset() if unknown and _makes_topics(spark, admin) else frozenset(unknown)
 
 
 _ROWS = 10_000

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from topologies.engine.report import BatchReport
+from topologies.engine.batch.report import BatchReport
 
 Listen = Callable[[BatchReport, StreamingQueryProgress | None], None]
 

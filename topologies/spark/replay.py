@@ -16,26 +16,26 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from manager.checkpoint import batch_key
-from topologies.builder import TopologyBuilder
-from topologies.clock import system_clock
-from topologies.engine.plan import BatchPlan, Beat
+from manager.storage.checkpoint import batch_key
+from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.compose.builder import TopologyBuilder
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.rehearsal import Crash
 from topologies.engine.step import MicroBatch
-from topologies.model import Topology
-from topologies.running import RunOptions
-from topologies.scenarios.answer import Answer
-from topologies.scenarios.comparing import judge
-from topologies.scenarios.model import Scenario
-from topologies.scenarios.replay import Crash, Recording, add_bare_bolt, watched_topology
-from topologies.scenarios.script import ScriptBatch, ScriptPiece, script
-from topologies.scenarios.side_by_side import joined, prefixed
-from topologies.scenarios.stepping import step_of
+from topologies.graph.model import Topology
+from topologies.run.clock import system_clock
+from topologies.run.options import RunOptions
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.comparing import judge, judge_midway
+from topologies.scenarios.run.replay import Recording, add_bare_bolt, watched_topology
+from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
+from topologies.scenarios.run.side_by_side import joined, prefixed
+from topologies.scenarios.schema.model import Scenario
 from topologies.spark.executor import TaskExecutor
-from topologies.spark.pairing import Halves
-from topologies.spark.pool import executor_for
+from topologies.spark.jvm.session import check_session, open_session
 from topologies.spark.runner import Guarded
-from topologies.spark.session import check_session, open_session
 from topologies.spark.source import new_files
+from topologies.spark.workers.pool import executor_for
 
 _SIDE_BY_SIDE = 128
 """So many scenarios share a query; more would make its batches slow to plan."""
@@ -47,14 +47,21 @@ _MASTER = "local[2]"
 
 def replay_on_spark(
     scenarios: Sequence[Scenario], topology: Topology | None = None, *, spark: SparkSession | None = None
-) -> list[Answer]:
+) -> list[Replayed]:
     """The answers to scenarios, in their order, from real Spark queries."""
     session, own = (spark, False) if spark is not None else open_session(_MASTER, {})
     try:
         check_session(session)
-        replays = _Replays(session, scenarios, topology)
+        midway = [list(scenario.midway.items()) for scenario in scenarios]
+        prefixes = [prefix for found in midway for _, prefix in found]
+        replays = _Replays(session, [*scenarios, *prefixes], topology)
         try:
-            return replays.answers()
+            answers = replays.answers()
+            ending = iter(answers[len(scenarios) :])
+            return [
+                judge_midway(answer, {place: next(ending) for place, _ in found})
+                for answer, found in zip(answers[: len(scenarios)], midway, strict=True)
+            ]
         finally:
             replays.executor.close()
     finally:
@@ -76,8 +83,8 @@ class _Replays:
         self.spark, self.scenarios, self.topology = spark, scenarios, topology
         self.executor = executor_for(spark)
 
-    def answers(self) -> list[Answer]:
-        found: dict[int, Answer] = {}
+    def answers(self) -> list[Replayed]:
+        found: dict[int, Replayed] = {}
         bare = [at for at, scenario in enumerate(self.scenarios) if scenario.bolt is not None]
         for start in range(0, len(bare), _SIDE_BY_SIDE):
             group = bare[start : start + _SIDE_BY_SIDE]
@@ -90,7 +97,7 @@ class _Replays:
         for start in range(0, len(steps), _STEPS_SIDE_BY_SIDE):
             group = steps[start : start + _STEPS_SIDE_BY_SIDE]
             members = [self._member(at, f"s{at}-") for at in group]
-            built = joined(prefixed(step_of(member.scenario), member.prefix) for member in members)
+            built = joined(prefixed(watched_topology(member.scenario), member.prefix) for member in members)
             found |= dict(zip(group, self._group(built, members), strict=True))
         for at, scenario in enumerate(self.scenarios):
             if at not in found:
@@ -98,7 +105,7 @@ class _Replays:
                 found[at] = self._group(built, [self._member(at, "")])[0]
         return [found[at] for at in range(len(self.scenarios))]
 
-    def _group(self, topology: Topology, members: list[_Member]) -> list[Answer]:
+    def _group(self, topology: Topology, members: list[_Member]) -> list[Replayed]:
         self.executor.load(topology)
         return _Group(self.spark, self.executor, topology, members).run()
 
@@ -115,7 +122,7 @@ class _Group:
         self.recording = Recording()
         self.crashed: set[int] = set()
 
-    def run(self) -> list[Answer]:
+    def run(self) -> list[Replayed]:
         with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
             count = max((len(member.batches) for member in self.members), default=0)
             os.mkdir(f"{folder}/batches")
@@ -123,13 +130,13 @@ class _Group:
                 self._write(f"{folder}/batches/{number:08d}.jsonl", number)
             while True:
                 # Whatever the query before had in memory is gone; this one begins with the checkpoint.
-                halves = Halves(f"{folder}/checkpoint")
+                halves = PairedCheckpoint(f"{folder}/checkpoint")
                 checkpoint = halves.open(self.topology)
                 step = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
                 if step.manifest.batch + 1 >= count or self._query(folder, halves, step):
                     return [judge(member.scenario, self._answer(member, step)) for member in self.members]
 
-    def _query(self, folder: str, halves: Halves, step: MicroBatch) -> bool:
+    def _query(self, folder: str, halves: PairedCheckpoint, step: MicroBatch) -> bool:
         """Run a query to the end of the input, or to a crash; whether it came to the end."""
 
         def run(batch: DataFrame, number: int) -> None:
@@ -137,7 +144,7 @@ class _Group:
                 return
             (path,) = [row["path"] for row in batch.collect()]
             plan = self._plan(number, path.removeprefix("file:"))
-            drafted = {"clock": plan.beat.clock, "run": step.run_id}
+            drafted = {"clock": plan.advance.clock, "run": step.run_id}
             plan = replace(plan, run=step.checkpoint.plan(batch_key(number, False), drafted)["run"])
             if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
                 self.crashed.add(number)
@@ -160,7 +167,7 @@ class _Group:
             return False
         return True
 
-    def _answer(self, member: _Member, step: MicroBatch) -> Answer:
+    def _answer(self, member: _Member, step: MicroBatch) -> Replayed:
         return self.recording.answer(
             member.scenario, self.topology, step.manifest, step.checkpoint.segments, member.prefix
         )
@@ -171,37 +178,37 @@ class _Group:
 
     def _write(self, path: str, number: int) -> None:
         """A batch as a file: a line for what time does, then the events."""
-        beats: dict[str, Any] = {}
+        advances: dict[str, Any] = {}
         lines: list[str] = []
         for member in self.members:
-            beats[member.prefix] = asdict(_beat(member, number))
+            advances[member.prefix] = asdict(_advance(member, number))
             if number < len(member.batches):
                 lines.extend(arrival.to_json() for arrival in member.batches[number].arrivals)
         with open(path, "w", encoding="utf-8") as sink:
-            sink.write("\n".join([json.dumps(beats), *lines]))
+            sink.write("\n".join([json.dumps(advances), *lines]))
         moment = _FIRST_NS + number * _STEP_NS
         os.utime(path, ns=(moment, moment))
 
     def _plan(self, number: int, path: str) -> BatchPlan:
         path = "/" + path.lstrip("/")
         with open(path, encoding="utf-8") as source:
-            beats: dict[str, Any] = json.loads(source.readline())
+            advances: dict[str, Any] = json.loads(source.readline())
             empty = not source.readline()
         by_bolt = {
-            name: Beat(**beats[member.prefix])
+            name: TimeAdvance(**advances[member.prefix])
             for member in self.members
             for name in self.topology.windowed
             if name.startswith(member.prefix)
         }
-        pieces = [] if empty else [ScriptPiece(path=path)]
-        return BatchPlan(number, Beat(system_clock(), tick=False), pieces, beats=by_bolt)
+        splits = [] if empty else [ScriptSplit(path=path)]
+        return BatchPlan(number, TimeAdvance(system_clock(), tick=False), splits, advances=by_bolt)
 
 
-def _beat(member: _Member, number: int) -> Beat:
+def _advance(member: _Member, number: int) -> TimeAdvance:
     """What time does at the end of a batch; nothing more once the scenario is over."""
     if number < len(member.batches):
-        return member.batches[number].beat
-    last = member.batches[-1].beat if member.batches else Beat(0)
+        return member.batches[number].advance
+    last = member.batches[-1].advance if member.batches else TimeAdvance(0)
     return replace(last, tick=False, close=False)
 
 

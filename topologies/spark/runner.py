@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from manager.checkpoint import FileCheckpoint, batch_key
-from topologies.engine.failures import recovered
-from topologies.engine.first_output import FirstOutput
-from topologies.engine.plan import BatchPlan, Beat
-from topologies.engine.step import MicroBatch
-from topologies.model import Topology
-from topologies.running import RunOptions, Summary
-from topologies.sources import file_pieces
+from topologies.checkpoints.run import CheckpointedRun
+from topologies.checkpoints.source_log import Partitions
+from topologies.engine.batch.failures import recovered
+from topologies.engine.batch.plan import BatchPlan, Context, Output
+from topologies.engine.batch.report import BatchReport
+from topologies.engine.commit.delivering import Frames
+from topologies.graph.model import Topology
+from topologies.run.options import RunOptions, Summary
+from topologies.sources.deaths import Death
+from topologies.spark.executor import TaskExecutor
 from topologies.spark.frames import SparkFrames
+from topologies.spark.jvm.java import java_runs, telling_of_javas_end
+from topologies.spark.jvm.session import check_session, names_of_java, open_session
 from topologies.spark.kafka import check_sinks, reaches_kafka
-from topologies.spark.memory import as_files
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
-from topologies.spark.pairing import Halves
-from topologies.spark.pool import executor_for
-from topologies.spark.session import check_session, open_session
 from topologies.spark.source import StreamSource
 from topologies.spark.trouble import kafka_trouble
+from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
+from topologies.spark.workers.pool import executor_for
+from topologies.spark.workers.processes import WorkerDied
 from windowing.errors import ConfigError, WindboltError
 
+_CHANCES = 3
+"""So often a batch is begun again after the death of a worker that does not repeat itself."""
 _LOOK_EVERY = 0.1
 """Seconds between looks at whether the query has ended, or is to be stopped."""
 
@@ -66,117 +68,87 @@ def run_on_spark(
     kafka = reaches_kafka(topology)
     session, own = (spark, False) if spark is not None else open_session(master, conf or {}, kafka=kafka)
     try:
-        check_session(session, kafka=kafka)
-        return SparkRun(session, topology, options, metrics).run()
+        with telling_of_javas_end():
+            check_session(session, kafka=kafka)
+            return SparkRun(session, topology, options, metrics).run()
     finally:
-        if own:
+        if own and java_runs():
             session.stop()
 
 
-class SparkRun:
-    """One run of a topology."""
+class SparkRun(CheckpointedRun):
+    """One run of a topology, as a streaming query."""
+
+    executor: TaskExecutor
 
     def __init__(
         self, spark: SparkSession, topology: Topology, options: RunOptions, metrics: TimeMetrics | None = None
     ) -> None:
-        assert options.checkpoint is not None
-        self.spark, self.options, self.metrics = spark, options, metrics
-        self.halves = Halves(options.checkpoint)
-        self.summary = Summary()
-        with ExitStack() as undo:
-            self.halves.lock()
-            undo.callback(self.halves.release)
-            self.executor = executor_for(spark)
-            undo.callback(self.executor.close)
-            self._open(spark, topology, options.checkpoint)
-            undo.pop_all()
+        self.spark, self.metrics = spark, metrics
+        super().__init__(topology, options)
 
-    def _open(self, spark: SparkSession, topology: Topology, folder: str) -> None:
-        self.checkpoint: FileCheckpoint = self.halves.open(topology, self.options.first_output_at)
-        self.topology = as_files(topology, folder)
-        self.executor.load(self.topology)
-        first = FirstOutput.of(self.topology, self.halves.first_output)
-        self.step = MicroBatch(self.topology, self.checkpoint, self.executor, SparkFrames(spark), first)
-        check_sinks(spark, self.topology)
-        self.source = StreamSource(spark, self.topology)
-        self.log = self.halves.source_log(self.source.file_spouts)
+    def _begin(self) -> None:
+        self.executor = executor_for(self.spark)
+        self.names = names_of_java(self.spark)
 
-    def run(self) -> Summary:
-        """Run to the end of the input, or until stopped."""
-        started = time.perf_counter()
-        try:
-            self._finish_closing()
-            guarded = Guarded(self._batch, self.options.stop, self.executor.break_off)
-            writer = self.source.stream.writeStream.foreachBatch(guarded)
-            writer = writer.option("checkpointLocation", self.halves.spark)
-            every = self.options.every
-            trigger: dict[str, Any] = (
-                {"availableNow": True}
-                if every is None
-                else {"processingTime": f"{max(every.micros // 1000, 1)} milliseconds"}
-            )
-            with listening(self.spark, self.metrics):
-                query = writer.trigger(**trigger).start()
-                try:
-                    guarded.wait(query)
-                finally:
-                    if self.metrics is not None:
-                        self.metrics.settle(str(query.runId))
-            self.summary.stopped = self.options.stop.is_set()
-            if self.options.flush and every is None and not self.summary.stopped:
-                self._close()
-            self.step.tidy()
-        finally:
-            self.executor.close()
-            self.halves.release()
-            self.summary.seconds = time.perf_counter() - started
-        return self.summary
+    def _frames(self) -> Frames:
+        return SparkFrames(self.spark)
 
-    def _batch(self, batch: DataFrame, number: int) -> None:
+    def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        check_sinks(self.spark, self.topology)
+        self.source = StreamSource(self.spark, self.topology)
+        return self.source.file_spouts, self.source.kafka_spouts
+
+    def _batches(self) -> None:
+        guarded = Guarded(self._spark_batch, self.options.stop, self.executor.break_off)
+        writer = self.source.stream.writeStream.foreachBatch(guarded)
+        writer = writer.option("checkpointLocation", self.halves.spark)
+        every = self.options.every
+        trigger: dict[str, Any] = (
+            {"availableNow": True}
+            if every is None
+            else {"processingTime": f"{max(every.micros // 1000, 1)} milliseconds"}
+        )
+        with listening(self.spark, self.metrics):
+            query = writer.trigger(**trigger).start()
+            try:
+                guarded.wait(query)
+            finally:
+                if self.metrics is not None:
+                    self.metrics.settle(str(query.runId))
+
+    def _spark_batch(self, batch: DataFrame, number: int) -> None:
         """Called for each micro-batch, by Spark; again, with the same rows, if it was not committed."""
-        if self.step.done(number):
-            return
-        key = batch_key(number, False)
-        drafted: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots, "run": self.step.run_id}
-        drafted["files"] = self.log.files(number)
-        plan = self.checkpoint.plan(key, drafted)
-        found = [(spout, path) for spout, path in plan["files"]]
-        pieces = file_pieces(self.topology, found, plan.get("slots", self.executor.slots))
-        ready = BatchPlan(number, Beat(plan["clock"]), pieces, run=plan.get("run", ""))
-        if self.source.rows:
-            ready = replace(ready, ingest=lambda context: self.source.ingest_rows(batch, self.executor, context))
-        self._run(ready, again=plan is not drafted)
 
-    def _close(self) -> None:
-        """The closing tick: fire what is open. It has a number of its own, so that it too happens once."""
-        before = self.step.manifest
-        if before.closing:
-            return
-        drafted = {"clock": self._now(), "run": self.step.run_id}
-        plan = self.checkpoint.plan(batch_key(before.batch, True), drafted)
-        beat = Beat(plan["clock"], close=True)
-        self._run(BatchPlan(before.batch, beat, closing=True, run=plan.get("run", "")), again=True)
+        def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
+            if not self.source.rows:
+                return None
+            merged = [name for name in self.source.kafka_spouts if name not in there or there[name].delivering > 1]
+            return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, merged)
 
-    def _finish_closing(self) -> None:
-        """A run that died while it was closing is closed first: some of its output may be out already."""
-        before = self.step.manifest
-        if not before.closing and self.checkpoint.planned(batch_key(before.batch, True)):
-            self._close()
+        self.batch(number, rows)
 
-    def _run(self, plan: BatchPlan, *, again: bool) -> None:
-        query = self.halves.query()
-        report = self.step.run(plan, again=again, query=query)
+    def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan], *, again: bool) -> None:
+        """Run a batch; without what of its input workers die on, where they do."""
+        book, chances = DeathLog(self.checkpoint, key), _CHANCES
+        while True:
+            try:
+                return self._run(plan(book.deaths), again=again)
+            except WorkerDied as death:
+                if not is_of_input(death) or death.context is None:
+                    raise
+                found = autopsy(self.executor, self.topology, death, death.context)
+                chances -= found is None
+                if chances < 0:
+                    raise
+                if found is not None:
+                    book.add(found, death)
+            again = True
+
+    def _note(self, query: str | None, report: BatchReport) -> None:
         REPORTS.note(query, report)
         if self.metrics is not None and report.closing:
             self.metrics.tell(report, None)
-        self.summary.note(report)
-        self.options.on_report(report)
-
-    def _now(self) -> int:
-        """The clock, which never goes back, not even where the machine's does."""
-        before = self.step.manifest.clock
-        now = self.options.clock()
-        return now if before is None else max(now, before)
 
 
 class Guarded:

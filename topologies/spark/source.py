@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
@@ -15,14 +16,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType
 
-from topologies.engine.plan import Context, Delivery, Output
+from topologies.engine.batch.plan import Context, Output, SourceBatch
+from topologies.engine.ingest.merging import Part, Run, runs, set_down
 from topologies.engine.tasks import ingest
-from topologies.kafka import KafkaSpout
-from topologies.model import Topology
-from topologies.records import Records
+from topologies.graph.model import Topology
+from topologies.io.kafka import KafkaSpout
+from topologies.io.spouts import BYTES_PER_BATCH, FileSpout, FrameSpout
+from topologies.sources.records import Records
 from topologies.spark.executor import TaskExecutor, spark_failures
 from topologies.spark.kafka import read_records
-from topologies.spouts import BYTES_PER_BATCH, FileSpout, FrameSpout
 from windowing.errors import ConfigError
 from windowing.rows import DEFAULT_STREAM, conform
 
@@ -36,7 +38,7 @@ rows are counted instead. Records of Kafka may have a megabyte each; for larger 
 _TEXT, _BINARY, _AT_ONCE = 2**16, 2**17, 2**24
 """Bytes that a value may have, as text and as anything else without a width, and those of so many rows."""
 _RESULT = "output binary"
-"""The place of the spout, the place of the rows in it, and what their task wrote and counted."""
+"""The place of the spout, the place of the rows in it, and what their task wrote and counted, or set down."""
 
 
 class StreamSource:
@@ -46,39 +48,52 @@ class StreamSource:
         self.topology = topology
         # Spark knows the sources of a checkpoint by their places: these must not depend on the order of declaration,
         # nor on how long a run is to last.
+        # A DataFrame of the user's may have several sources: behind it nothing has a place that is known.
         names = sorted(topology.spouts)
-        self.rows = [name for name in names if isinstance(topology.spouts[name].spout, FrameSpout | KafkaSpout)]
+        spouts = {name: topology.spouts[name].spout for name in names}
+        self.kafka_spouts = tuple(name for name in names if isinstance(spouts[name], KafkaSpout))
+        frames = [name for name in names if isinstance(spouts[name], FrameSpout)]
+        self.rows = [*self.kafka_spouts, *frames]
         """The spouts whose rows come through Spark."""
         self.file_spouts = tuple(name for name in names if name not in self.rows)
-        beats = needs_heartbeat(topology)
-        self.alone = len(names) == len(self.rows) == 1 and not beats and self._plainly_named(names[0])
+        heartbeats = topology.needs_heartbeat
+        self.alone = len(names) == len(self.rows) == 1 and not heartbeats and self._plainly_named(names[0])
         """Whether all rows are one spout's: they are no column then, but have their own columns, which costs less."""
         parts = [self._files(spark, name) for name in self.file_spouts]
         parts += [self._rows(spark, name) for name in self.rows]
-        if beats:
+        if heartbeats:
             parts.append(self._heartbeat(spark))
         self.stream = parts[0]
         for part in parts[1:]:
             self.stream = self.stream.unionByName(part)
 
-    def ingest_rows(self, batch: DataFrame, executor: TaskExecutor, context: Context) -> list[Output]:
+    def ingest_rows(
+        self, batch: DataFrame, executor: TaskExecutor, context: Context, slots: int, merged: Collection[str]
+    ) -> list[Output]:
         """Ingest the rows of other streams in a batch: one job over it.
 
-        They arrive spout by spout, as these were declared, and those of Kafka in order of topic, partition and offset.
+        They arrive spout by spout, as these were declared. Those of Kafka arrive in order of (record timestamp, topic,
+        partition, offset): where several partitions have some, the spouts that are ``merged``, they are only read and
+        set down by that job, and ingested in their order by about as many tasks as there are slots.
         """
         task = executor.task(_ingest_partition, context)
         names = [name for name in self.topology.spouts if name in self.rows]
-
-        alone = self.alone
+        how = _How(tuple(names), self.alone, frozenset(merged))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return cast("Iterator[pa.RecordBatch]", next(task([(batches, names, alone)])))
+            return cast("Iterator[pa.RecordBatch]", next(task([(batches, how)])))
 
         _count_rows(batch.sparkSession, min(rows_at_once(self._columns(name)) for name in names))
         with spark_failures():
             results = batch.mapInArrow(run, _RESULT).collect()
-        found = [pickle.loads(row["output"]) for row in results]
-        return [output for _, _, output in sorted(found, key=lambda each: each[:2])]
+        found = sorted((pickle.loads(row["output"]) for row in results), key=lambda each: each[:2])
+        ready: list[Output | Run] = []
+        for _, group in groupby(found, key=lambda each: each[0]):
+            mine = [result for _, _, result in group]
+            parts = [part for result in mine if isinstance(result, list) for part in result]
+            ready.extend(runs(parts, context.store, slots) if parts else mine)
+        ingested = iter(executor.map(ingest, [each for each in ready if isinstance(each, Run)], context))
+        return [next(ingested) if isinstance(each, Run) else each for each in ready]
 
     def _files(self, spark: SparkSession, name: str) -> DataFrame:
         spout = self.topology.spouts[name].spout
@@ -163,21 +178,22 @@ def _columns(topology: Topology, name: str) -> pa.Schema:
 
 @dataclass(frozen=True)
 class _FrameRows:
-    """Rows of one partition of a DataFrame: a piece of a source."""
+    """Rows of one partition of a DataFrame: a split of a source."""
 
     component: str
     table: pa.Table
 
-    def read(self, topology: Topology) -> Iterator[Delivery]:
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
         """The rows."""
-        yield Delivery(self.component, DEFAULT_STREAM, self.table, np.arange(self.table.num_rows))
+        yield SourceBatch(self.component, DEFAULT_STREAM, self.table, np.arange(self.table.num_rows))
 
 
 def new_files(spark: SparkSession, path: str, most: int | None, size: int = BYTES_PER_BATCH) -> DataFrame:
     """The paths of files as they appear, at most so many a batch, or so many bytes; their content is not read."""
     reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS).option("maxFileAge", _OLDEST)
     limit = ("maxBytesPerTrigger", size) if most is None else ("maxFilesPerTrigger", most)
-    return reader.option(*limit).load(path).select("path")
+    # Else it would cut the batches to come from a list that it has kept, and a run that goes on from a new one.
+    return reader.option(*limit).option("maxCachedFiles", 0).load(path).select("path")
 
 
 def _column(name: str) -> Column:
@@ -207,17 +223,22 @@ def _count_rows(session: SparkSession, rows: int) -> None:
             session.conf.set(_ROWS, rows)
 
 
-def needs_heartbeat(topology: Topology) -> bool:
-    """Whether time must move on a quiet stream: windows follow the clock, or a watermark waits for its interval."""
-    waits = any(part.bolt.settings.watermark_interval.micros for part in topology.windowed.values())
-    return waits or topology.needs_clock
+@dataclass(frozen=True)
+class _How:
+    """What a task has to know of the rows that it is given."""
+
+    names: tuple[str, ...]
+    """The spouts that they may be of, as these were declared."""
+    alone: bool
+    """Whether there is one spout, and rows have its columns."""
+    merged: frozenset[str]
+    """The spouts whose rows are only set down."""
 
 
-def _ingest_partition(
-    item: tuple[Iterator[pa.RecordBatch], list[str], bool], context: Context
-) -> Iterator[pa.RecordBatch]:
+def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Context) -> Iterator[pa.RecordBatch]:
     """In a worker: ingest the rows of a partition; files are no business of this job."""
-    batches, names, alone = item
+    batches, how = item
+    names, alone = how.names, how.alone
     gathered: dict[str, list[pa.Table]] = {}
     for batch in batches:
         table = pa.Table.from_batches([batch])
@@ -230,16 +251,21 @@ def _ingest_partition(
             rows = column.filter(column.is_valid()) if column.null_count else column
             if len(rows):
                 gathered.setdefault(name, []).append(pa.Table.from_struct_array(rows))
-    found = [pickle.dumps(_ingested(name, names.index(name), parts, context)) for name, parts in gathered.items()]
+    found = [
+        pickle.dumps((names.index(name), *_ingested(name, parts, context, merged=name in how.merged)))
+        for name, parts in gathered.items()
+    ]
     return iter([pa.RecordBatch.from_arrays([pa.array(found, pa.binary())], ["output"])] if found else [])
 
 
-def _ingested(name: str, at: int, parts: list[pa.Table], context: Context) -> tuple[int, tuple[Any, ...], Output]:
-    """The place of the spout and of these rows in it, and their output."""
+def _ingested(
+    name: str, parts: list[pa.Table], context: Context, *, merged: bool
+) -> tuple[tuple[Any, ...], Output | list[Part]]:
+    """The place of these rows in their spout, and their output; of a spout that is merged, what was set down."""
     columns = _columns(context.topology, name)
     tables = [conform(part, columns) for part in parts]
     if isinstance(context.topology.spouts[name].spout, KafkaSpout):
         records = Records(name, tables)
-        return at, records.place, ingest(records, context)
+        return records.place, set_down(records, context) if merged else ingest(records, context)
     partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
-    return at, (partition,), ingest(_FrameRows(name, pa.concat_tables(tables)), context)
+    return (partition,), ingest(_FrameRows(name, pa.concat_tables(tables)), context)

@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from topologies.step.calling import RuleAt, rules_of
-from topologies.step.config import StepConfig, StepProblem
+from topologies.io.documents import shown
+from topologies.step.bolts.calling import RuleAt, rules_of
+from topologies.step.config import Step, StepConfig, StepProblem
+from topologies.step.config.connecting import KafkaSource
+from topologies.step.config.explaining import dotted
 from topologies.step.config.formats import AvroFormat
 from topologies.step.finding import read_variables
 from topologies.step.formatting import messages_of, schema_of
+from topologies.step.missing import missing, snippet
 from windowing.errors import WindboltError
 
 
-def step_problems(config: StepConfig) -> list[StepProblem]:
-    """Everything that is wrong with the files that a step names; it may load rules, and calls none of them."""
+def step_problems(config: StepConfig, *, load: bool, complete: bool = False) -> list[StepProblem]:
+    """Everything that is wrong with the files that a step names.
+
+    ``load``: rules are loaded, that is their files are run, and none of them is called; else their text is looked at.
+    ``complete``: what a run needs and the step does not say is a problem, too.
+    """
     file = str(config.file)
-    return [StepProblem(file, path, text) for path, text in _problems(config)]
+    found = [*_problems(config, load), *(_gaps(config) if complete else ())]
+    return [StepProblem(file, path, text) for path, text in found]
 
 
-def _problems(config: StepConfig) -> Iterator[tuple[str, str]]:
-    if config.environment_variables:
-        yield from _tried("environmentVariables", read_variables, config.environment_variables)
-    for name, given in (("input", config.format.input), ("output", config.format.output)):
+def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
+    gaps = [each for each in missing(config) if each == "source" or not config.connections]
+    if gaps:
+        said = f"it does not say {' and '.join(gaps)}, which a run needs"
+        yield gaps[0].split(".")[0], f"{said}. Add this, here or in a file given with --with:\n{snippet(config)}"
+
+
+def _unknown(config: StepConfig) -> Iterator[tuple[str, str]]:
+    """Connections that are named and not there; where there are none at all, they are given elsewhere."""
+    uses = [(dotted(place), to.config.name) for place, to in config.destinations]
+    if isinstance(config.source, KafkaSource):
+        uses.append(("source", config.source.config.name))
+    for section, name in uses:
+        if config.connections and name not in config.connections:
+            close = difflib.get_close_matches(name, config.connections, n=1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            known = ", ".join(config.connections)
+            yield f"{section}.config.name", f"expected one of the connections ({known}), found {shown(name)}{meant}"
+
+
+def _problems(config: StepConfig, load: bool) -> Iterator[tuple[str, str]]:
+    yield from _unknown(config)
+    for place, step in config.steps:
+        for path, text in _of_step(step, load, files=config.allow_file_rules):
+            yield f"{dotted(place)}.{path}" if place else path, text
+
+
+def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with the files that one of the steps names, with the place in its own section."""
+    if step.environment_variables:
+        yield from _tried("environmentVariables", read_variables, step.environment_variables)
+    for name, given in (("input", step.format.input), ("output", step.format.output)):
         path = f"format.{name}"
         if isinstance(given, AvroFormat):
             found = [_tried(f"{path}.schema[{at}]", schema_of, schema) for at, schema in enumerate(given.schemas)]
@@ -30,8 +68,8 @@ def _problems(config: StepConfig) -> Iterator[tuple[str, str]]:
             yield from wrong or _tried(path, messages_of, given)
         else:
             yield from _tried(path, messages_of, given)
-    for path, rules in rules_of(config).items():
-        yield from _tried(path, RuleAt.load, rules)
+    for path, rules in rules_of(step, files=files).items():
+        yield from _tried(path, RuleAt.load if load else RuleAt.look, rules)
 
 
 def _tried(path: str, call: Callable[[Any], object], argument: Any) -> Iterator[tuple[str, str]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topologies.describing import label
-from topologies.step.config import StepConfig
+from topologies.graph.describing import label
+from topologies.graph.rules_in_words import capacity_in_words
+from topologies.step.config import Step, StepConfig
 from topologies.step.config.connecting import Destination, FilesConnection, FilesSource, KafkaConnection
 from topologies.step.config.formats import AvroFormat, CsvFormat, JsonFormat, XmlFormat
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey, MessageKey
 from topologies.step.config.triggers import (
+    LARGEST,
     CountTriggerSection,
     DslTriggerSection,
     TimeFromEventTriggerSection,
@@ -23,52 +25,72 @@ Format = JsonFormat | XmlFormat | CsvFormat | AvroFormat
 
 
 def as_text(config: StepConfig) -> str:
-    """The step for people: where events come from, key, window, rules, and where results and failures go."""
+    """The step for people: where events come from, key, window, rules, and where results and failures go; then, of each
+    step that follows, the same.
+    """
     blocks = [[f"step {config.name} ({config.file})"]]
-    for title, facts in _blocks(config):
-        blocks.append([title, *(f"  {fact}" for fact in facts)])
+    for name, found in _all_blocks(config).items():
+        if name != config.name:
+            blocks.append([f"step {name}"])
+        blocks += [[title, *(f"  {fact}" for fact in facts)] for title, facts in found.items()]
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
 def summary(config: StepConfig) -> str:
     """That a step is well, and in a few lines what it is; what a run still needs is a remark, and no problem."""
-    lines = [
-        f"{config.file}: ok",
-        f"  formats   {format_in_words(config.format.input)} to {format_in_words(config.format.output)}",
-        f"  key       {key_in_words(config)}",
-        f"  trigger   {trigger_in_brief(config)}",
-        f"  rules     {config.dsl}",
-        f"  results   {destination_in_words(config, config.destination)}",
-    ]
-    lines += [f"  branch    {branch.name}: {destination_in_words(config, branch)}" for branch in config.branches]
-    failed = destination_in_words(config, config.error) if config.error else "stop the run (there is no error section)"
-    lines.append(f"  failures  {failed}")
+    lines = [f"{config.file}: ok"]
+    for place, step in config.steps:
+        lines += [f"  step {step.name}"] if place else []
+        lines += [f"  {'  ' if place else ''}{line}" for line in _brief(config, step)]
     gaps = missing(config)
     if gaps:
         lines += [f"  To run it, {' and '.join(gaps)} must be given too, here or with --with FILE:", snippet(config)]
     return "\n".join(lines)
 
 
+def _brief(config: StepConfig, step: Step) -> Iterator[str]:
+    yield f"formats   {format_in_words(step.format.input)} to {format_in_words(step.format.output)}"
+    yield f"key       {key_in_words(step)}"
+    yield f"trigger   {trigger_in_brief(step)}"
+    yield f"rules     {step.dsl}"
+    yield f"results   {destination_in_words(config, step.destination)}"
+    for branch in step.branches:
+        yield f"branch    {branch.name}: {destination_in_words(config, branch)}"
+    failed = destination_in_words(config, step.error) if step.error else "stop the run (there is no error section)"
+    yield f"failures  {failed}"
+
+
 def as_mermaid(config: StepConfig) -> str:
-    """The step as a flowchart in Mermaid's language."""
-    lines = [
-        "flowchart LR",
-        f"    source([{label('source', source_in_words(config))}])",
-        f"    key[{label('key', key_in_words(config))}]",
-        f"    window[{label('window', trigger_in_brief(config))}]",
-        f"    rules[{label('rules', str(config.dsl))}]",
-        "    source --> key",
-        f"    key -->|{label('by key')}| window",
-        "    window --> rules",
-    ]
-    for at, each in enumerate([config.destination, *config.branches]):
-        lines.append(f"    out{at}[({label(each.name, destination_in_words(config, each))})]")
-        text = f"|{label('branch ' + each.name)}|" if at else ""
-        lines.append(f"    rules -->{text} out{at}")
-    if config.error:
-        lines.append(f"    error[({label(config.error.name, destination_in_words(config, config.error))})]")
-        lines += [f"    {part} -->|{label('fails')}| error" for part in ("key", "window", "rules")]
+    """The step, and those that follow it, as a flowchart in Mermaid's language."""
+    lines = ["flowchart LR", f"    source([{label('source', source_in_words(config))}])"]
+    signs = {step.name: f"{at}" if at else "" for at, (_, step) in enumerate(config.steps)}
+    for _, step in config.steps:
+        lines += _step_mermaid(config, step, signs)
     return "\n".join(lines)
+
+
+def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> Iterator[str]:
+    """The nodes of a step and what leads on from them; of the steps behind the first with their numbers."""
+    sign = signs[step.name]
+    key, window, rules = (f"{each}{sign}" for each in ("key", "window", "rules"))
+    yield f"    {key}[{label(f'{step.name}: key' if sign else 'key', key_in_words(step))}]"
+    yield f"    {window}[{label('window', trigger_in_brief(step))}]"
+    yield f"    {rules}[{label('rules', str(step.dsl))}]"
+    if not sign:
+        yield f"    source --> {key}"
+    yield f"    {key} -->|{label('by key')}| {window}"
+    yield f"    {window} --> {rules}"
+    for at, to in enumerate([step.destination, *step.branches]):
+        out = f"key{signs[to.name]}" if isinstance(to, Step) else f"out{sign}{'_' if sign else ''}{at}"
+        if isinstance(to, Destination):
+            yield f"    {out}[({label(to.name, destination_in_words(config, to))})]"
+        text = f"|{label('branch ' + to.name)}|" if at else ""
+        yield f"    {rules} -->{text} {out}"
+    if step.error:
+        error = f"key{signs[step.error.name]}" if isinstance(step.error, Step) else f"error{sign}"
+        if isinstance(step.error, Destination):
+            yield f"    {error}[({label(step.error.name, destination_in_words(config, step.error))})]"
+        yield from (f"    {part} -->|{label('fails')}| {error}" for part in (key, window, rules))
 
 
 def to_json(config: StepConfig) -> dict[str, Any]:
@@ -77,9 +99,11 @@ def to_json(config: StepConfig) -> dict[str, Any]:
     for connection in data["connections"].values():
         if "properties" in connection:
             connection["properties"] = sorted(connection["properties"])
+    first, *others = _all_blocks(config).items()
     return {
         "step": data,
-        "in_words": {title: list(facts) for title, facts in _blocks(config)},
+        "in_words": first[1],
+        **({"next_in_words": dict(others)} if others else {}),
         "missing": missing(config),
     }
 
@@ -97,9 +121,9 @@ def source_in_words(config: StepConfig) -> str:
             return f"Kafka {kafka.config.name}{at}, topic{_s(kafka.topics)} {', '.join(kafka.topics)}"
 
 
-def key_in_words(config: StepConfig) -> str:
+def key_in_words(step: Step) -> str:
     """By which key events are gathered."""
-    match config.key:
+    match step.key:
         case MessageKey():
             return "the key of the message"
         case HeadersKey(keys=keys):
@@ -110,9 +134,15 @@ def key_in_words(config: StepConfig) -> str:
             return f"what the rules {rules} return"
 
 
-def trigger_in_brief(config: StepConfig) -> str:
-    """When windows fire, in a line."""
-    match config.trigger:
+def trigger_in_brief(step: Step) -> str:
+    """When windows fire, in a line; and how much they hold, where the step says so."""
+    largest = None if step.trigger.max_bytes == LARGEST else step.trigger.max_bytes
+    most = capacity_in_words(step.trigger.max_events, largest)
+    return _trigger_in_brief(step) + (f", at most {most}" if most else "")
+
+
+def _trigger_in_brief(step: Step) -> str:
+    match step.trigger:
         case CountTriggerSection() as trigger:
             return f"{trigger.count} event{'' if trigger.count == 1 else 's'}, timeout {trigger.timeout}"
         case DslTriggerSection() as trigger:
@@ -124,8 +154,10 @@ def trigger_in_brief(config: StepConfig) -> str:
             return f"daily at the time that the rules {trigger} return ({pattern})"
 
 
-def destination_in_words(config: StepConfig, destination: Destination) -> str:
+def destination_in_words(config: StepConfig, destination: Destination | Step) -> str:
     """Where a destination's messages go."""
+    if isinstance(destination, Step):
+        return f"the step {destination.name}"
     name = destination.config.name
     match config.connections.get(name):
         case FilesConnection() as files:
@@ -133,6 +165,11 @@ def destination_in_words(config: StepConfig, destination: Destination) -> str:
         case KafkaConnection() as kafka:
             return f"Kafka {name} at {kafka.servers}, topic {destination.topic}"
     return f"{destination.config.type} {name} (a connection that is not given), topic {destination.topic}"
+
+
+def _named(config: StepConfig, to: Destination | Step) -> str:
+    words = destination_in_words(config, to)
+    return words if isinstance(to, Step) else f"{to.name}: {words}"
 
 
 def format_in_words(given: Format) -> str:
@@ -145,21 +182,39 @@ def format_in_words(given: Format) -> str:
     return given.type
 
 
-def _blocks(config: StepConfig) -> Iterator[tuple[str, Iterator[str]]]:
-    yield "source", _source(config)
-    yield "key", iter([key_in_words(config)])
-    yield "window", _window(config)
-    yield "rules", _rules(config)
-    yield "results", _results(config)
-    yield "failures", _failures(config)
+def _all_blocks(config: StepConfig) -> dict[str, dict[str, list[str]]]:
+    """What there is to be said of each step, by its name."""
+    came: dict[str, str] = {}
+    found = {}
+    for place, step in config.steps:
+        has_place = all(way == "error" for way in place)
+        blocks = _blocks(config, step, came.get(step.name), has_place=has_place)
+        found[step.name] = {title: list(facts) for title, facts in blocks}
+        came[step.destination.name] = f"the results of step {step.name}"
+        came |= {branch.name: f"branch {branch.name} of step {step.name}" for branch in step.branches}
+        came |= {step.error.name: f"what fails in step {step.name}"} if step.error else {}
+    return found
 
 
-def _source(config: StepConfig) -> Iterator[str]:
-    yield source_in_words(config)
-    yield f"messages are {format_in_words(config.format.input)}"
-    yield from _schemas(config.format.input)
+def _blocks(
+    config: StepConfig, step: Step, came: str | None, *, has_place: bool
+) -> Iterator[tuple[str, Iterator[str]]]:
+    """``has_place``: whether its messages have been on a topic, or failed after they were."""
+    yield "source", _source(config, step, came)
+    yield "key", iter([key_in_words(step)])
+    yield "window", _window(step)
+    yield "rules", _rules(config, step)
+    yield "results", _results(config, step)
+    yield "failures", _failures(config, step, ", -topic, -partition and -offset" if has_place else " and -topic")
+
+
+def _source(config: StepConfig, step: Step, came: str | None) -> Iterator[str]:
+    """``came``: from which step its messages come; None where they come from the source."""
+    yield source_in_words(config) if came is None else came
+    yield f"messages are {format_in_words(step.format.input)}"
+    yield from _schemas(step.format.input)
     gaps = missing(config)
-    if gaps:
+    if gaps and came is None:
         yield f"to run it, {' and '.join(gaps)} must be given too, here or with --with FILE"
 
 
@@ -170,9 +225,15 @@ def _schemas(given: Format) -> Iterator[str]:
             yield f"schema {schema}" + (", taken where the header schemaName is not given" if at == default else "")
 
 
-def _window(config: StepConfig) -> Iterator[str]:
-    yield f"one for each key; it opens with the key's first event; {_tasks(config.parallelism)} the keys"
-    match config.trigger:
+def _window(step: Step) -> Iterator[str]:
+    yield f"one for each key; it opens with the key's first event; {_tasks(step.parallelism)} the keys"
+    yield from _when(step)
+    most = capacity_in_words(step.trigger.max_events, step.trigger.max_bytes)
+    yield f"at most {most} of keys, values and headers; when it is full it fires and clears, whatever else holds"
+
+
+def _when(step: Step) -> Iterator[str]:
+    match step.trigger:
         case CountTriggerSection() as trigger:
             events = "1 event" if trigger.count == 1 else f"{trigger.count} events"
             yield f"fires at {events}, or at a timeout; then it is cleared"
@@ -209,34 +270,34 @@ def _daily(most: int | None) -> Iterator[str]:
         yield f"after {most} empty day{'' if most == 1 else 's'} in a row a key is forgotten, with its cache"
 
 
-def _rules(config: StepConfig) -> Iterator[str]:
-    yield f"{config.dsl} aggregate the events of a window that fires"
-    if config.environment_variables:
-        yield f"loadedVariables: {config.environment_variables}"
+def _rules(config: StepConfig, step: Step) -> Iterator[str]:
+    yield f"{step.dsl} aggregate the events of a window that fires"
+    if step.environment_variables:
+        yield f"loadedVariables: {step.environment_variables}"
     yield (
-        "the cache is kept across restarts"
-        if config.state_full
-        else "the cache is lost at a restart (stateFull: false)"
+        "the cache is kept across restarts" if step.state_full else "the cache is lost at a restart (stateFull: false)"
     )
-    yield f"a call may take {config.rule_time_limit}"
+    yield f"a call may take {step.rule_time_limit}"
     if not config.allow_file_rules:
         yield "rules in files are not allowed"
 
 
-def _results(config: StepConfig) -> Iterator[str]:
-    yield f"{config.destination.name}: {destination_in_words(config, config.destination)}"
-    for branch in config.branches:
+def _results(config: StepConfig, step: Step) -> Iterator[str]:
+    yield _named(config, step.destination)
+    for branch in step.branches:
         yield f"branch {branch.name}: {destination_in_words(config, branch)}"
-    yield f"messages are {format_in_words(config.format.output)}"
-    yield from _schemas(config.format.output)
+    yield f"messages are {format_in_words(step.format.output)}"
+    yield from _schemas(step.format.output)
 
 
-def _failures(config: StepConfig) -> Iterator[str]:
-    if config.error is None:
+def _failures(config: StepConfig, step: Step, told: str) -> Iterator[str]:
+    if step.error is None:
         yield "the first event that fails stops the run; an error section would take it"
     else:
-        yield f"{config.error.name}: {destination_in_words(config, config.error)}"
-        yield "the events as they came, with the headers windbolt-reason, -topic, -partition and -offset"
+        yield _named(config, step.error)
+        yield f"the events as they came, with the headers windbolt-reason{told}"
+        if step.error_details == "type":
+            yield "the reason is the type of what went wrong, and where; no texts of exceptions (errorDetails: type)"
 
 
 def _zone(pattern: str, zone: str) -> str:

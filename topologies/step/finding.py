@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from topologies.documents import no_constant, shown, unique_pairs
+from topologies.io.documents import exact_float, no_constant, shown, unique_pairs
 from topologies.step.classpath import file_below
 from topologies.step.config.values import Place
 from windowing.errors import ConfigError
@@ -45,7 +45,7 @@ def read_variables(place: Place) -> dict[str, Any]:
     """The variables in a JSON file; ConfigError where it holds something else."""
     text = read_text(place)
     try:
-        found = json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant)
+        found = json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{place.path} is no JSON: {error}") from None
     if not isinstance(found, dict):

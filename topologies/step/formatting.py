@@ -9,14 +9,14 @@ from topologies.step.finding import read_text
 from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
-    from topologies.messages import AvroSchema, MessageFormat
+    from topologies.io.messages import AvroSchema, MessageFormat
 
 Format = JsonFormat | XmlFormat | CsvFormat | AvroFormat
 
 
 def messages_of(given: Format) -> MessageFormat:
     """How messages of a format are read and written; ConfigError where a schema cannot be used."""
-    from topologies.messages import AvroMessages, JsonMessages, XmlMessages
+    from topologies.io.messages import AvroMessages, JsonMessages, XmlMessages
 
     match given:
         case JsonFormat():
@@ -31,7 +31,7 @@ def messages_of(given: Format) -> MessageFormat:
 
 def schema_of(place: AvroSchemaPlace) -> AvroSchema:
     """The schema in a file; ConfigError where it is not there, or is none."""
-    from topologies.messages import AvroSchema
+    from topologies.io.messages import AvroSchema
 
     text = read_text(place)
     try:

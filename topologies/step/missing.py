@@ -48,7 +48,7 @@ def snippet(config: StepConfig) -> str:
 
 def _unknown(config: StepConfig) -> Iterator[str]:
     """The connections that are named and not there, each once."""
-    used = [each.config.name for each in config.destinations]
+    used = [to.config.name for _, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         used.append(config.source.config.name)
     yield from (name for name in dict.fromkeys(used) if name not in config.connections)

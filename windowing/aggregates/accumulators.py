@@ -44,7 +44,7 @@ class Folded:
     def numbers(self, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """A column of numbers, times or booleans as a NumPy array, and which rows are not null; None: all of them."""
         if field not in self._numbers:
-            self._numbers[field] = _as_numbers(self.plain(field))
+            self._numbers[field] = as_numbers(self.plain(field))
         return self._numbers[field]
 
 
@@ -248,7 +248,8 @@ def as_number(kind: pa.DataType) -> np.dtype[Any] | None:
     return None
 
 
-def _as_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def as_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Such a column as a NumPy array, with some number for null, and which rows are not null; None: all of them."""
     wanted = as_number(column.type)
     assert wanted is not None
     if wanted.kind == "i" and not pa.types.is_integer(column.type):

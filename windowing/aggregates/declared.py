@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.aggregates.accumulators import Accumulator, Extreme, Moments, Present, State, Total, as_number
-from windowing.aggregates.ranked import Ranked, has_order
+from windowing.aggregates.ranked import Ranked, can_be_ranked
 from windowing.aggregates.wide import DIGITS, WideTotal, as_decimals, as_doubles, as_whole
 from windowing.errors import ConfigError
 from windowing.schema import TIMESTAMP
@@ -19,6 +19,10 @@ from windowing.timestamps import to_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+NO_ORDER = "its values have no order", "take a part of it as a column, in a bolt before"
+"""Why a column cannot be ranked, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +59,16 @@ class Aggregate(ABC):
         """The aggregate over these columns; ConfigError where the field is missing, or of a type it cannot be of."""
         if self.field is None:
             return self
-        if self.field not in schema.names:
-            raise ConfigError(
-                f"{name}={self}: there is no column {self.field!r}",
-                why=f"the bolt reads {', '.join(schema.names)}",
-                do="name one of these",
-            )
-        kind = schema.field(self.field).type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        found = replace(self, kind=kind)
+        found = replace(self, kind=type_in(schema, self.field, f"{name}={self}"))
         why = found.refusal()
         if why is not None:
-            raise ConfigError(f"{name}={self} over a column of {kind}", why=why[0], do=why[1])
+            raise ConfigError(f"{name}={self} over a column of {found.kind}", why=why[0], do=why[1])
         return found
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The columns that it reads, once the topology is built."""
+        return () if self.field is None else (self.field,)
 
     def refusal(self) -> tuple[str, str] | None:
         """Why it cannot be of a field of this kind, and what to do; None where it can."""
@@ -129,8 +129,8 @@ class Numeric(Aggregate):
 
 
 @dataclass(frozen=True)
-class _Summed(Numeric):
-    """Of a column of numbers or decimals, by way of their sum."""
+class Summable(Numeric):
+    """Of a column of numbers or of decimals that fit into 64 bits."""
 
     def refusal(self) -> tuple[str, str] | None:
         if not self._decimal:
@@ -143,6 +143,11 @@ class _Summed(Numeric):
     @property
     def _decimal(self) -> bool:
         return bool(pa.types.is_decimal(self.kind))
+
+
+@dataclass(frozen=True)
+class _Summed(Summable):
+    """By way of a sum."""
 
     @property
     def _wide(self) -> bool:
@@ -202,12 +207,7 @@ class Variance(Numeric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.ddof) is not int or self.ddof < 0:
-            raise ConfigError(
-                f"ddof={self.ddof!r}",
-                why="the sum of squares is divided by the number of values less ddof",
-                do="use 1 for a sample, or 0 for all there is",
-            )
+        check_ddof(self.ddof)
 
     @property
     def result(self) -> pa.DataType:
@@ -233,8 +233,8 @@ class Min(Aggregate):
         return self.kind
 
     def refusal(self) -> tuple[str, str] | None:
-        if as_number(self.kind) is None and not has_order(self.kind):
-            return "its values have no order", "take a part of it as a column, in a bolt before"
+        if as_number(self.kind) is None and not can_be_ranked(self.kind):
+            return NO_ORDER
         return None
 
     @property
@@ -282,6 +282,28 @@ class WindowEnd(Aggregate):
 
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         return to_column(cells.ends)
+
+
+def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
+    """The type of a column's values; ConfigError where there is no such column."""
+    if field not in schema.names:
+        raise ConfigError(
+            f"{whose}: there is no column {field!r}",
+            why=f"the bolt reads {', '.join(schema.names)}",
+            do="name one of these",
+        )
+    kind = schema.field(field).type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def check_ddof(ddof: int) -> None:
+    """ConfigError where it is no whole number from 0."""
+    if type(ddof) is not int or ddof < 0:
+        raise ConfigError(
+            f"ddof={ddof!r}",
+            why="the sum of squares is divided by the number of values less ddof",
+            do="use 1 for a sample, or 0 for all there is",
+        )
 
 
 def nulled(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType | None = None) -> pa.Array:

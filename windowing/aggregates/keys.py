@@ -76,6 +76,21 @@ class _Values(Keys):
         return [self.dictionary.take(pa.array(codes))]
 
 
+class _Struct(Keys):
+    """Structs: whether they are null, and their fields."""
+
+    def __init__(self, column: pa.Array, ordered: bool) -> None:
+        self.kind = column.type
+        self.parts = Keys.of([column.is_null(), *column.flatten()], len(column), ordered=ordered)
+        self.codes, self.size = self.parts.codes, self.parts.size
+
+    def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
+        null, *fields = self.parts.columns(codes)
+        if not fields:
+            return [pa.array([None if missing else {} for missing in null.to_pylist()], self.kind)]
+        return [pa.StructArray.from_arrays(fields, fields=list(self.kind), mask=null)]
+
+
 class _Pair(Keys):
     """Two keys as one: those to the left count for more."""
 
@@ -95,6 +110,8 @@ class _Pair(Keys):
 def _column(column: pa.Array, ordered: bool) -> Keys:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)  # its dictionary may hold nulls, or a value twice
+    if pa.types.is_struct(column.type):
+        return _Struct(column, ordered)
     if pa.types.is_floating(column.type):
         column = _told_apart(column)
     if pa.types.is_integer(column.type) and not column.null_count and len(column) and column.type != pa.uint64():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowing.aggregates.accumulators import Accumulator, Folded, State
-from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
 from windowing.order import is_sorted, order_within, stable_order
 
@@ -59,21 +58,3 @@ def _gathered(owners: NDArray[np.int64], count: int, times: NDArray[np.int64], v
     else:
         order = order_within(owners, times)
     return [listed(pa.array(times[order]), counts), listed(values.take(pa.array(order)), counts)]
-
-
-@dataclass(frozen=True)
-class Collect(Aggregate):
-    """The values as a list, nulls included, in order of (time, arrival)."""
-
-    @property
-    def result(self) -> pa.DataType:
-        return pa.list_(self.kind)
-
-    @property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        assert self.field is not None
-        return (Gathered(self.field, self.kind),)
-
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
-        ((_, values),) = states
-        return values

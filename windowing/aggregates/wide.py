@@ -34,7 +34,7 @@ class WideTotal(DenseAccumulator):
     def fold(self, events: Folded, groups: Groups) -> State:
         column = events.plain(self.field)
         if pa.types.is_decimal(column.type):
-            values, valid = _unscaled(column)
+            values, valid = unscaled(column)
         else:
             values, valid = events.numbers(self.field)
         values = values.astype(np.int64, copy=False)
@@ -57,7 +57,7 @@ def _carried(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[NDArray[An
     return [high + (low >> 32), low & _LOW]
 
 
-def _unscaled(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+def unscaled(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Decimals in their last digit, and which are not null: of their 128 bits those of few digits fill half."""
     if not len(column):
         return np.zeros(0, np.int64), None

@@ -1,8 +1,7 @@
 """Points of a data stream meet what a lookup stream says of their key (SI-32)."""
 
-from topologies import TopologyBuilder, sinks, spouts
-from windowing import TemporalJoin
-from windowing.presets import Preset, streaminsight
+from windbolt import TemporalJoin, TopologyBuilder, sinks, spouts
+from windbolt.presets import Preset, streaminsight
 
 
 def joined(rules: Preset) -> TopologyBuilder:

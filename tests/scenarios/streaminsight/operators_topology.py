@@ -5,9 +5,18 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies import TopologyBuilder, sinks, spouts
-from windowing import BatchBolt, ShiftTime, TemporalJoin, TupleWindow, Union, WindowedBolt
-from windowing.presets import streaminsight
+from windbolt import (
+    BatchBolt,
+    ShiftTime,
+    TemporalJoin,
+    TopologyBuilder,
+    TupleWindow,
+    Union,
+    WindowedBolt,
+    sinks,
+    spouts,
+)
+from windbolt.presets import streaminsight
 
 GIVEN = streaminsight(None, field="cti")
 """The sources put their watermarks in."""

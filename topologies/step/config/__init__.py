@@ -2,6 +2,6 @@
 
 from topologies.step.config.errors import StepConfigError, StepProblem
 from topologies.step.config.loading import ENDINGS, is_step, load_step, step_from
-from topologies.step.config.model import StepConfig
+from topologies.step.config.model import Step, StepConfig
 
-__all__ = ["ENDINGS", "StepConfig", "StepConfigError", "StepProblem", "is_step", "load_step", "step_from"]
+__all__ = ["ENDINGS", "Step", "StepConfig", "StepConfigError", "StepProblem", "is_step", "load_step", "step_from"]

@@ -8,10 +8,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
-from topologies.step.config.values import File, Section, Text, Whole, kind_of, listed, shown_value
+from topologies.step.config.values import File, Section, Text, Whole, at_most, kind_of, listed, shown_value
 from windowing.errors import ConfigError
 
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}")
+_USUAL = 1_048_576
+"""What Kafka's producers take, where nothing else is said."""
 _CONNECTION = 'the connection by its name: config: {type: "kafka", name: "output"}'
 
 
@@ -27,6 +29,8 @@ def _topic(value: str) -> str:
 
 
 Topic = Annotated[Text, AfterValidator(_topic)]
+Messages = Annotated[Whole, at_most(1_000_000_000, "leave it out to take all that there are")]
+Files = Annotated[Whole, at_most(1_000_000, "leave it out to take all that there are")]
 Topics = Annotated[list[Topic], BeforeValidator(listed), Field(min_length=1)]
 
 
@@ -54,7 +58,7 @@ class KafkaSource(Section):
     config: ConnectionName = Field(description=_CONNECTION)
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     """Where a run begins that has no checkpoint yet."""
-    max_offsets_per_trigger: Whole | None = None
+    max_offsets_per_trigger: Messages | None = None
     """At most so many messages a batch."""
 
     @model_validator(mode="before")
@@ -80,15 +84,17 @@ class FilesSource(Section):
     path: File = Field(description='a folder or a pattern of files: path: "input/*.jsonl"')
     topic: Topic | None = None
     """The topic of messages whose envelope names none."""
-    files_per_batch: Whole | None = None
+    files_per_batch: Files | None = None
     """At most so many files a batch."""
+    on_missing: Literal["stop", "invalid"] = "stop"
+    """What is done about a file that was listed, and is gone when it is to be read."""
 
 
 SourceSection: TypeAlias = Annotated[KafkaSource | FilesSource, Field(discriminator="type")]
 
 
 def _servers(value: object) -> str:
-    from topologies.kafka import checked_servers
+    from topologies.io.kafka import checked_servers
 
     if not isinstance(value, str | list) or not all(isinstance(each, str) for each in value):
         raise ValueError(f'expected servers such as "host:9092,host:9092", found {kind_of(value)}')
@@ -115,6 +121,12 @@ class KafkaConnection(Section):
             name if name.startswith("kafka.") or not name.islower() else f"kafka.{name}": value
             for name, value in self.properties.items()
         }
+
+    @property
+    def largest(self) -> int:
+        """How many bytes a message may have, by ``max.request.size``."""
+        said = self.options.get("kafka.max.request.size", "")
+        return int(said) if said.isdigit() else _USUAL
 
     @model_validator(mode="before")
     @classmethod
@@ -145,6 +157,15 @@ class FilesConnection(Section):
 
 
 Connection: TypeAlias = Annotated[KafkaConnection | FilesConnection, Field(discriminator="type")]
+
+
+def same_servers(connections: Mapping[str, Connection], one: str, other: str) -> bool:
+    """Whether two connections are to one Kafka: of one name, or with a server in common."""
+    if one == other:
+        return True
+    found = [connections.get(name) for name in (one, other)]
+    servers = [set(each.servers.split(",")) for each in found if isinstance(each, KafkaConnection)]
+    return len(servers) == 2 and bool(servers[0] & servers[1])
 
 
 def _flattened(value: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from topologies.documents import shown
-from topologies.step.config.model import StepConfig
+from topologies.io.documents import shown
+from topologies.step.config.model import Step, StepConfig
 from topologies.step.config.values import kind_of
 
 
@@ -37,6 +37,8 @@ def explained(details: ErrorDetails) -> Iterator[Explained]:
                 yield Explained(spot.path, line)
         case "missing":
             yield Explained(spot.path, f"expected, and not there{_purpose(spot.field)}")
+        case "extra_forbidden" if len(spot.path) > 1 and spot.names == _OF_STEPS and spot.path[-1] in _OF_THE_FILE:
+            yield Explained(spot.path, "expected at the top of the file alone, where it holds for all steps")
         case "extra_forbidden":
             yield Explained(spot.path, f"unknown key{_meant(str(spot.path[-1]), spot.names)}")
         case "union_tag_not_found":
@@ -70,6 +72,10 @@ _WANTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+
+
+_OF_STEPS = [field.alias or name for name, field in Step.model_fields.items()]
+_OF_THE_FILE = {field.alias or name for name, field in StepConfig.model_fields.items()} - set(_OF_STEPS)
 
 
 @dataclass

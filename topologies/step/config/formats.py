@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from topologies.documents import shown
+from topologies.io.documents import shown
 from topologies.step.config.values import Flag, Place, Section, Texts
 from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
-    from topologies.messages import CsvMessages
+    from topologies.io.messages import CsvMessages
 
 
 Separator = Annotated[str, Field(min_length=1)]
@@ -42,7 +42,7 @@ class CsvFormat(Section):
     @property
     def messages(self) -> CsvMessages:
         """How such messages are read and written."""
-        from topologies.messages import CsvMessages
+        from topologies.io.messages import CsvMessages
 
         return CsvMessages(tuple(self.field_names), self.column_separator, self.field_types)
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from topologies.io.documents import shown
+from topologies.step.config.connecting import KafkaSource, same_servers
 from topologies.step.config.errors import StepConfigError, StepProblem
 from topologies.step.config.explaining import dotted, explained
+from topologies.step.config.formats import CsvFormat
 from topologies.step.config.merging import SET, Merged, assigned
-from topologies.step.config.model import StepConfig
+from topologies.step.config.model import Location, Step, StepConfig
 from topologies.step.config.reading import READERS, read_tree, with_folders
+
+Further = Callable[[StepConfig], Iterable[StepProblem]]
 
 ENDINGS = tuple(READERS)
 """The endings of files that are steps."""
@@ -29,6 +35,7 @@ def load_step(
     *,
     overlays: Sequence[str | os.PathLike[str]] = (),
     assignments: Mapping[str, str] | None = None,
+    further: Further | None = None,
 ) -> StepConfig:
     """The step of a file (HOCON, YAML or JSON, by its ending); StepConfigError with everything that is wrong.
 
@@ -36,7 +43,8 @@ def load_step(
     replaced, ``null`` takes one away.
     ``assignments`` are laid over these: ``{"trigger.timeout": "5s"}``, values read as HOCON. Relative paths are
     relative to the folder of the file that gives them (what it includes is part of it), and to the current folder in
-    assignments. Files that the step names are not read here.
+    assignments. Files that the step names are not read here, but ``further`` may look into them: it is given the step,
+    or as much of it as is well, and what it finds is told with the rest.
     """
     merged = Merged(str(path))
     problems: list[StepProblem] = []
@@ -52,7 +60,7 @@ def load_step(
             problems += error.problems
     if problems:
         raise StepConfigError(path, problems)
-    return _checked(Path(path), merged)
+    return _checked(Path(path), merged, further)
 
 
 def step_from(tree: Mapping[str, Any], folder: Path) -> StepConfig:
@@ -62,16 +70,98 @@ def step_from(tree: Mapping[str, Any], folder: Path) -> StepConfig:
     return _checked(folder / "step", merged)
 
 
-def _checked(path: Path, merged: Merged) -> StepConfig:
+def _checked(path: Path, merged: Merged, further: Further | None = None) -> StepConfig:
+    """The step, or everything that is wrong: in its sections, between them, and with what they name."""
+    problems: list[StepProblem] = []
+    broken: list[str] = []
+    if (deep := _depth(merged.tree)) > _DEEPEST:
+        text = f"expected a chain of at most {_DEEPEST} steps, found {deep}"
+        raise StepConfigError(path, [StepProblem(str(path), "", text)])
     try:
         config = StepConfig.model_validate(merged.tree)
     except ValidationError as error:
-        raise StepConfigError(path, list(_problems(error, merged))) from None
+        found_in = [_section(merged.tree, each.path) for details in error.errors() for each in explained(details)]
+        problems += _problems(error, merged)
+        broken = [dotted(place) for place in found_in]
+        config = StepConfig.model_validate(_without(merged.tree, found_in))
     config._file = path
-    problems = list(_mismatches(config, merged))
+    found = [*_mismatches(config, merged, broken), *(further(config) if further else ())]
+    problems += [each for each in found if not any(_lies_in(each.path, place) for place in broken)]
     if problems:
         raise StepConfigError(path, problems)
     return config
+
+
+_DEEPEST = 50
+"""Each step is three bolts of one topology, one behind the other in every batch."""
+
+
+def _depth(tree: object) -> int:
+    """How many steps lie within each other, where most of them do."""
+    deepest, waiting = 0, [(tree, 1)]
+    while waiting:
+        step, depth = waiting.pop()
+        if not isinstance(step, Mapping):
+            continue
+        deepest = max(deepest, depth)
+        branches = step.get("branches")
+        further = [step.get("destination"), step.get("error"), *(branches if isinstance(branches, list) else ())]
+        waiting += [(each, depth + 1) for each in further if _is_step(each)]
+    return deepest
+
+
+_STAND_INS: Mapping[str, Any] = {
+    "type": "aggregation",
+    "format": {"input": "json", "output": "json"},
+    "key": {"type": "key"},
+    "trigger": {"type": "count", "count": 1, "timeout": 1},
+    "dsl": {"path": "rules.py"},
+    "destination": {"name": "output", "topic": "output", "config": {"name": "output"}},
+}
+"""What takes the place of sections that are wrong, so that the others can be looked at; of others there is none."""
+
+
+def _section(tree: Mapping[str, Any], path: Location) -> Location:
+    """The section of a step in which a place lies: the steps around it are looked at all the same."""
+    if not path:
+        return path
+    inner: Any = tree.get(str(path[0]))
+    match path:
+        case ("branches", int(at), *_) if isinstance(inner, list):
+            inner, length = inner[at], 2
+        case ("destination" | "error", _, *_):
+            length = 1
+        case _:
+            return path[:1]
+    return (*path[:length], *_section(inner, path[length:])) if _is_step(inner) else path[:length]
+
+
+def _is_step(value: object) -> bool:
+    return isinstance(value, Mapping) and value.get("type") == "aggregation"
+
+
+def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str, Any]:
+    """The tree with something else in place of what is wrong."""
+    whole = deepcopy(dict(tree))
+    for at, place in enumerate(sorted(set(broken), key=len)):
+        *before, name = place
+        within: Any = whole
+        for part in before:
+            within = within[part]
+        if isinstance(name, int):
+            within[name] = {**_STAND_INS["destination"], "name": f"output {at}"}
+        elif name == "name":
+            within[name] = f"step {at}"
+        elif name in _STAND_INS:
+            within[name] = deepcopy(_STAND_INS[name])
+        else:
+            within.pop(name, None)
+    return whole
+
+
+def _lies_in(path: str, place: str) -> bool:
+    """Whether a place of the file lies in another one, or is that."""
+    return path == place or path.startswith((f"{place}.", f"{place}["))
 
 
 def _problems(error: ValidationError, merged: Merged) -> Iterator[StepProblem]:
@@ -80,11 +170,61 @@ def _problems(error: ValidationError, merged: Merged) -> Iterator[StepProblem]:
             yield StepProblem(merged.origin(each.path), dotted(each.path), each.text)
 
 
-def _mismatches(config: StepConfig, merged: Merged) -> Iterator[StepProblem]:
+def _mismatches(config: StepConfig, merged: Merged, broken: Collection[str] = ()) -> Iterator[StepProblem]:
+    """What does not fit together: names, formats, types of connections, and loops. ``broken``: stand-ins are there."""
+    for path, text in (*_same_names(config), *_misfits(config, broken), *_loops(config), *_other_types(config)):
+        yield StepProblem(merged.origin(path), dotted(path), text)
+
+
+def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
+    """Steps of one name: their windows, counts and errors could not be told apart."""
+    seen: dict[str, Location] = {}
+    for place, step in config.steps:
+        if step.name in seen:
+            other = dotted(seen[step.name]) or "the first step"
+            yield (*place, "name"), f"expected a name of its own, found {shown(step.name)}, which is that of {other}"
+        seen.setdefault(step.name, place)
+
+
+def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Location, str]]:
+    """Steps that can read nothing of what comes to them. Those for errors get what could not be read elsewhere, too."""
+    for place, step in config.steps:
+        for way, to in step.ways:
+            if not isinstance(to, Step) or way == ("error",) or dotted((*place, "format")) in broken:
+                continue
+            made, read = step.format.output, to.format.input
+            if {made.type, read.type} == {"json", "xml"}:
+                yield (
+                    (*place, *way, "format", "input"),
+                    f"expected {made.type}, which is what {step.name} writes, found {read.type}",
+                )
+            elif isinstance(made, CsvFormat) and isinstance(read, CsvFormat):
+                fields = len(made.field_names), len(read.field_names)
+                if made.column_separator == read.column_separator and fields[0] != fields[1]:
+                    text = f"expected {fields[0]} fields, as {step.name} writes them, found {fields[1]}"
+                    yield (*place, *way, "format", "input", "fieldNames"), text
+
+
+def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
     """Names of connections that are of another type than their users believe."""
     uses = [(("source", "config"), config.source.config)] if config.source and config.source.type == "kafka" else []
     for path, use in uses:
         connection = config.connections.get(use.name)
         if connection is not None and connection.type != use.type:
-            text = f"expected a connection of type {use.type}, found {use.name}, which is of type {connection.type}"
-            yield StepProblem(merged.origin(path), dotted(path), text)
+            yield (
+                path,
+                f"expected a connection of type {use.type}, found {use.name}, which is of type {connection.type}",
+            )
+
+
+def _loops(config: StepConfig) -> Iterator[tuple[Location, str]]:
+    """Destinations that the first step itself reads: each message would make another one, without end."""
+    source = config.source
+    if config.allow_loops or not isinstance(source, KafkaSource):
+        return
+    for place, destination in config.destinations:
+        if destination.topic in source.topics and same_servers(
+            config.connections, source.config.name, destination.config.name
+        ):
+            text = f"expected a topic that the step does not read itself, found {destination.topic!r}: a loop"
+            yield (*place, "topic"), f"{text}; if it is meant to be, say allowLoops: true"

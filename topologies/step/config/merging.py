@@ -47,7 +47,7 @@ class Merged:
                 below.pop(key, None)
                 self._origins.pop(path, None)
             elif isinstance(value, Mapping):
-                if not isinstance(under, dict) or _other_type(under, value):
+                if not isinstance(under, dict) or _other_type(str(key), under, value):
                     under = below[key] = {}
                     self._origins[path] = origin
                 self._lay(under, value, origin, path)
@@ -56,8 +56,10 @@ class Merged:
                 self._origins[path] = origin
 
 
-def _other_type(under: Tree, value: Mapping[str, Any]) -> bool:
-    return "type" in under and "type" in value and under["type"] != value["type"]
+def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
+    """Whether a mapping is of another type than what it is laid over: a topic need not say that it is one."""
+    before = under.get("type", "destination" if key in ("destination", "error") else None)
+    return before is not None and "type" in value and before != value["type"]
 
 
 def assigned(key: str, value: str) -> Tree:

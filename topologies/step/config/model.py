@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Discriminator, Field, PrivateAttr, Tag, field_validator
 
+from topologies.io.documents import shown
 from topologies.step.config.connecting import Connection, Destination, SourceSection
 from topologies.step.config.formats import Formats
 from topologies.step.config.keys import KeySection
 from topologies.step.config.triggers import TriggerSection
-from topologies.step.config.values import Flag, Place, Section, Text, Time, Whole
+from topologies.step.config.values import Details, Flag, Place, Section, Text, Time, Whole, at_most
 from windowing.durations import millis
 
+Tasks = Annotated[Whole, at_most(1_000, "each task has state and work of its own in every batch")]
 
-class StepConfig(Section):
-    """The whole file; what is above ``source`` is the step, and the rest says where and how it runs."""
+
+Location = tuple[str | int, ...]
+"""A place in the file: ``("destination", "branches", 0)``; that of the first step is empty."""
+
+T = TypeVar("T")
+
+
+class Placed(NamedTuple, Generic[T]):
+    """A part of the file, and its place there."""
+
+    place: Location
+    part: T
+
+
+def _kind(value: object) -> str:
+    """What stands where messages go on: a topic, unless it says that it is a step."""
+    kind = value.get("type", "destination") if isinstance(value, Mapping) else getattr(value, "type", "destination")
+    return kind if isinstance(kind, str) else shown(kind)
+
+
+Next: TypeAlias = Annotated[
+    Annotated[Destination, Tag("destination")] | Annotated["Step", Tag("aggregation")], Discriminator(_kind)
+]
+"""Where messages go on: a topic, or a further step of the same run (UH-32)."""
+
+
+class Step(Section):
+    """A step by itself: what it does with messages, and where they go on. A further step is one such section."""
 
     name: Text = Field(description='what the step is called: name: "orders"')
     type: Literal["aggregation"] = Field(description='what the step does: type: "aggregation"')
@@ -36,20 +65,47 @@ class StepConfig(Section):
     dsl: Place = Field(description='where the rules are that aggregate the events: dsl: {source: "file", path: ...}')
     state_full: Flag = False
     """Whether the rules' cache outlives a restart (UH-30)."""
-    destination: Destination = Field(
+    destination: Next = Field(
         description='where the results go: destination: {name: "output", topic: "output", '
-        'config: {type: "kafka", name: "output"}}'
+        'config: {type: "kafka", name: "output"}}, or a further step, of type "aggregation"'
     )
-    error: Destination | None = None
+    error: Next | None = None
     """Where events go that fail (UH-31); without it they stop the run."""
-    branches: list[Destination] = Field(default_factory=list)
-    """Destinations that the rules choose by name (BranchName, UH-32)."""
-    source: SourceSection | None = None
-    connections: dict[str, Connection] = Field(default_factory=dict)
-    parallelism: Whole = 2
+    error_details: Details = "full"
+    """What the reason of a failed event tells of an exception: its text may hold what is in messages."""
+    branches: list[Next] = Field(default_factory=list)
+    """Destinations and steps that the rules choose by name (BranchName, UH-32)."""
+    parallelism: Tasks = 2
     """How many tasks share the keys."""
     rule_time_limit: Time = millis(5_000)
     """How long a call of the rules may take."""
+
+    @property
+    def ways(self) -> Iterator[tuple[Location, Destination | Step]]:
+        """Where its messages go on, each with its place in the step: the main one, the branches, and that of errors."""
+        yield ("destination",), self.destination
+        for at, branch in enumerate(self.branches):
+            yield ("branches", at), branch
+        if self.error is not None:
+            yield ("error",), self.error
+
+    @field_validator("branches")
+    @classmethod
+    def _distinct(cls, value: list[Next]) -> list[Next]:
+        names = [branch.name for branch in value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"expected names that differ, found {', '.join(map(repr, twice))} more than once")
+        return value
+
+
+class StepConfig(Step):
+    """The whole file: the first step, with those that follow it, and where and how they run."""
+
+    source: SourceSection | None = None
+    connections: dict[str, Connection] = Field(default_factory=dict)
+    allow_loops: Flag = False
+    """Whether messages may go to topics that the step itself reads."""
     allow_file_rules: Flag = True
     """Whether rules may be read from files; without it they come from the path of Python's modules alone."""
 
@@ -61,19 +117,35 @@ class StepConfig(Section):
         return self._file
 
     @property
-    def destinations(self) -> list[Destination]:
-        """All of them: the main one, the branches, and that of errors."""
-        return [self.destination, *self.branches, *([self.error] if self.error else [])]
+    def steps(self) -> list[Placed[Step]]:
+        """The first step, and behind each step those that follow it: the main one, the branches, that of errors."""
+        return list(_steps((), self))
+
+    @property
+    def destinations(self) -> list[Placed[Destination]]:
+        """The topics to which messages go in the end, step by step."""
+        return [
+            Placed((*place, *way), to)
+            for place, step in self.steps
+            for way, to in step.ways
+            if isinstance(to, Destination)
+        ]
+
+    @property
+    def last(self) -> tuple[Step, Destination]:
+        """The step at the end of the chain of main destinations, and its topic."""
+        step: Step = self
+        while isinstance(step.destination, Step):
+            step = step.destination
+        return step, step.destination
 
     def without_file_rules(self) -> StepConfig:
         """The step as one whose rules may not be read from files."""
         return self.model_copy(update={"allow_file_rules": False})
 
-    @field_validator("branches")
-    @classmethod
-    def _distinct(cls, value: list[Destination]) -> list[Destination]:
-        names = [branch.name for branch in value]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"expected names that differ, found {', '.join(map(repr, twice))} more than once")
-        return value
+
+def _steps(place: Location, step: Step) -> Iterator[Placed[Step]]:
+    yield Placed(place, step)
+    for way, to in step.ways:
+        if isinstance(to, Step):
+            yield from _steps((*place, *way), to)

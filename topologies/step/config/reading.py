@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from topologies.documents import Yaml, no_constant, unique_pairs
+from topologies.io.documents import Yaml, no_constant, unique_pairs
 from topologies.step.config.errors import StepConfigError, StepProblem
 from topologies.step.config.values import Given, kind_of
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from topologies.step.config.values import Flag, Place, Section, Text, Time, Whole
+from topologies.step.config.values import Flag, Place, Section, Text, Time, Whole, at_most
 from windowing.errors import ConfigError
+from windowing.triggers import MOST_BYTES
 
 if TYPE_CHECKING:
     from windowing.daytimes import DayTime, DayTimePattern
@@ -43,6 +44,22 @@ def _known_zone(zone: str) -> str:
     return zone
 
 
+Events = Annotated[Whole, at_most(10_000_000, "all events of a window go to one call of the rules")]
+Bytes = Annotated[
+    Whole, at_most(MOST_BYTES, "the messages of a window go to one call, whose columns have less than 2^31 bytes")
+]
+LARGEST = 256 << 20
+"""Bytes of a window unless the step says otherwise: as objects of Python, in one call of the rules, gigabytes."""
+_MAX_EVENTS = "how many events a window holds at most, whatever its trigger says: maxEvents: 100000"
+_MAX_BYTES = "how many bytes of values, keys and headers a window holds at most: maxBytes: 67108864"
+
+
+def _never(number: int) -> int:
+    raise ValueError("a window never holds more events than the count: leave maxEvents out, or lower the count")
+
+
+Days = Annotated[Whole, at_most(36_500, "they are days, and that is a century; leave it out to keep keys for good")]
+
 _PatternText = Annotated[Text, AfterValidator(_known_pattern)]
 _ZoneText = Annotated[Text, AfterValidator(_known_zone)]
 
@@ -51,9 +68,11 @@ class CountTriggerSection(Section):
     """Fires at so many events of a key, or after a timeout (UH-14, UH-15)."""
 
     type: Literal["count"]
-    count: Whole = Field(description="how many events of a key make its window fire: count: 2")
+    count: Events = Field(description="how many events of a key make its window fire: count: 2")
     timeout: Time = Field(description=_TIMEOUT)
     should_fire_at_processing_time: Flag = True
+    max_bytes: Bytes = Field(LARGEST, description=_MAX_BYTES)
+    max_events: Annotated[Whole, AfterValidator(_never)] | None = None
 
 
 class DslTriggerSection(Place):
@@ -62,6 +81,8 @@ class DslTriggerSection(Place):
     type: Literal["dsl"]
     timeout: Time = Field(description=_TIMEOUT)
     should_fire_at_processing_time: Flag = True
+    max_events: Events | None = Field(None, description=_MAX_EVENTS)
+    max_bytes: Bytes = Field(LARGEST, description=_MAX_BYTES)
 
 
 class TimeTriggerSection(Section):
@@ -70,8 +91,10 @@ class TimeTriggerSection(Section):
     type: Literal["time"]
     time: Text = Field(description='the time of day at which all windows fire: time: "11:05:00+03:00"')
     time_pattern: _PatternText = Field(description=_PATTERN)
-    max_empty_intervals: Whole | None = None
+    max_empty_intervals: Days | None = None
     zone: _ZoneText = "UTC"
+    max_events: Events | None = Field(None, description=_MAX_EVENTS)
+    max_bytes: Bytes = Field(LARGEST, description=_MAX_BYTES)
 
     @property
     def at(self) -> DayTime:
@@ -92,8 +115,10 @@ class TimeFromEventTriggerSection(Place):
 
     type: Literal["timeFromEvent"]
     time_pattern: _PatternText = Field(description=_PATTERN)
-    max_empty_intervals: Whole | None = None
+    max_empty_intervals: Days | None = None
     zone: _ZoneText = "UTC"
+    max_events: Events | None = Field(None, description=_MAX_EVENTS)
+    max_bytes: Bytes = Field(LARGEST, description=_MAX_BYTES)
 
     @property
     def pattern(self) -> DayTimePattern:

@@ -14,12 +14,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 from pydantic.alias_generators import to_camel
 
-from topologies.documents import shown
+from topologies.io.documents import shown
 from windowing.durations import Duration, parse_duration
 from windowing.errors import ConfigError
+
+Details = Literal["full", "type"]
+"""What is told of an exception: all of it, or its type and where it came from, without its text."""
 
 
 class Given(str):
@@ -80,6 +83,17 @@ def _whole(value: object) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ValueError(f"expected a whole number of 1 or more, found {shown_value(value)}")
     return number
+
+
+def at_most(limit: int, why: str) -> AfterValidator:
+    """A whole number has an upper bound: one beyond it is a slip of the pen, or would cost more than it could help."""
+
+    def check(number: int) -> int:
+        if number > limit:
+            raise ValueError(f"expected a whole number of 1 to {limit:_}, found {number}: {why}")
+        return number
+
+    return AfterValidator(check)
 
 
 def _flag(value: object) -> bool:

@@ -5,6 +5,7 @@ from topologies.step.rules.answers import as_key, as_time
 from topologies.step.rules.errors import RuleError
 from topologies.step.rules.event import Event
 from topologies.step.rules.loading import load_rule
+from topologies.step.rules.looking import look_at_rule
 from topologies.step.rules.outputs import DECLINE, PASSTHROUGH, Out, Outputs, as_outputs
 from topologies.step.rules.rule import Rule
 from windowing.triggers import FireResult, TriggerCall
@@ -24,4 +25,5 @@ __all__ = [
     "as_outputs",
     "as_time",
     "load_rule",
+    "look_at_rule",
 ]

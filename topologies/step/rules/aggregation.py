@@ -21,6 +21,8 @@ class Aggregation:
     """Kept from call to call; what JSON can hold."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """What the file of ``environmentVariables`` holds (loadedVariables)."""
+    full: bool = False
+    """Whether it fires only because it holds as much as it may (maxEvents, maxBytes): it is cut off here."""
     out: Any = None
     """One event or a list of events (OUT, UH-24), for rules that fill it instead of returning; None: not filled."""
     headers: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None

@@ -18,4 +18,8 @@ class Event:
     key: str | None = None
     """The key of its Kafka message as text (SourceKey); None: it has none."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """The headers of its Kafka message (kafka.headers)."""
+    """The headers of its Kafka message (kafka.headers).
+
+    Those that are no text of UTF-8, or have no value, are shown as one, and go out as they came where they are copied
+    (``HeaderText``).
+    """

@@ -31,8 +31,10 @@ _FOLLOWING = 20
 _monotonic = time.monotonic
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
-_NOTHING = ctypes.py_object()
-"""Raised in a thread, it takes out of the air what has not arrived."""
+
+
+class _Landing(BaseException):
+    """Raised by a thread in itself: it takes the place of what is in the air, and is caught where it is raised."""
 
 
 class TooLong(BaseException):
@@ -111,13 +113,11 @@ class _Watchdog:
 
 
 def _shoot(caller: _Caller) -> None:
-    # One at a time: what is in the air since the last look is replaced.
-    _raise_in(caller.thread, _NOTHING)
     caller.shooting = caller.aimed = True
     if caller.due <= _monotonic():
         caller.shots += 1
         caller.spare = _FOLLOWING if caller.shots > 1 else 0
-        _raise_in(caller.thread, TooLong)
+        _raise_in(caller.thread, TooLong)  # in place of what is in the air since the last look, if anything is
     caller.shooting = False
 
 
@@ -181,8 +181,18 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float)
 
 
 def _settle(caller: _Caller) -> None:
-    """Take out of the air what was fired, and wait for what is about to be."""
+    """Take out of the air what was fired, and wait for what is about to be.
+
+    Not by raising NULL, which has no effect but one: CPython 3.11 and 3.12 go on looking for something in the air
+    until something has arrived in any thread, and a function that a debugger or a measure of coverage traces is not
+    even begun until they have found it.
+    """
     while caller.shooting:
         time.sleep(0)
-    _raise_in(caller.thread, _NOTHING)
+    try:
+        _raise_in(caller.thread, _Landing)
+        for _ in range(_FOLLOWING):  # it is raised where Python looks next: after the call, or where a loop begins
+            pass
+    except _Landing:
+        pass
     caller.aimed, caller.shots, caller.spare = False, 0, 0

@@ -32,7 +32,7 @@ class _Form(NamedTuple):
         return f"def {name}({', '.join(self.parameters)})"
 
 
-_FORMS: dict[str, _Form] = {
+FORMS: dict[str, _Form] = {
     "key": _Form("key", ("event",)),
     "trigger": _Form("trigger", ("event", "call")),
     "time": _Form("time", ("event",)),
@@ -65,6 +65,15 @@ def load_rule(
     The file or module is run here, without a limit of time. Raises ConfigError for a rule that cannot be found, loaded
     or called.
     """
+    place, name, in_file = found_rule(kind, source, path, roots, allow_files)
+    load = _of_file if in_file else _of_module
+    return load(kind, place, name, limit_seconds)
+
+
+def found_rule(
+    kind: Kind, source: str, path: str, roots: Sequence[Path], allow_files: bool
+) -> tuple[str, str | None, bool]:
+    """The file or the module of a rule, the function that is named, and whether it is a file; nothing of it is run."""
     if kind not in get_args(Kind):
         raise ConfigError(f"{kind!r} is no kind of rule", do=f"use one of {get_args(Kind)}")
     if not isinstance(path, str) or not path.strip() or "\0" in path:
@@ -78,11 +87,11 @@ def load_rule(
                     why='rules of source "file" are not allowed here: they run code from anywhere',
                     do='put it below the folder of the rules and use source "classpath"',
                 )
-            return _of_file(kind, _file(kind, place, roots), name, limit_seconds)
+            return _file(kind, place, roots), name, True
         case "classpath" if "/" in place or place.endswith((".py", ".tr")):
-            return _of_file(kind, _below(kind, place, roots), name, limit_seconds)
+            return _below(kind, place, roots), name, True
         case "classpath":
-            return _of_module(kind, place, name, limit_seconds)
+            return place, name, False
     raise ConfigError(f"source={source!r} of the {kind} rule {path!r}", do='use "file" or "classpath"')
 
 
@@ -117,23 +126,28 @@ def _missing(kind: Kind, place: str, tried: Sequence[str]) -> ConfigError:
         return ConfigError(
             f"the {kind} rule {original[0]} is in the original's language of rules",
             why="here rules are functions of Python",
-            do=f"write {_FORMS[kind]} into {os.path.basename(_python(original[0]))} beside it",
+            do=f"write {FORMS[kind]} into {os.path.basename(_python(original[0]))} beside it",
         )
     more = f" and in {len(tried) - 3} more folders" if len(tried) > 3 else ""
     return ConfigError(
         f"there is no {kind} rule {place!r}",
         why=f"looked for {', '.join(tried[:3]) or 'it nowhere'}{more}",
-        do=f"correct the path, or write {_FORMS[kind]} there",
+        do=f"correct the path, or write {FORMS[kind]} there",
     )
 
 
 def _of_file(kind: Kind, file: str, name: str | None, limit: float) -> Rule:
+    source = text_of(file)
+    return Rule(kind, file, _function(kind, file, module_of(file, source), name), source, limit)
+
+
+def text_of(file: str) -> str:
+    """The text of a file of rules; ConfigError where it cannot be read."""
     try:
         with open(file, "rb") as opened:
-            source = importlib.util.decode_source(opened.read())
+            return importlib.util.decode_source(opened.read())
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read", why=said(error), do="save it as UTF-8, readable for all") from error
-    return Rule(kind, file, _function(kind, file, module_of(file, source), name), source, limit)
 
 
 def _of_module(kind: Kind, place: str, name: str | None, limit: float) -> Rule:
@@ -157,14 +171,14 @@ def _function(kind: Kind, place: str, module: ModuleType, name: str | None) -> s
     """The name of the function to call."""
     own = dict(_own(module))
     if name is None:
-        name = _FORMS[kind].name
+        name = FORMS[kind].name
         if not callable(getattr(module, name, None)):
             if len(own) != 1:
-                raise _unclear(kind, place, name, list(own))
+                raise unclear(kind, place, name, list(own))
             (name,) = own
     function = getattr(module, name, None)
     if function is None:
-        raise _unclear(kind, place, name, list(own))
+        raise unclear(kind, place, name, list(own))
     _check(kind, place, name, function)
     return name
 
@@ -176,16 +190,17 @@ def _own(module: ModuleType) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _unclear(kind: Kind, place: str, name: str, own: Sequence[str]) -> ConfigError:
+def unclear(kind: Kind, place: str, name: str, own: Sequence[str]) -> ConfigError:
+    """That a file has no such function, and none that could be meant."""
     return ConfigError(
         f"{place} has no function {name!r}",
         why=f"its functions are {', '.join(own)}" if own else "it has no public functions",
-        do=f"write {_FORMS[kind]}, or name another one: {os.path.basename(place)}:name",
+        do=f"write {FORMS[kind]}, or name another one: {os.path.basename(place)}:name",
     )
 
 
 def _check(kind: Kind, place: str, name: str, function: Callable[..., Any]) -> None:
-    form = _FORMS[kind]
+    form = FORMS[kind]
     why = ""
     if not callable(function) or inspect.isclass(function) or inspect.isbuiltin(function):
         why = "it is no function of Python"
@@ -204,5 +219,10 @@ def _check(kind: Kind, place: str, name: str, function: Callable[..., Any]) -> N
             why = f"it has the parameters {signature}"
     if why:
         line = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_firstlineno", None)
-        where = f"{place}, line {line}" if line else place
-        raise ConfigError(f"{where}: {name!r} cannot be the {kind} rule", why=why, do=f"write {form.named(name)}")
+        raise unfit(kind, place, name, line, why)
+
+
+def unfit(kind: Kind, place: str, name: str, line: int | None, why: str) -> ConfigError:
+    """That a function cannot be a rule of this kind."""
+    where = f"{place}, line {line}" if line else place
+    return ConfigError(f"{where}: {name!r} cannot be the {kind} rule", why=why, do=f"write {FORMS[kind].named(name)}")

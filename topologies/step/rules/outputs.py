@@ -9,12 +9,20 @@ from typing import Any, Final
 from topologies.step.rules.aggregation import Aggregation
 from topologies.step.rules.errors import RuleError
 from topologies.step.rules.event import Event
+from topologies.step.rules.headers import HeaderValue
 from topologies.step.rules.targets import Target, a_key, a_name, flat_headers, targets
 
 DECLINE: Final = "decline"
 """Returned by the aggregation rule: nothing comes of these events (UH-26)."""
 PASSTHROUGH: Final = "passthrough"
 """Returned by the aggregation rule: the events go on as they came; ``call.headers`` may redirect them (UH-27)."""
+
+DECLINED: Final = "declined"
+"""Counted: windows that the rule declined."""
+EMPTIED: Final = "emptied"
+"""Counted: windows of which nothing comes, as the rule returned nothing, or no status, and has not filled the call."""
+UNKNOWN_STATUS: Final = "unknown_status"
+"""Counted: windows for which the rule returned a text that is no status (UH-28)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +33,11 @@ class Out:
     """
 
     value: Any
+    """What the step's format writes; None: no value, a tombstone for its key, whatever the format."""
     key: str | None = None
     """The key of its Kafka message (TargetKey); None: none."""
-    headers: Mapping[str, str] | None = field(default_factory=dict)
-    """The headers of its Kafka message (kafka)."""
+    headers: Mapping[str, HeaderValue] | None = field(default_factory=dict)
+    """The headers of its Kafka message (kafka): texts, bytes, or None, a header without a value."""
     topic: str | None = None
     """The topic it goes to (TargetTopic); None: that of the next step."""
     branch: str | None = None
@@ -42,6 +51,8 @@ class Outputs:
     outs: list[Out]
     unchanged: bool = False
     """Whether each is the event that came in at its place, whose value goes on as it came (UH-27)."""
+    counted: tuple[str, ...] = ()
+    """What there is to be counted of the answer: DECLINED, EMPTIED, UNKNOWN_STATUS."""
 
 
 def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Outputs:
@@ -53,24 +64,26 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
 
     Raises RuleError for what cannot be an event, and for headers that do not fit.
     """
+    counted: tuple[str, ...] = ()
     if isinstance(returned, Iterator):
         returned = collected(returned)
     if isinstance(returned, str) or returned is None:
         if returned == DECLINE:
-            return Outputs([])
+            return Outputs([], counted=(DECLINED,))
         if returned == PASSTHROUGH:
             outs = [Out(event.value, event.key, event.headers) for event in events]
             changes = targets(call.headers, len(outs), one_for_all=True)
             return Outputs([_changed(out, change) for out, change in zip(outs, changes, strict=True)], unchanged=True)
+        counted = () if returned is None else (UNKNOWN_STATUS,)
         returned = call.out
     elif call.out is not None:
         raise RuleError("the rule fills call.out and returns events as well", do="do one of the two")
     if returned is None:
-        return Outputs([])
+        return Outputs([], counted=(*counted, EMPTIED))
     values = list(returned) if isinstance(returned, (list, tuple, Iterator)) else [returned]
     outs = [_out(value) for value in values]
     places = targets(call.headers, len(outs))
-    return Outputs([_sent(out, place) for out, place in zip(outs, places, strict=True)])
+    return Outputs([_sent(out, place) for out, place in zip(outs, places, strict=True)], counted=counted)
 
 
 def collected(returned: Iterator[Any]) -> Any:
@@ -98,7 +111,7 @@ def collected(returned: Iterator[Any]) -> Any:
 def _out(value: Any) -> Out:
     if not isinstance(value, Out):
         if value is None:
-            raise RuleError("None is among the events", do="leave it out, or write Out(None) for an empty message")
+            raise RuleError("None is among the events", do="leave it out, or write Out(None, key=...) for a tombstone")
         value = Out(value)
     if isinstance(value.value, (Iterator, Set, Out)):
         raise RuleError(f"{value.value!r:.80} cannot be the value of an event", do="give a dict, list, text or number")

@@ -71,7 +71,8 @@ class Rule:
 
     def blame(self, error: Exception) -> RuleError:
         """What is wrong with what the rule made, with its file and the line in which it begins."""
-        return RuleError(f"{self._place(None)}: {error}")
+        place = self._place(None)
+        return RuleError(f"{place}: {error}", brief=f"{place}: {type(error).__name__}")
 
     def _place(self, line: int | None) -> str:
         if line is None:
@@ -106,16 +107,15 @@ class Rule:
             line = line_in(cause, self.file)
         place = self._place(line)
         if isinstance(error, TooLong):
-            return RuleError(
-                f"{place}: it took more than {self.limit_seconds:g} s", do="mend its loop, or raise the limit"
-            )
+            long = f"{place}: it took more than {self.limit_seconds:g} s"
+            return RuleError(long, do="fix its loop, or raise the limit", brief=long)
         try:
             reason = call(said, (error,), self.limit_seconds)
         except KeyboardInterrupt:
             raise
         except BaseException:
             reason = type(error).__name__
-        return RuleError(f"{place}: {reason}")
+        return RuleError(f"{place}: {reason}", brief=f"{place}: {type(error).__name__}")
 
 
 def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:

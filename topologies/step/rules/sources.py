@@ -70,16 +70,17 @@ def _run(file: str, source: str) -> ModuleType:
         raise
     except BaseException as error:
         del sys.modules[name]
-        raise _broken(file, error) from error
+        raise broken(file, error) from error
     return module
 
 
-def _broken(file: str, error: BaseException) -> ConfigError:
+def broken(file: str, error: BaseException) -> ConfigError:
+    """Why a file of rules cannot be compiled or run."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return ConfigError(
-            f"{file}, line {error.lineno}: this is no Python", why=f"{type(error).__name__}: {error.msg}", do="mend it"
+            f"{file}, line {error.lineno}: this is no Python", why=f"{type(error).__name__}: {error.msg}", do="fix it"
         )
-    do = "mend it, then try again"
+    do = "fix it, then try again"
     if isinstance(error, ModuleNotFoundError):
         do = "install it, or put it beside the rules, where Spark's workers run too (--py-files)"
     return ConfigError(f"{file}, line {line_in(error, file)}: the rules cannot be loaded", why=said(error), do=do)

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any
 
 from topologies.step.rules.errors import RuleError
+from topologies.step.rules.headers import HeaderText, HeaderValue
 
 _NAMES = ("TargetTopic", "TargetKey", "kafka", "BranchName")
 
@@ -18,7 +19,7 @@ class Target:
 
     topic: str | None = None
     key: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, HeaderValue] = field(default_factory=dict)
     branch: str | None = None
 
 
@@ -72,12 +73,12 @@ def a_text(name: str, value: Any) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise RuleError(f"{name} is {value!r:.80}", why="that is no text of Unicode", do="mend it") from None
+            raise RuleError(f"{name} is {value!r:.80}", why="that is no text of Unicode", do="fix it") from None
     return str(value)
 
 
-def flat_headers(name: str, headers: Any) -> Mapping[str, str]:
-    """The headers of a Kafka message: texts by name."""
+def flat_headers(name: str, headers: Any) -> Mapping[str, HeaderValue]:
+    """The headers of a Kafka message by name: texts, bytes, or None, which is no value."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
@@ -89,7 +90,13 @@ def flat_headers(name: str, headers: Any) -> Mapping[str, str]:
             raise RuleError(
                 f"{name}[{key!r:.40}] is {value!r:.80}", why="headers are not nested (UH-25)", do="make it a text"
             )
-    return {str(key): a_text(f"{name}[{key!r:.40}]", value) for key, value in headers.items()}
+    return {a_text(f"a name in {name}", key): _header(f"{name}[{key!r:.40}]", value) for key, value in headers.items()}
+
+
+def _header(name: str, value: Any) -> HeaderValue:
+    if value is None or isinstance(value, HeaderText):
+        return value
+    return bytes(value) if isinstance(value, (bytes, bytearray)) else a_text(name, value)
 
 
 def _target(headers: Any) -> Target:

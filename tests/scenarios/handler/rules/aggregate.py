@@ -1,11 +1,16 @@
 """The rules of aggregation that the scenarios of the aggregation step use."""
 
-from topologies.step import Aggregation, Event, Out
+from windbolt.step import Aggregation, Event, Out
 
 
 def aggregate(events: list[Event], call: Aggregation) -> object:
     """The ids of the events, and what a rule is told of their window (UH-29)."""
     return {"key": call.key, "ids": [event.value["id"] for event in events], "ms": call.window_ms, "n": call.count}
+
+
+def cut_off(events: list[Event], call: Aggregation) -> object:
+    """The ids of the events, and whether their window was full."""
+    return {"ids": [event.value["id"] for event in events], "full": call.full}
 
 
 def total(events: list[Event], call: Aggregation) -> object:

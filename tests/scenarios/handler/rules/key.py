@@ -1,6 +1,6 @@
 """The rules of keys that the scenarios of the aggregation step use."""
 
-from topologies.step import Event
+from windbolt.step import Event
 
 
 def key(event: Event) -> object:

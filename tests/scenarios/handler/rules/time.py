@@ -1,6 +1,6 @@
 """The time of day at which the window of an event is to fire (UH-23)."""
 
-from topologies.step import Event
+from windbolt.step import Event
 
 
 def time(event: Event) -> object:

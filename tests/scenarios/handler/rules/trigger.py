@@ -1,6 +1,6 @@
 """The rules of triggers that the scenarios of the aggregation step use."""
 
-from topologies.step import Event, TriggerCall
+from windbolt.step import Event, TriggerCall
 
 
 def trigger(event: Event, call: TriggerCall) -> object:

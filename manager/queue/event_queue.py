@@ -1,0 +1,204 @@
+"""The event queue of one bolt task: events not yet settled, and the settled ones in order."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from windowing.events import Events
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from windowing.window import Members
+
+
+_PARTS = 4
+"""So many parts wait unjoined, however large they are."""
+
+
+class Settled:
+    """The settled events as they are at one moment: what a window reads, even after the queue has moved on."""
+
+    __slots__ = ("_chunks", "_starts", "schema", "stream_names", "times")
+
+    def __init__(
+        self,
+        chunks: list[Events],
+        starts: list[int],
+        times: NDArray[np.int64],
+        schema: pa.Schema | None,
+        stream_names: Sequence[str],
+    ) -> None:
+        self._chunks, self._starts, self.times = chunks, starts, times
+        self.schema, self.stream_names = schema, stream_names
+
+    @property
+    def weighted(self) -> bool:
+        """Whether its rows stand for several events each."""
+        return bool(self._chunks) and self._chunks[0].weights is not None
+
+    def pieces(self, start: int, stop: int) -> list[Events]:
+        """The events from start to stop as slices of the chunks they lie in."""
+        pieces = []
+        at = bisect_right(self._starts, start) - 1
+        while start < stop:
+            first, chunk = self._starts[at], self._chunks[at]
+            upto = min(stop, first + len(chunk))
+            pieces.append(chunk.slice(start - first, upto - first))
+            start, at = upto, at + 1
+        return pieces
+
+    def table(self, members: Members) -> pa.Table:
+        """The payload of these events."""
+        if isinstance(members, range):
+            payloads = [piece.payload for piece in self.pieces(members.start, members.stop)]
+            return pa.Table.from_batches(payloads, self.schema)
+        return self.table(range(len(self.times))).take(pa.array(members, pa.int64()))
+
+    def timestamps(self, members: Members) -> NDArray[np.int64]:
+        """The times of these events in microseconds."""
+        if isinstance(members, range):
+            return self.times[members.start : members.stop]
+        return self.times[members]
+
+    def streams(self, members: Members) -> NDArray[np.int8]:
+        """The stream code of each of these events."""
+        if not isinstance(members, range):
+            return self.streams(range(len(self.times)))[members]
+        codes = [
+            np.zeros(len(piece), np.int8) if piece.streams is None else piece.streams
+            for piece in self.pieces(members.start, members.stop)
+        ]
+        return np.concatenate(codes) if codes else np.zeros(0, np.int8)
+
+    def row(self, position: int) -> dict[str, Any]:
+        """The fields of one event."""
+        return self.table(range(position, position + 1)).to_pylist()[0]  # type: ignore[no-any-return]
+
+
+class EventQueue:
+    """Events of one task, in order of (time, arrival).
+
+    Added events wait until they are settled: until nothing can come before them any more. Order then never changes,
+    so a window is a run of positions.
+    """
+
+    def __init__(self, stream_names: Sequence[str] = ("default",)) -> None:
+        self.stream_names = tuple(stream_names)
+        self.base = 0
+        """How many events have been dropped from the head so far."""
+        self._waiting: list[Events] = []
+        self._chunks: list[Events] = []
+        self._starts: list[int] = []  # absolute position of each chunk
+        self._times = np.empty(1024, np.int64)
+        self._head = self._tail = 0  # the settled times are _times[_head:_tail]
+        self._schema: pa.Schema | None = None
+
+    def __len__(self) -> int:
+        return self.settled + self.waiting
+
+    @property
+    def settled(self) -> int:
+        """How many events are settled."""
+        return self._tail - self._head
+
+    @property
+    def waiting(self) -> int:
+        """How many events are not settled yet."""
+        return sum(map(len, self._waiting))
+
+    @property
+    def timestamps(self) -> NDArray[np.int64]:
+        """The times of the settled events, in order; policies of users see them, and cannot write to them."""
+        times = self._times[self._head : self._tail]
+        times.flags.writeable = False
+        return times
+
+    @property
+    def waiting_events(self) -> list[Events]:
+        """The events not settled yet, each part in order of time, the parts in order of arrival."""
+        return list(self._waiting)
+
+    def add(self, events: Events) -> None:
+        """Take in events that have arrived, after all that arrived before."""
+        self.restore([events])
+        # Small parts are joined as they come, each event a few times at most, so that settling looks at few parts.
+        while len(self._waiting) > _PARTS and len(self._waiting[-2]) < 2 * len(self._waiting[-1]):
+            self._waiting[-2:] = [Events.concat(self._waiting[-2:]).sorted()]
+
+    def restore(self, parts: Sequence[Events]) -> None:
+        """Take back events that a queue held before, in order of arrival."""
+        for events in parts:
+            if len(events):
+                self._schema = self._schema or events.payload.schema
+                self._waiting.append(events.sorted())
+
+    def settle(self, frontier: int) -> int:
+        """Put all events up to the frontier (microseconds) in their final order; how many there were."""
+        ready, rest = [], []
+        for events in self._waiting:
+            times = events.timestamps
+            upto = len(times) if frontier == FOREVER else int(np.searchsorted(times, frontier, side="right"))
+            if upto:
+                ready.append(events.slice(0, upto))
+            if upto < len(times):
+                rest.append(events.slice(upto, len(times)))
+        self._waiting = rest
+        if not ready:
+            return 0
+        early = _in_order(ready)
+        late = ready[early:]
+        for events in [*ready[:early], *([Events.concat(late).sorted()] if late else [])]:
+            self._append(events)
+        return sum(map(len, ready))
+
+    def settle_first(self, count: int) -> None:
+        """Put so many events, the first in order of (time, arrival), in their final order."""
+        merged = Events.concat(self._waiting).sorted()
+        self._append(merged.slice(0, count))
+        self._waiting = [merged.slice(count, len(merged))] if len(merged) > count else []
+
+    def drop(self, count: int) -> None:
+        """Forget the first events; positions of the others move down by as many."""
+        self.base += count
+        self._head += count
+        done = bisect_right(self._starts, self.base) - 1
+        if done > 0 and self._starts:
+            del self._chunks[:done], self._starts[:done]
+        if self._chunks and self.base >= self._starts[0] + len(self._chunks[0]):
+            self._chunks.clear()
+            self._starts.clear()
+
+    def look(self) -> Settled:
+        """The settled events as they are now."""
+        starts = [start - self.base for start in self._starts]
+        return Settled(list(self._chunks), starts, self.timestamps, self._schema, self.stream_names)
+
+    def _append(self, events: Events) -> None:
+        self._starts.append(self.base + self.settled)
+        self._chunks.append(events)
+        grown = self._tail + len(events)
+        if grown > len(self._times):
+            # A new buffer, never the old one moved: windows may still read the old one.
+            times = np.empty(max(2 * (self.settled + len(events)), 1024), np.int64)
+            times[: self.settled] = self.timestamps
+            self._times, self._head, self._tail = times, 0, self.settled
+            grown = self._tail + len(events)
+        self._times[self._tail : grown] = events.timestamps
+        self._tail = grown
+
+
+def _in_order(parts: list[Events]) -> int:
+    """How many of the first of some sorted parts hold nothing that is later than an event of the parts after them."""
+    firsts = np.array([part.timestamps[0] for part in parts])
+    later = np.minimum.accumulate(firsts[::-1])[::-1]  # the least time of each part and of those after it
+    for number, part in enumerate(parts[:-1]):
+        if part.timestamps[-1] > later[number + 1]:
+            return number
+    return len(parts)

@@ -1,0 +1,110 @@
+"""Windows of an eviction policy that decides event by event: any events of the queue, not a run of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.actions import Action, EvictionContext
+from policies.trigger import TimeTriggerPolicy, fires_on_columns
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from manager.accounts import Accounts
+    from manager.queue.event_queue import EventQueue, Settled
+    from manager.queue.manager_state import ManagerState
+    from policies.eviction import EvictionPolicy
+    from policies.queue_view import QueueView
+    from policies.trigger import TriggerPolicy
+
+
+class EventByEvent:
+    """Asks the policy about every event at every firing, and remembers what became of each; slow, and general."""
+
+    def __init__(
+        self,
+        eviction: EvictionPolicy,
+        trigger: TriggerPolicy,
+        state: ManagerState,
+        queue: EventQueue,
+        accounts: Accounts,
+        task: int,
+    ) -> None:
+        """``state``, ``queue``, ``accounts``: those of the manager whose windows these are."""
+        self.eviction, self.state, self.queue, self.accounts, self.task = eviction, state, queue, accounts, task
+        self._at_ends = isinstance(trigger, TimeTriggerPolicy) and fires_on_columns(trigger)
+        self._seen = set(state.marks.get("seen", ()))  # positions that have been in a window
+        self._gone = set(state.marks.get("gone", ()))  # positions that the policy has let expire
+
+    def fire(self, view: QueueView, look: Settled, reference: int, stop: int) -> Iterator[TupleWindow]:
+        """The window at this reference, if it holds anything, and holds something new where that is asked."""
+        members = self._members(view, look, reference, stop)
+        asks_for_news = self._at_ends and self.eviction.reach is None
+        if not members or (asks_for_news and self._seen.issuperset(members)):
+            return
+        fresh = [position for position in members if position not in self._seen]
+        self._account(look, "windowed", fresh)
+        self._seen.update(fresh)
+        previous = self.state.previous or []
+        self.state.previous = members
+        self.state.last_reference = reference
+        yield TupleWindow(
+            look,
+            np.array(members),
+            np.setdiff1d(members, previous).astype(np.int64),
+            np.setdiff1d(previous, members).astype(np.int64),
+            self.eviction.window_start(reference),
+            reference,
+            self.task,
+        )
+
+    def retire(self) -> int:
+        """So many events at the head of the queue are gone, and will not be asked for again."""
+        wanted = set(self.state.previous or ())
+        count = 0
+        while count in self._gone and count not in wanted:
+            count += 1
+        return count
+
+    def drop(self, count: int) -> None:
+        """Called once the first events have left the queue."""
+        self._seen = {position - count for position in self._seen if position >= count}
+        self._gone = {position - count for position in self._gone if position >= count}
+        undecided = self.undecided(self.queue.settled)
+        self.state.decided = int(undecided[0]) if len(undecided) else self.queue.settled
+
+    def undecided(self, settled: int) -> NDArray[np.int64]:
+        """The settled positions that have been in no window, and may still be in one."""
+        return np.array([p for p in range(settled) if p not in self._seen and p not in self._gone], np.int64)
+
+    def marks(self) -> dict[str, list[int]]:
+        """What to keep in the state."""
+        return {"seen": sorted(self._seen), "gone": sorted(self._gone)}
+
+    def _members(self, view: QueueView, look: Settled, reference: int, stop: int) -> list[int]:
+        alive = [position for position in range(len(view.timestamps)) if position not in self._gone]
+        context = EvictionContext(reference, sum(position < stop for position in alive))
+        members: list[int] = []
+        expired: list[int] = []
+        for place, position in enumerate(alive):
+            match self.eviction.evict(view.event(position, place), context):
+                case Action.PROCESS:
+                    members.append(position)
+                case Action.EXPIRE:
+                    expired.append(position)
+                case Action.STOP:
+                    break
+                case Action.KEEP:
+                    pass
+        self._account(look, "unwindowed", [p for p in expired if p not in self._seen])
+        self._gone.update(expired)
+        return members
+
+    def _account(self, look: Settled, account: str, positions: list[int]) -> None:
+        if positions:
+            codes = look.streams(np.array(positions))
+            self.accounts.add(account, np.bincount(codes, minlength=len(self.queue.stream_names)))

@@ -1,0 +1,1 @@
+"""Events added up by slice of time and key as they come."""

@@ -1,0 +1,258 @@
+"""Events added up as they come: a row for each slice of time and key, and windows that are joined from such rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.queue.event_queue import Settled
+from manager.slices.overlapping import DenseSlices, dense_is_cheaper, overlapping
+from policies.slices import Slices
+from windowing.aggregate_bolt import Aggregation
+from windowing.aggregates.accumulators import Accumulator, Folded, State
+from windowing.aggregates.declared import Cells
+from windowing.aggregates.groups import Groups
+from windowing.aggregates.keys import Keys
+from windowing.events import Events
+from windowing.order import group_numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from windowing.window import TupleWindow
+
+_ROWS = 1 << 21
+"""So many rows are joined at once, where each window is joined from its rows."""
+_FAR = 1 << 62
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Partial results: rows in order of slice, and what they hold."""
+
+    keys: Keys
+    slices: NDArray[np.int64]
+    """The slice of each row, from 0, ascending."""
+    states: list[State]
+    weights: NDArray[np.int64]
+    """How many events each row stands for, by stream."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The rows of some windows."""
+
+    rows: pa.Table
+    windows: NDArray[np.int64]
+    """Which of the windows each row is of."""
+    watched: State | None = None
+    """The state of the accumulator for whoever watches."""
+
+
+class Slicing:
+    """How a bolt's events are added up by slice and key, stored, and joined to windows.
+
+    A folded row is an event of the queue whose time is the end of its slice: it is settled when all that could be
+    added to the slice has come, and a window is a run of such rows as it would be of events.
+    """
+
+    def __init__(
+        self, aggregation: Aggregation, slices: Slices, streams: int, watched: tuple[str, Accumulator] | None = None
+    ) -> None:
+        """``watched``: a column, and what is to be kept of it for whoever watches the run."""
+        self.aggregation, self.slices, self.streams = aggregation, slices, streams
+        self.accumulators: Sequence[Accumulator] = aggregation.accumulators
+        self._read = {*aggregation.by, *(field for _, each in aggregation.aggregates for field in each.fields)}
+        self.watched: int | None = None
+        """The place of the accumulator for whoever watches."""
+        if watched is not None:
+            self._read.add(watched[0])
+            self.accumulators = tuple(dict.fromkeys((*self.accumulators, watched[1])))
+            self.watched = self.accumulators.index(watched[1])
+        self._key_types = [aggregation.schema.field(name).type for name in aggregation.by]
+
+    @cached_property
+    def columns(self) -> list[list[str]]:
+        """Per accumulator, the names under which its state is stored."""
+        return [[f"{at}.{name}" for name in each.columns] for at, each in enumerate(self.accumulators)]
+
+    @property
+    def described(self) -> list[str]:
+        """What is kept, in words: a checkpoint with other partial results cannot be gone on with."""
+        return [f"by {', '.join(self.aggregation.by) or 'nothing'}", *map(str, self.accumulators)]
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The names under which the key is stored."""
+        return [f"key.{name}" for name in self.aggregation.by]
+
+    def fold(self, events: Events) -> Events:
+        """Events, in order of arrival, added up."""
+        payload = events.payload
+        columns = {name: payload.column(name) for name in payload.schema.names if name in self._read}
+        keys = Keys.of([columns[name] for name in self.aggregation.by], len(events))
+        found, groups = _by_slice(self.slices.numbers(events.timestamps), keys)
+        folded = Folded(columns, events.timestamps)
+        states = [each.fold(folded, groups) for each in self.accumulators]
+        if self.streams == 1:
+            weights = groups.counts[:, None]
+        else:
+            codes = np.zeros(len(events), np.int8) if events.streams is None else events.streams
+            weights = np.column_stack([groups.sums(codes == stream) for stream in range(self.streams)])
+        return self._events(keys, found, groups, states, weights)
+
+    def compacted(self, rows: Events, passed: int | None) -> Events:
+        """Rows in order of slice with fewer of those after ``passed``; of those before, the places are known."""
+        known = 0 if passed is None else int(np.searchsorted(rows.timestamps, passed, side="right"))
+        if known == len(rows):
+            return rows
+        merged = self.merge(rows.slice(known, len(rows)))
+        return Events.concat([rows.slice(0, known), merged]) if known else merged
+
+    def merge(self, rows: Events) -> Events:
+        """Rows that have been folded, in order of slice, then of arrival: those of one slice and key become one."""
+        sums = self._loaded(rows, ordered=False)
+        found, groups = _by_slice(self.slices.numbers(rows.timestamps), sums.keys)
+        return self._events(sums.keys, found, groups, *self._merged(sums, groups))
+
+    def watched_of(self, rows: Events) -> State:
+        """What is kept in some rows for whoever watches."""
+        assert self.watched is not None
+        return self._loaded(rows, ordered=False).states[self.watched]
+
+    def keys_of(self, rows: Events) -> pa.Table:
+        """The key of each row, under the names of its columns."""
+        arrays = [rows.payload.column(name) for name in self.key_columns]
+        return pa.table(arrays, names=list(self.aggregation.by))
+
+    def joined(self, windows: Sequence[TupleWindow]) -> Iterator[Joined]:
+        """The results of windows, runs of folded rows in one queue and in order; some at a time."""
+        source = windows[0].source
+        assert isinstance(source, Settled)
+        low, high = windows[0].positions.start, windows[-1].positions.stop
+        rows = Events.concat(source.pieces(low, high))
+        sums = self._cells(self._loaded(rows, ordered=True))  # the rows of a window come in order of the key
+        starts = np.array([window.positions.start for window in windows]) - low
+        stops = np.array([window.positions.stop for window in windows]) - low
+        numbers = group_numbers(rows.timestamps)
+        edges = np.searchsorted(sums.slices, np.arange(int(numbers[-1]) + 2))
+        first, last = numbers[starts], numbers[stops - 1] + 1  # windows hold slices whole
+        disjoint = bool((first[1:] >= last[:-1]).all())
+        sizes = edges[last] - edges[first]
+        if not disjoint and dense_is_cheaper(self.accumulators, sums.keys.size, sizes, last - first):
+            events_of = sums.weights.sum(axis=1)
+            dense = DenseSlices(self.accumulators, sums.keys.size, sums.keys.codes, edges, sums.states, events_of)
+            parts = overlapping(dense, first, last)
+        else:
+            parts = self._each_alone(sums, edges[first], edges[last])
+        bounds = [(window.start_timestamp or 0, window.end_timestamp) for window in windows]
+        start_times, end_times = (np.array(times, np.int64) for times in zip(*bounds, strict=True))
+        for of_window, codes, states, events in parts:
+            cells = Cells(events, start_times[of_window], end_times[of_window])
+            rows_of_windows = self.aggregation.result(sums.keys.columns(codes), states, cells)
+            yield Joined(rows_of_windows, of_window, None if self.watched is None else states[self.watched])
+
+    def _each_alone(
+        self, sums: Sums, starts: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
+        """Each window joined from all of its rows: of each row of the result its window, key, states and events."""
+        sizes = stops - starts
+        chunks = np.flatnonzero(np.diff(np.cumsum(sizes) // _ROWS)) + 1
+        size, events = sums.keys.size, sums.weights.sum(axis=1)
+        for low, high in pairwise([0, *chunks.tolist(), len(sizes)]):
+            mine = sizes[low:high]
+            of_window = np.repeat(np.arange(high - low), mine)
+            at = np.arange(len(of_window)) + np.repeat(starts[low:high] - (np.cumsum(mine) - mine), mine)
+            groups = Groups(of_window * size + sums.keys.codes[at], (high - low) * size)
+            states = [
+                each.merge(each.taken(state, at), groups)
+                for each, state in zip(self.accumulators, sums.states, strict=True)
+            ]
+            yield groups.cells // size + low, groups.cells % size, states, groups.sums(events[at])
+
+    def _cells(self, sums: Sums) -> Sums:
+        """With one row for each slice and key, those of a slice in order of the key."""
+        codes = sums.slices * sums.keys.size + sums.keys.codes
+        if (codes[1:] > codes[:-1]).all():
+            return sums
+        groups = Groups(codes, (int(sums.slices[-1]) + 1) * sums.keys.size)
+        keys = _Coded(sums.keys, groups.cells % sums.keys.size)
+        return Sums(keys, groups.cells // sums.keys.size, *self._merged(sums, groups))
+
+    def _merged(self, sums: Sums, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
+        """The states of groups of rows, and how many events each stands for."""
+        states = [each.merge(state, groups) for each, state in zip(self.accumulators, sums.states, strict=True)]
+        return states, np.column_stack([groups.sums(counts) for counts in sums.weights.T])
+
+    def _events(
+        self,
+        keys: Keys,
+        slices: NDArray[np.int64],
+        groups: Groups,
+        states: Sequence[State],
+        weights: NDArray[np.int64],
+    ) -> Events:
+        arrays = [
+            column.cast(kind)
+            for column, kind in zip(keys.columns(groups.cells % keys.size), self._key_types, strict=True)
+        ]
+        names = list(self.key_columns)
+        for each, state, own in zip(self.accumulators, states, self.columns, strict=True):
+            arrays.extend(each.stored(state))
+            names.extend(own)
+        if not arrays:  # a count of all events is in the weights alone
+            arrays, names = [pa.nulls(len(groups))], ["nothing"]
+        payload = pa.RecordBatch.from_arrays(arrays, names=names)
+        return Events(self.slices.times(slices), payload, None, weights)
+
+    def _loaded(self, rows: Events, *, ordered: bool) -> Sums:
+        payload, weights = rows.payload, rows.weights
+        assert weights is not None
+        keys = Keys.of([payload.column(name) for name in self.key_columns], len(rows), ordered=ordered)
+        keys = _Close(keys) if ordered else keys
+        states = [
+            each.loaded([payload.column(name) for name in own])
+            for each, own in zip(self.accumulators, self.columns, strict=True)
+        ]
+        return Sums(keys, group_numbers(rows.timestamps), states, weights)
+
+
+class _Coded(Keys):
+    """The keys of other rows, by the same codes."""
+
+    def __init__(self, keys: Keys, codes: NDArray[np.int64]) -> None:
+        self._keys, self.codes, self.size = keys, codes, keys.size
+
+    def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
+        return self._keys.columns(codes)
+
+
+class _Close(Keys):
+    """The same keys in the same order, and no code that no row has."""
+
+    def __init__(self, keys: Keys) -> None:
+        present = np.zeros(keys.size, np.bool_)
+        present[keys.codes] = True
+        self._keys, self._present = keys, np.flatnonzero(present)
+        self.codes, self.size = (np.cumsum(present) - 1)[keys.codes], len(self._present)
+
+    def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
+        return self._keys.columns(self._present[codes])
+
+
+def _by_slice(numbers: NDArray[np.int64], keys: Keys) -> tuple[NDArray[np.int64], Groups]:
+    """Rows grouped by slice and key, in this order: the slice of each group, and the groups."""
+    low = int(numbers.min())
+    span = int(numbers.max()) - low + 1
+    if span * keys.size < _FAR:
+        groups = Groups((numbers - low) * keys.size + keys.codes, span * keys.size)
+        return groups.cells // keys.size + low, groups
+    present, places = np.unique(numbers, return_inverse=True)
+    groups = Groups(places * keys.size + keys.codes, len(present) * keys.size)
+    return present[groups.cells // keys.size], groups

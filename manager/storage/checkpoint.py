@@ -1,0 +1,253 @@
+"""The checkpoint: plans, manifests and segments, and what of them may be deleted."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow.fs as pafs
+
+from manager.storage.manifest import Manifest
+from manager.storage.sealed_folder import SealedFolder, required
+from manager.storage.segments import FileSegments, MemorySegments, SegmentStore
+from windowing.errors import CheckpointError, DamagedCheckpoint
+
+KEPT_STEPS = 3
+"""So many of the last steps are kept, so that two can be gone back by."""
+
+
+class Checkpoint(Protocol):
+    """Keeps the state between batches."""
+
+    @property
+    def segments(self) -> SegmentStore: ...
+    def latest(self) -> Manifest | None: ...
+    def planned(self, key: str) -> bool: ...
+    def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]: ...
+    def begin(self, key: str) -> None: ...
+    def commit(self, manifest: Manifest) -> None: ...
+
+
+def batch_key(batch: int, closing: bool) -> str:
+    """The name of a step; names sort in the order of time, that of a closing before any batch (-1) first."""
+    return f"{batch:010d}{'-close' if closing else ''}"
+
+
+def step_name(key: str) -> str:
+    """A step as people write it: ``7``, or ``7-close`` for the closing after batch 7."""
+    number, closing, _ = key.partition("-close")
+    return f"{int(number)}{closing}"
+
+
+def step_key(name: str) -> str | None:
+    """The name of a step as people write it; None where it is none."""
+    found = re.fullmatch(r"(-?\d{1,10})(-close)?", name.strip())
+    return None if found is None else batch_key(int(found[1]), found[2] is not None)
+
+
+def batch_of(key: str) -> int:
+    """The batch of a step, or that after which it closed."""
+    return int(key.removesuffix("-close"))
+
+
+@dataclass
+class MemoryCheckpoint:
+    """A checkpoint in the memory of this process. What was committed survives what a test calls a crash."""
+
+    segments: MemorySegments = field(default_factory=MemorySegments)
+    _plans: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _committed: list[str] = field(default_factory=list)
+
+    def latest(self) -> Manifest | None:
+        """The manifest committed last."""
+        return Manifest.from_json(self._committed[-1]) if self._committed else None
+
+    def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]:
+        """What the step is: the plan that was written first, if this is a re-run."""
+        return self._plans.setdefault(key, plan)
+
+    def planned(self, key: str) -> bool:
+        """Whether a step has been planned, and so perhaps begun."""
+        return key in self._plans
+
+    def begin(self, key: str) -> None:
+        """A step begins to write."""
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make the step's outcome the state, and forget what nothing names any more."""
+        self._committed = [*self._committed[-1:], manifest.to_json()]
+        needed = set().union(*(Manifest.from_json(text).segments() for text in self._committed))
+        for name in self.segments.tables.keys() - needed:
+            del self.segments.tables[name]
+        self._plans = {key: plan for key, plan in self._plans.items() if key > batch_key(manifest.batch - 1, False)}
+
+
+class FileCheckpoint:
+    """A checkpoint in a folder of a file system that pyarrow knows.
+
+    ``plans/`` holds what a step is to be, written before it; ``manifests/`` what it came to, written last, atomically;
+    ``segments/`` the rows, one folder a step. Deleted is only what no manifest of the last ``keep`` steps names.
+
+    Whatever is read is checked: DamagedCheckpoint where it is not what was written (decision 30).
+    """
+
+    def __init__(self, root: str, uri: str | None = None, keep: int = KEPT_STEPS) -> None:
+        self.root, self.uri, self.keep = root.rstrip("/"), uri, keep
+        self.segments = FileSegments(f"{self.root}/segments", uri)
+        self._fs = self.segments.filesystem
+        self.files = SealedFolder(self.root, self._fs, uri)
+        self._kept: list[Manifest] = []
+        self._swept = False
+        """Whether this process has looked through all folders of segments; another may have died while it cleaned."""
+        for folder in ("plans", "manifests", "segments"):
+            self._fs.create_dir(f"{self.root}/{folder}", recursive=True)
+
+    def latest(self) -> Manifest | None:
+        """The manifest committed last. One that is older and damaged is only left out of what can be gone back to."""
+        steps = self.steps()[-self.keep :]
+        self._kept = []
+        for key in steps[:-1]:
+            with suppress(CheckpointError):
+                self._kept.append(self.manifest(key))
+        self._kept.extend(self.manifest(key) for key in steps[-1:])
+        return self._kept[-1] if self._kept else None
+
+    def steps(self) -> list[str]:
+        """The steps whose manifests are kept, the last one last."""
+        return self.files.names("manifests")
+
+    def manifest(self, key: str) -> Manifest:
+        """The manifest of a step."""
+        return read_manifest(self.files, key)
+
+    def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]:
+        """What the step is: the plan that was written first, if this is a re-run."""
+        name = f"plans/{key}"
+        written = read_plan(self.files, key)
+        if written is not None:
+            return written
+        check_not_begun(self.files, key)
+        self.files.write(name, {"step": key, "plan": plan})
+        return plan
+
+    def planned(self, key: str) -> bool:
+        """Whether a step has been planned, and so perhaps begun."""
+        return self.files.has(f"plans/{key}")
+
+    def deadly(self, key: str) -> list[dict[str, Any]]:
+        """What of its input a step leaves out since workers die on it, in the order in which it was found."""
+        return self.files.read(f"deadly/{key}") or []
+
+    def note_deadly(self, key: str, found: list[dict[str, Any]]) -> None:
+        """Write down all that is left out, so that a re-run leaves out the same."""
+        self._fs.create_dir(f"{self.root}/deadly", recursive=True)
+        self.files.write(f"deadly/{key}", found)
+
+    def begin(self, key: str) -> None:
+        """A step begins to write: an earlier attempt's segments, which no manifest names, make room."""
+        if not self._swept:
+            for documents in ("", "plans", "manifests", "deadly"):
+                self.files.sweep(documents)
+        folder = f"{self.root}/segments/{key}"
+        if self._fs.get_file_info(folder).type == pafs.FileType.Directory:
+            self._fs.delete_dir_contents(folder)
+        else:
+            self._fs.create_dir(folder)
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make the step's outcome the state, and delete what nothing names any more."""
+        key = batch_key(manifest.batch, manifest.closing)
+        if self.files.has(f"manifests/{key}"):
+            raise CheckpointError(
+                f"step {key} of {self.root} has been committed by another run",
+                why="two runs on one checkpoint would delete each other's state",
+                do="stop one of them, and run again",
+            )
+        before = set().union(*(kept.segments() for kept in self._kept))
+        self.segments.sync(manifest.segments() - before)
+        self.files.write(f"manifests/{key}", manifest.to_values())
+        last = batch_key(self._kept[-1].batch, self._kept[-1].closing) if self._kept else key
+        self._kept = [*self._kept, manifest][-self.keep :]
+        self._clean(key, last, before)
+
+    def read_note(self, name: str) -> dict[str, Any] | None:
+        """A note about the whole checkpoint, such as which topology it belongs to; None if there is none."""
+        return self.files.read(name)  # type: ignore[no-any-return]
+
+    def write_note(self, name: str, note: dict[str, Any]) -> None:
+        """Write a note about the whole checkpoint."""
+        self.files.write(name, note)
+
+    def _clean(self, key: str, last: str, before: set[str]) -> None:
+        """Delete old plans and manifests, and the segments that no manifest still kept names.
+
+        ``last``: the step before, in whose folder lies what only its own tasks needed.
+        """
+        named = set().union(*(manifest.segments() for manifest in self._kept))
+        keep_from = batch_key(self._kept[0].batch, self._kept[0].closing)
+        for folder in ("plans", "manifests", "deadly"):
+            for name in self.files.names(folder):
+                if name < keep_from:
+                    self.files.delete(f"{folder}/{name}")
+        in_use = {segment.split("/")[0] for segment in named}
+        for folder in self._names("segments"):
+            if folder < key and folder not in in_use:
+                self._fs.delete_dir(f"{self.root}/segments/{folder}")
+            elif folder < key and (min(keep_from, last) <= folder or not self._swept):
+                before |= {f"{folder}/{name}" for name in self._names(f"segments/{folder}")}
+        for segment in before - named:
+            if segment.split("/")[0] in in_use:
+                with suppress(FileNotFoundError):  # one that is gone, and that nothing needs any more
+                    self._fs.delete_file(f"{self.root}/segments/{segment}")
+        self._swept = True
+
+    def _names(self, folder: str) -> list[str]:
+        return sorted(base for base in self.files.entries(folder) if not base.startswith("."))
+
+
+def check_step(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
+    """The manifest of a step all of whose segments are whole; DamagedCheckpoint where it has none."""
+    manifest = read_manifest(files, key)
+    for ref in manifest.refs():
+        segments.check(ref)
+    return manifest
+
+
+def read_manifest(files: SealedFolder, key: str) -> Manifest:
+    """The manifest of a step; DamagedCheckpoint where it is not what was written, or is gone."""
+    name = f"manifests/{key}"
+    values = required(files.read(name), files.path(name), "what the step came to was written there")
+    try:
+        manifest = Manifest.from_values(values)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedCheckpoint(
+            f"manifest {files.path(name)} cannot be understood", why=f"{type(error).__name__}: {error}"
+        ) from error
+    found = batch_key(manifest.batch, manifest.closing)
+    if found != key:
+        raise DamagedCheckpoint(f"manifest {files.path(name)} is not that of its step", why=f"it is that of {found}")
+    return manifest
+
+
+def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
+    """The plan of a step; None where it has none, DamagedCheckpoint where that is not what was written."""
+    name = f"plans/{key}"
+    values = files.read(name)
+    if values is None:
+        return None
+    if values.get("step") != key:
+        raise DamagedCheckpoint(
+            f"plan {files.path(name)} is not that of its step", why=f"it is that of {values.get('step')}"
+        )
+    return values["plan"]  # type: ignore[no-any-return]
+
+
+def check_not_begun(files: SealedFolder, key: str) -> None:
+    """That a step without a plan has not been begun; DamagedCheckpoint if it has, for then its plan is gone."""
+    if files.filesystem.get_file_info(f"{files.root}/segments/{key}").type == pafs.FileType.Directory:
+        raise DamagedCheckpoint(
+            f"plan {files.path(f'plans/{key}')} is gone",
+            why="the step has been begun, so it had one, and what it read and at which time is not known any more",
+        )

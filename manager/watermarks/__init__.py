@@ -1,0 +1,1 @@
+"""Watermarks: of ticks, of events, of keys."""

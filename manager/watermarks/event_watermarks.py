@@ -1,0 +1,407 @@
+"""Watermarks that events make: after each of them, every so many, or as the source puts them in.
+
+The plan of a batch's arrivals goes in, in order; out comes, for every event, what the watermark was before it. What
+depends on the events alone is so decided in one place, wherever batches end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from manager.watermarks.watermark import WatermarkState
+from policies.idleness import estimated, idle_end
+from policies.marks import NONE, MarkState, advance
+from windowing.rules import WatermarkCombiner
+from windowing.settings import WindowSettings
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PARTITION = "\t"
+"""Between an input and the value of its partition, in the name of a source of marks."""
+
+
+def input_of(source: str) -> str:
+    """The input of which a source of marks is, or is a partition."""
+    return source.split(_PARTITION, 1)[0]
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The events of a batch in order of arrival; arrays of equal length."""
+
+    times: NDArray[np.int64]
+    inputs: NDArray[np.int8]
+    """The place of each event's input stream."""
+    counts: NDArray[np.bool_]
+    """Which of them the watermark sees."""
+    given: NDArray[np.int64] | None = None
+    """Watermarks put in by the source; NONE where the row is an event."""
+    partitions: NDArray[np.int64] | None = None
+    """The place of each event's partition in ``names``; -1 where it has none."""
+    names: Sequence[str] = ()
+    heard: NDArray[np.bool_] | None = None
+    """Which of them make their partition known: those that are turned away early, late or as invalid do not (AZ-4)."""
+    arrived: NDArray[np.int64] | None = None
+    """When each arrived, NONE where that is not known; only where the watermark follows the arrivals (AZ-5)."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What was known before each event, and after it."""
+
+    own: NDArray[np.int64]
+    """The mark of its own input or partition before it."""
+    bolt: NDArray[np.int64]
+    """The watermark before it."""
+    own_after: NDArray[np.int64]
+    bolt_after: NDArray[np.int64]
+
+
+class EventWatermarks:
+    """Moves the watermark of one bolt along its events and its clock; remembers everything in a WatermarkState."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        settings: WindowSettings,
+        state: WatermarkState,
+        carried: Sequence[bool] = (),
+    ) -> None:
+        self.streams, self.settings, self.state = tuple(streams), settings, state
+        self.carried = tuple(carried) or (False,) * len(self.streams)
+        """Which inputs carry the watermark of a bolt before this one."""
+
+    def exist(self, partitions: Mapping[str, Iterable[str]], clock: int) -> None:
+        """Take note of the partitions of each input that exist: they hold the watermark from now on (AT-20, AT-21)."""
+        for stream, names in partitions.items():
+            for name in names:
+                source = f"{stream}{_PARTITION}{name}"
+                if source not in self.state.sources:
+                    self.state.sources[source] = MarkState()
+                    self.state.seen_at.setdefault(source, clock)
+
+    def sequence(self, arrivals: Arrivals, clock: int) -> Marks:
+        """Take in the events of a batch, the last of which came at this clock."""
+        self.state.heard_at = clock
+        if self.state.started is None:
+            self.state.started = clock
+        count = len(arrivals.times)
+        marks = Marks(*(np.full(count, NONE, np.int64) for _ in range(4)))
+        floor = self._floor(arrivals)
+        if floor is not None:
+            self._expect()
+        silent, known = set(self.state.idle), set(self.state.sources)
+        heard = {self._input(source) for source in known}
+        first: dict[int, int] = {}
+        wanted = {*(self.settings.watermark_imports or {}), *(self.settings.watermark_imports or {}).values()}
+        kept: dict[str, NDArray[np.int64]] = {}
+        total: NDArray[np.int64] | None = None
+        speaking: set[str] = set()
+        unknown: dict[str, list[tuple[int, NDArray[np.int64]]]] = {}
+        for source, places in self._sources(arrivals):
+            stream, joins = self._stream(source), self._joins(arrivals, places)
+            left_out, new = {source, stream} & silent, source not in known
+            if new and source != stream:
+                unknown.setdefault(stream, []).append((joins, places))
+                if joins == count:
+                    continue  # nothing that came of it makes it known
+            along = self._advance(source, places, arrivals, marks, floor)
+            if left_out or (new and source != stream):  # it takes no part until it speaks
+                along[:joins] = FOREVER
+            first[self._input(source)] = min(joins, first.get(self._input(source), count))
+            speaking.add(source)
+            self.state.seen_at[source] = clock
+            if source in wanted:
+                kept[source] = along
+            else:
+                total = self._join(total, along)
+            if joins < count:
+                self.state.idle = [name for name in self.state.idle if name not in left_out]
+        for stream in self._expected(unknown, speaking):
+            total = self._join(total, self._awaited(stream, unknown[stream], floor, count))
+            speaking.add(stream)
+        total = self._import(arrivals, kept, marks, total, count)
+        after = self._bolt(total, speaking | set(kept), count, floor)
+        after[: self._waits_until(first, heard, silent)] = NONE
+        self._lift(speaking, NONE if floor is None or not count else int(floor.max()))
+        emitted = NONE if self.state.emitted is None else self.state.emitted
+        np.maximum(after, emitted, out=after)
+        np.maximum.accumulate(after, out=marks.bolt_after)
+        marks.bolt[:1], marks.bolt[1:] = emitted, marks.bolt_after[:-1]
+        if count and marks.bolt_after[-1] > NONE:
+            self.state.emitted = int(marks.bolt_after[-1])
+        return marks
+
+    def _floor(self, arrivals: Arrivals) -> NDArray[np.int64] | None:
+        """After each event: what the arrivals so far say of every source that is silent (AZ-5); None if nothing.
+
+        The latest arrival less the late tolerance. Where the events of a batch are not in order of arrival, no more
+        than the arrivals that are yet to come in it allow; in order, that is the same wherever batches end.
+        """
+        arrived, late = arrivals.arrived, self.settings.arrival.late if self.settings.arrival else None
+        if arrived is None or late is None or not self.settings.estimate_arrival or not len(arrived):
+            return None
+        before = NONE if self.state.arrived is None else self.state.arrived
+        latest = np.maximum(np.maximum.accumulate(arrived), before)
+        coming = np.where(arrived > NONE, arrived, FOREVER)
+        least = np.minimum.accumulate(coming[::-1])[::-1]
+        latest[:-1] = np.minimum(latest[:-1], least[1:])
+        return np.where(arrived > NONE, latest - late.micros, NONE)  # what cannot be read says nothing
+
+    def _waits_until(self, first: Mapping[int, int], heard: set[int], silent: set[str]) -> int:
+        """Up to where an input is waited for that delivers for the first time; ``first``: its first event."""
+        if self.settings.watermark_over is WatermarkCombiner.MAX:
+            return 0
+        imports = self.settings.watermark_imports or {}
+        return max(
+            (
+                place
+                for at, place in first.items()
+                if at not in heard and self.streams[at] not in imports and self.streams[at] not in silent
+            ),
+            default=0,
+        )
+
+    def _expect(self) -> None:
+        """Inputs that have not delivered are sources too, where the arrivals of others tell how far they are."""
+        known = {self._input(source) for source in self.state.sources}
+        for at, stream in enumerate(self.streams):
+            if at not in known and not self.carried[at]:
+                self.state.sources[stream] = MarkState()
+
+    def _expected(self, unknown: Iterable[str], speaking: set[str]) -> list[str]:
+        """The inputs that have been waited for as a whole, and of which partitions have now been heard."""
+        waited = {stream for stream, mark in self.state.sources.items() if not mark.counted and stream not in speaking}
+        return [stream for stream in unknown if stream in waited]
+
+    def _awaited(
+        self,
+        stream: str,
+        heard: list[tuple[int, NDArray[np.int64]]],
+        floor: NDArray[np.int64] | None,
+        count: int,
+    ) -> NDArray[np.int64]:
+        """The mark of an input that was waited for as a whole, until the first of its partitions is known."""
+        mark, joins = self.state.sources[stream], min(at for at, _ in heard)
+        along = np.full(count, NONE, np.int64) if floor is None else floor.copy()
+        for _, places in heard:
+            along[places] = NONE
+        along[0] = max(int(along[0]), mark.mark)
+        np.maximum.accumulate(along, out=along)
+        if joins < count:
+            del self.state.sources[stream]
+        else:
+            mark.mark = max(mark.mark, int(along[-1]))
+        along[0 if stream in self.state.idle else joins :] = FOREVER
+        return along
+
+    @staticmethod
+    def _joins(arrivals: Arrivals, places: NDArray[np.int64]) -> int:
+        """The place of the first event of a source that makes it known; as many as there are events if none does."""
+        if arrivals.heard is None:
+            return int(places[0])
+        heard = places[arrivals.heard[places]]
+        return int(heard[0]) if len(heard) else len(arrivals.times)
+
+    def _lift(self, speaking: set[str], floor: int) -> None:
+        """Nothing is to come on a silent source from before what the arrivals say (AZ-5)."""
+        for source, mark in self.state.sources.items():
+            if source not in speaking and not self.carried[self._input(source)]:
+                mark.mark = max(mark.mark, floor)
+
+    def _advance(
+        self,
+        source: str,
+        places: NDArray[np.int64],
+        arrivals: Arrivals,
+        marks: Marks,
+        floor: NDArray[np.int64] | None,
+    ) -> NDArray[np.int64]:
+        """Move the mark of one source along its events; its mark after each event of all sources."""
+        new = source not in self.state.sources
+        state = self.state.sources.setdefault(source, MarkState())
+        before = state.mark
+        given = None if arrivals.given is None else arrivals.given[places]
+        counts = arrivals.counts[places]
+        carried = self.carried[self._input(source)]
+        if carried or not self._generates(source):
+            counts = np.zeros(len(places), np.bool_)
+        rules = self.settings.of_input(self._stream(source))
+        found = advance(state, arrivals.times[places], counts, given, rules.watermark_every, rules.delay)
+        count = len(arrivals.times)
+        if floor is None or carried:
+            marks.own_after[places], marks.own[places] = found, np.concatenate([[before], found[:-1]])
+            return np.repeat(np.concatenate([[before], found]), np.diff(places, prepend=0, append=count))
+        along = floor.copy()  # while others speak it is moved on, and its own events move it as they say
+        along[places] = found
+        if new:
+            along[: places[0]] = NONE  # what is not known is not moved on
+        along[0] = max(int(along[0]), before)
+        np.maximum.accumulate(along, out=along)
+        state.mark = max(state.mark, int(along[-1]))
+        marks.own_after[places] = along[places]
+        marks.own[places] = np.where(places > 0, along[places - 1], before)
+        return along
+
+    def move_time(
+        self,
+        clock: int,
+        *,
+        tick: bool = True,
+        ends: Sequence[int] = (),
+    ) -> None:
+        """Take in what the clock says at the end of a batch.
+
+        ``ends``: of the open windows that hold events, for the idle timeout.
+        """
+        state, settings = self.state, self.settings
+        if state.started is None:
+            state.started = clock
+        waited = state.ticked_at is None or clock - state.ticked_at >= settings.watermark_interval.micros
+        if settings.watermark_every is None and tick and waited:
+            state.ticked_at = clock
+            for mark in state.sources.values():
+                if mark.latest > NONE:
+                    mark.mark = max(mark.mark, mark.latest - settings.delay)
+        self._find_idle(clock)
+        self._import(None, {}, None, None, 1)
+        self._emit(int(self._bolt(None, set(), 1)[0]))
+        late = settings.arrival.late if settings.arrival else None
+        if settings.estimate_arrival and late is not None and state.arrived is not None:
+            assert state.arrived_at is not None
+            if clock > state.arrived_at:  # nothing has come since
+                reached = estimated(state.arrived, state.arrived_at, clock) - late.micros
+                self._lift(set(), reached)
+                self._emit(reached)
+        if settings.idle_timeout is not None and state.heard_at is not None:
+            end = idle_end(settings.idle_rule, settings.idle_timeout.micros, clock, state.heard_at, ends)
+            if end is not None and (state.forced is None or end > state.forced):
+                state.forced = end
+                self._emit(end)
+
+    def arrived(self, latest: int, clock: int) -> None:
+        """Note the latest time of arrival of a batch, and the clock when the last of its events came."""
+        state = self.state
+        state.arrived = latest if state.arrived is None else max(state.arrived, latest)
+        state.arrived_at = clock
+
+    def _emit(self, mark: int) -> None:
+        if mark > NONE and (self.state.emitted is None or mark > self.state.emitted):
+            self.state.emitted = mark
+
+    def _sources(self, arrivals: Arrivals) -> list[tuple[str, NDArray[np.int64]]]:
+        """The sources that these events are from, and the places of the events of each."""
+        found: list[tuple[str, NDArray[np.int64]]] = []
+        for code, stream in enumerate(self.streams):
+            if len(self.streams) == 1:
+                places = np.arange(len(arrivals.times))
+            else:
+                places = np.flatnonzero(arrivals.inputs == code)
+            if not len(places):
+                continue
+            if arrivals.partitions is None or self.carried[code]:
+                found.append((stream, places))
+                continue
+            codes = arrivals.partitions[places]
+            order = np.argsort(codes, kind="stable")
+            edges = np.searchsorted(codes[order], np.arange(-1, len(arrivals.names) + 1))
+            for at, name in enumerate((None, *arrivals.names)):
+                mine = places[order[edges[at] : edges[at + 1]]]
+                if len(mine):
+                    found.append((stream if name is None else f"{stream}{_PARTITION}{name}", mine))
+        return found
+
+    def _generates(self, source: str) -> bool:
+        imports = self.settings.watermark_imports or {}
+        return self.settings.watermark_imports_beside or self._stream(source) not in imports
+
+    @staticmethod
+    def _stream(source: str) -> str:
+        return input_of(source)
+
+    def _input(self, source: str) -> int:
+        return self.streams.index(self._stream(source))
+
+    def _import(
+        self,
+        arrivals: Arrivals | None,
+        kept: dict[str, NDArray[np.int64]],
+        marks: Marks | None,
+        total: NDArray[np.int64] | None,
+        count: int,
+    ) -> NDArray[np.int64] | None:
+        """Inputs that take the marks of another: the running maximum of both (SI-15, SI-16); all are then joined."""
+        for taker, giver in (self.settings.watermark_imports or {}).items():
+            given = self._kept(kept, giver, count)
+            held = self.state.sources.setdefault(taker, MarkState())
+            kept[taker] = np.maximum(self._kept(kept, taker, count), given)
+            if arrivals is not None and marks is not None:
+                start = self.state.imported.get(taker, NONE)
+                before = np.concatenate([[start], kept[taker][:-1]])[:count]
+                mine = arrivals.inputs == self.streams.index(taker)
+                marks.own[mine], marks.own_after[mine] = before[mine], kept[taker][mine]
+            if count:
+                held.mark = max(held.mark, int(kept[taker][-1]))
+                self.state.imported[taker] = held.mark
+        for source, along in kept.items():
+            if source not in self.state.idle:
+                total = self._join(total, along)
+        return total
+
+    def _kept(self, kept: dict[str, NDArray[np.int64]], source: str, count: int) -> NDArray[np.int64]:
+        mark = self.state.sources.get(source, MarkState()).mark
+        return kept[source] if source in kept else np.full(count, mark, np.int64)
+
+    def _join(self, total: NDArray[np.int64] | None, along: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The least, or the greatest, of the marks of several sources; FOREVER is that of one that is left out."""
+        if self.settings.watermark_over is WatermarkCombiner.MAX:
+            along = np.where(along == FOREVER, NONE, along)
+            return along if total is None else np.maximum(total, along, out=total)
+        return along if total is None else np.minimum(total, along, out=total)
+
+    def _bolt(
+        self, total: NDArray[np.int64] | None, speaking: set[str], count: int, floor: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """The watermark after each event, over those that speak (joined already) and those that do not."""
+        quiet = [source for source in self.state.sources if source not in speaking and source not in self.state.idle]
+        heard = {self._input(source) for source in (*quiet, *speaking)}
+        waiting = [stream for at, stream in enumerate(self.streams) if at not in heard and not self._gone_quiet(stream)]
+        over = self.settings.watermark_over
+        if over is WatermarkCombiner.MIN and waiting:
+            return np.full(count, NONE, np.int64)
+        for carried in (False, True):
+            mine = [self.state.sources[source].mark for source in quiet if self.carried[self._input(source)] is carried]
+            if mine:
+                mark = min(mine) if over is WatermarkCombiner.MIN else max(mine)
+                along = np.full(count, mark, np.int64)
+                total = self._join(total, along if floor is None or carried else np.maximum(along, floor))
+        if total is None:
+            return np.full(count, NONE, np.int64)
+        return np.where(total == FOREVER, NONE, total)
+
+    def _gone_quiet(self, stream: str) -> bool:
+        """Whether every source of an input is left out for its silence, or it never spoke and its time is over."""
+        return any(self._stream(source) == stream for source in self.state.idle)
+
+    def _find_idle(self, clock: int) -> None:
+        """Leave out what has been silent for the timeout (AT-20), an input that has never delivered too."""
+        timeout = self.settings.partition_idle_timeout
+        if timeout is None:
+            return
+        assert self.state.started is not None
+        names = {*self.state.sources, *(stream for stream in self.streams if not self._delivers(stream))}
+        # What comes from another bolt is as far as that bolt says, however quiet it is.
+        names = {name for name in names if not self.carried[self._input(name)]}
+        for source in sorted(names):
+            since = self.state.seen_at.get(source, self.state.started)
+            if clock - since >= timeout.micros and source not in self.state.idle:
+                self.state.idle.append(source)
+
+    def _delivers(self, stream: str) -> bool:
+        return any(self._stream(source) == stream for source in self.state.sources)

@@ -1,0 +1,40 @@
+"""``python -m tests.simulation``: play seeds, and say which of them go wrong."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.simulation.coverage import Coverage
+from tests.simulation.playing import play, shrunk
+
+
+def main() -> int:
+    """0 if all seeds went well."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
+    parser.add_argument("--minutes", type=float, help="stop after so many minutes")
+    parser.add_argument("--only", help="of one seed, only the faults at these places of its schedule: 0,2")
+    parser.add_argument("--most", type=int, default=3, help="stop after so many failures")
+    chosen = parser.parse_args()
+    only = None if chosen.only is None else [int(place) for place in chosen.only.split(",") if place]
+    started, failed, coverage = time.monotonic(), 0, Coverage()
+    for seed in range(chosen.first, chosen.first + chosen.seeds):
+        played = play(seed, only)
+        coverage.add(played)
+        if played.problems:
+            failed += 1
+            print(shrunk(played) if only is None else played, end="\n\n")
+        elif chosen.seeds == 1:
+            print(played)
+        if failed >= chosen.most or (chosen.minutes and time.monotonic() - started > 60 * chosen.minutes):
+            break
+    print(coverage)
+    print(f"{coverage.seeds} seeds in {time.monotonic() - started:.0f} s: {failed} went wrong")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The faults of a seed: what happens in which life of the process, and when."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tests.simulation.disk import Crash, Disk
+
+WRITES = ("create", "write", "sync", "rename", "delete", "delete folder", "make folder")
+READS = ("read", "list")
+TASKS = ("a task dies", "a task runs twice", "a task comes late")
+KINDS = {
+    "the process dies": WRITES,
+    "power cut": WRITES,
+    "a read fails": READS,
+    "disk full": ("create", "write", "make folder"),
+    "a write fails": ("write", "sync"),
+    "a task dies": ("task",),
+    "a task runs twice": ("task",),
+    "a task comes late": ("task",),
+    "a sink fails": ("call",),
+}
+"""By kind of fault, the operations that it may meet."""
+ENDS_THE_RUN = ("a read fails", "disk full", "a write fails", "a sink fails")
+"""Faults after which a run may end with an error."""
+WHERE = ("", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "windbolt/.", "-close", "out/")
+"""Parts of paths at which faults are aimed."""
+MOST_LIVES = 6
+
+
+class TaskDied(BaseException):
+    """The process of a task dies; that of the driver does not."""
+
+
+class SinkFailed(Exception):
+    """What the function of a sink raises."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault of a schedule."""
+
+    life: int
+    """How many processes have ended before, 0 for the first."""
+    kind: str
+    at: int
+    """It meets the operation of this number among those that it may meet, in that life."""
+    operation: str = ""
+    """Only such operations; "" for all that a fault of its kind may meet."""
+    where: str = ""
+    """Only where this is a part of the path."""
+
+    def meets(self, operation: str, path: str) -> bool:
+        """Whether an operation is one of those."""
+        return operation in KINDS[self.kind] and self.operation in ("", operation) and self.where in path
+
+
+def schedule(seed: int) -> list[Fault]:
+    """The faults of a seed; some seeds have one kind, others several."""
+    chance = random.Random(f"faults {seed}")
+    kinds = chance.sample(sorted(KINDS), chance.choice([1, 1, 2, 3]))
+    if chance.random() < 0.5:  # what tasks and sinks leave is met again after a death
+        kinds.append(chance.choice(["the process dies", "power cut"]))
+    faults = []
+    for life in range(chance.randint(1, MOST_LIVES)):
+        for _ in range(chance.choice([1, 1, 2])):
+            kind = chance.choice(kinds)
+            operation, where, most = "", "", 8
+            if len(KINDS[kind]) == 1:
+                most = 5
+            elif chance.random() < 0.6:  # what is rare comes up, too
+                operation = chance.choice(["", *KINDS[kind]])
+                where, most = chance.choice(WHERE), 4
+            fault = Fault(life, kind, int(2 ** chance.uniform(0, most)), operation, where)
+            if fault not in faults:
+                faults.append(fault)
+    return faults
+
+
+@dataclass
+class Weather:
+    """Makes the faults of a schedule happen, and notes what happened."""
+
+    faults: Sequence[Fault]
+    disk: Disk
+    chance: random.Random
+    life: int = 0
+    happened: list[str] = field(default_factory=list)
+    """In words, in order."""
+    met: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """(fault, operation, place), and how often."""
+    operations: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(operation, place), and how often."""
+    phase: Callable[[], str] = lambda: ""
+    counts: Counter[Fault] = field(default_factory=Counter)
+    justified: bool = False
+    """Whether something happened in this life after which a run may end with an error."""
+    cut: bool = False
+    """Whether this life ended with a power cut."""
+    dying_in: int | None = None
+    """After so many operations the task that is running dies."""
+    full: bool = False
+
+    def begin(self) -> None:
+        """A new process."""
+        self.counts.clear()
+        self.justified = self.cut = self.full = False
+        self.dying_in = None
+
+    def end(self) -> None:
+        """That process has ended."""
+        self.life += 1
+
+    def of_task(self) -> str | None:
+        """What happens to a task that begins."""
+        return self._kind("task", "a task")
+
+    def of_sink(self) -> None:
+        """Before the function of a sink is called."""
+        if self._kind("call", "a sink's function"):
+            raise SinkFailed("out of order")
+
+    def before(self, operation: str, path: str) -> None:
+        """Before an operation on the disk."""
+        where = place(self.disk.short(path))
+        self.operations[operation, where] += 1
+        if self.dying_in is not None and operation in WRITES:
+            self.dying_in -= 1
+            if self.dying_in < 0:
+                self.dying_in = None
+                self._note("a task dies", operation, where, path)
+                raise TaskDied
+        if self.full and operation in KINDS["disk full"]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        match self._kind(operation, path):
+            case "the process dies":
+                self.disk.dead = True
+                raise Crash
+            case "power cut":
+                self.disk.dead = self.cut = True
+                raise Crash
+            case "a read fails" | "a write fails":
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            case "disk full":
+                self.full = self.chance.random() < 0.5  # or some room is found again
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    def _kind(self, operation: str, path: str) -> str | None:
+        """The fault that an operation meets."""
+        hit = None
+        for fault in self.faults:
+            if fault.life == self.life and fault.meets(operation, path):
+                self.counts[fault] += 1
+                if self.counts[fault] == fault.at:
+                    hit = hit or fault.kind
+        if hit is not None and hit != "a task dies":
+            self._note(hit, operation, place(self.disk.short(path)), path)
+        return hit
+
+    def _note(self, kind: str, operation: str, where: str, path: str) -> None:
+        self.justified |= kind in ENDS_THE_RUN
+        self.met[kind, operation, where] += 1
+        phase = self.phase()
+        during = f", in {phase}" if phase else ""
+        self.happened.append(f"life {self.life}: {kind}, at: {operation} {self.disk.short(path)}{during}")
+
+
+def place(path: str) -> str:
+    """A path without what is different each time."""
+    path = re.sub(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "*", path)
+    path = re.sub(r"^out/[^/]+", "out/*", path)
+    path = re.sub(r"^(out/\*/.*)\.(jsonl|csv|parquet|arrow)$", r"\1", path)
+    return re.sub(r"-?\d+", "N", path)

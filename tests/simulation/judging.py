@@ -1,0 +1,104 @@
+"""What runs have come to, and in what two of them differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tests.simulation.faults import place
+from tests.simulation.worlds import World
+
+_SEGMENT = re.compile(r"(-?\d+(?:-close)?)/[0-9a-f]{32}\.arrow")
+_OF_A_RUN = ("query", "origin")
+_MOST = 5
+
+
+@dataclass
+class Outcome:
+    """All that is left of runs, apart from names that are different each time."""
+
+    output: dict[str, str]
+    """The files of the sinks, and the digest of what each holds."""
+    calls: dict[int, list[str]]
+    """By step, what the function of a sink was given; each time, as text."""
+    state: dict[str, Any]
+    """The last manifest."""
+    files: dict[str, list[str]]
+    """By folder, the files of the checkpoint."""
+    rows: int
+    """The lines of input that were read."""
+
+
+def outcome(folder: str, world: World) -> Outcome:
+    """What lies in the folder of a world after its runs."""
+    output = {}
+    for path in _files(f"{folder}/out"):
+        with open(path, "rb") as file:
+            output[path.removeprefix(f"{folder}/out/")] = hashlib.sha256(file.read()).hexdigest()
+    manifests = f"{folder}/ck/windbolt/manifests"
+    last = max(os.listdir(manifests), key=lambda name: name.split(".")[0].replace("-close", "~"))
+    with open(f"{manifests}/{last}", encoding="utf-8") as file:
+        manifest = json.loads(file.read().split("\n", 1)[1])
+    kept: dict[str, list[str]] = {}
+    for path in _files(f"{folder}/ck"):
+        inside = path.removeprefix(f"{folder}/ck/")
+        summed = inside.startswith("spark/") and inside.endswith(".crc")  # a death may leave a file without its sum
+        if not summed and not inside.startswith("spark/sources/"):  # or an entry that was emptied (decision 32)
+            kept.setdefault(os.path.dirname(inside), []).append(_named(os.path.basename(inside)))
+    calls = {step: [json.dumps(rows, default=str) for rows in given] for step, given in world.calls.items()}
+    rows = sum(counts.get("rows", 0) for counts in manifest["spouts"].values())
+    state = {name: _plain(value) for name, value in manifest.items() if name not in _OF_A_RUN}
+    return Outcome(output, calls, state, {name: sorted(found) for name, found in kept.items()}, rows)
+
+
+def differences(wild: Outcome, calm: Outcome) -> list[str]:
+    """In what runs with faults differ from one without, in words."""
+    found = [f"output {name}: {how}" for name, how in _compare(wild.output, calm.output)]
+    found += [f"state, {name}: {how}" for name, how in _compare(_flat(wild.state), _flat(calm.state))]
+    found += [f"files of the checkpoint, {name}: {how}" for name, how in _compare(wild.files, calm.files)]
+    for step in sorted({*wild.calls, *calm.calls}):
+        given = {*wild.calls.get(step, ())}
+        if given != {*calm.calls.get(step, ())}:
+            found.append(f"a sink's function was given in step {step}: {given}, and not {calm.calls.get(step)}")
+    return found
+
+
+def _compare(wild: dict[str, Any], calm: dict[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    for name in sorted({*wild, *calm}):
+        if name not in calm:
+            found.append((name, f"should not be there, and is {str(wild[name])[:200]}"))
+        elif name not in wild:
+            found.append((name, f"is not there, and should be {str(calm[name])[:200]}"))
+        elif wild[name] != calm[name]:
+            found.append((name, f"is {str(wild[name])[:300]}, and should be {str(calm[name])[:300]}"))
+    return found[:_MOST] + ([("", f"and {len(found) - _MOST} more")] if len(found) > _MOST else [])
+
+
+def _files(folder: str) -> list[str]:
+    return sorted(f"{at}/{name}" for at, _, names in os.walk(folder) for name in names)
+
+
+def _named(base: str) -> str:
+    return base if re.match(r"\.?-?\d", base) and "*" not in place(base) else re.sub(r"[0-9a-f]{32}", "*", base)
+
+
+def _plain(value: Any) -> Any:
+    """A value of a manifest, without the names that segments have by chance."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, str):
+        return _SEGMENT.sub(r"\1/*", value)
+    return value
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {name: value}
+    return {inner: each for key, below in value.items() for inner, each in _flat(below, f"{name}/{key}").items()}

@@ -1,0 +1,181 @@
+"""Defects planted in windbolt, each of which the simulation has to find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+from unittest.mock import patch
+
+from manager.storage import manifest as manifest_module
+from manager.storage import sealed_folder
+from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.manifest import Manifest
+from manager.storage.private_files import sync_file
+from manager.storage.sealed import seal
+from manager.storage.sealed_folder import SealedFolder
+from manager.storage.segments import FileSegments
+from tests.simulation.executor import SimulatedExecutor
+from topologies.checkpoints import run, spark_files
+from topologies.checkpoints.file_journal import FileJournal
+from topologies.checkpoints.pairing import START
+from topologies.checkpoints.run import CheckpointedRun
+from topologies.checkpoints.spark_half import SparkHalf
+from topologies.engine import step
+from topologies.engine.commit import delivering
+from topologies.engine.commit.delivering import publish
+from topologies.local import LocalRun
+
+Mutant = Callable[[], AbstractContextManager[Any]]
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """What was to be done is not."""
+
+
+@contextmanager
+def _drafts_are_kept() -> Iterator[None]:
+    with patch.object(delivering, "tidy_folders", _nothing), patch.object(step, "tidy_folders", _nothing):
+        yield
+
+
+@contextmanager
+def _commit_before_the_sinks() -> Iterator[None]:
+    commit, waiting = FileCheckpoint.commit, []
+
+    def later(*given: Any, **named: Any) -> None:
+        waiting.append((given, named))
+
+    def committed(checkpoint: FileCheckpoint, manifest: Manifest) -> None:
+        commit(checkpoint, manifest)
+        given, named = waiting.pop()
+        waiting.clear()
+        publish(*given, **named)
+
+    with patch.object(step, "publish", later), patch.object(FileCheckpoint, "commit", committed):
+        yield
+
+
+def _file_read_twice() -> AbstractContextManager[Any]:
+    resume = FileJournal.__init__
+
+    def resumed(journal: FileJournal, *given: Any, **named: Any) -> None:
+        resume(journal, *given, **named)
+        for seen in journal.seen.values():
+            seen.difference_update(sorted(seen)[-1:])
+
+    return patch.object(FileJournal, "__init__", resumed)
+
+
+def _watermark_one_too_far() -> AbstractContextManager[Any]:
+    restore = manifest_module._watermark_from_json
+
+    def restored(values: Any) -> Any:
+        watermark = restore(values)
+        if watermark.emitted is not None:
+            watermark.emitted += 1
+        return watermark
+
+    return patch.object(manifest_module, "_watermark_from_json", restored)
+
+
+def _plan_drawn_anew() -> AbstractContextManager[Any]:
+    plan = FileCheckpoint.plan
+
+    def drawn(checkpoint: FileCheckpoint, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
+        return {**plan(checkpoint, key, drafted), **drafted}
+
+    return patch.object(FileCheckpoint, "plan", drawn)
+
+
+def _cleaned_before_the_commit() -> AbstractContextManager[Any]:
+    def commit(checkpoint: FileCheckpoint, manifest: Manifest) -> None:
+        key = batch_key(manifest.batch, manifest.closing)
+        before = set().union(*(kept.segments() for kept in checkpoint._kept))
+        last = batch_key(checkpoint._kept[-1].batch, checkpoint._kept[-1].closing) if checkpoint._kept else key
+        checkpoint._kept = [*checkpoint._kept, manifest][-checkpoint.keep :]
+        checkpoint._clean(key, last, before)
+        checkpoint.segments.sync(manifest.segments())
+        checkpoint.files.write(f"manifests/{key}", manifest.to_values())
+
+    return patch.object(FileCheckpoint, "commit", commit)
+
+
+def _noted_before_it_is_done() -> AbstractContextManager[Any]:
+    def batch(local: LocalRun, number: int) -> None:
+        local.journal.commit(number)
+        local.batch(number)
+
+    return patch.object(LocalRun, "_batch", batch)
+
+
+def _answers_as_they_come() -> AbstractContextManager[Any]:
+    def mapped(executor: SimulatedExecutor, function: Any, items: Any, context: Any) -> list[Any]:
+        order = list(range(len(items)))
+        executor.chance.shuffle(order)
+        return [executor._run(function, items[at], context) for at in order]
+
+    return patch.object(SimulatedExecutor, "map", mapped)
+
+
+def _full_disk_passed_over() -> AbstractContextManager[Any]:
+    write = SealedFolder.write
+
+    def written(folder: SealedFolder, name: str, values: Any) -> None:
+        with suppress(Exception):
+            write(folder, name, values)
+
+    return patch.object(SealedFolder, "write", written)
+
+
+def _start_noted_last() -> AbstractContextManager[Any]:
+    write, held = FileCheckpoint.write_note, []
+
+    def written(checkpoint: FileCheckpoint, name: str, note: dict[str, Any]) -> None:
+        if name == START:
+            held.append(note)
+            return
+        write(checkpoint, name, note)
+        if held:
+            write(checkpoint, START, held.pop())
+
+    return patch.object(FileCheckpoint, "write_note", written)
+
+
+def _written_in_place() -> AbstractContextManager[Any]:
+    def written(folder: SealedFolder, name: str, values: Any) -> None:
+        with folder.filesystem.open_output_stream(folder.path(name), compression=None) as sink:
+            sink.write(seal(json.dumps(values)))
+        sync_file(folder.path(name))
+
+    return patch.object(SealedFolder, "write", written)
+
+
+def _clock_goes_back() -> AbstractContextManager[Any]:
+    return patch.object(CheckpointedRun, "_now", lambda run: run.options.clock())
+
+
+MUTANTS: dict[str, Mutant] = {
+    "segments are not synced": lambda: patch.object(FileSegments, "sync", _nothing),
+    "files of sinks are not synced": lambda: patch.object(delivering, "sync_file", _nothing),
+    "documents are not synced": lambda: patch.object(sealed_folder, "sync_file", _nothing),
+    "Spark's logs are not synced": lambda: patch.object(spark_files, "sync_file", _nothing),
+    "the commit comes before the sinks": _commit_before_the_sinks,
+    "drafts of documents are not swept": lambda: patch.object(SealedFolder, "sweep", _nothing),
+    "drafts of Spark's logs are not swept": lambda: patch.object(SparkHalf, "sweep", _nothing),
+    "drafts of sinks are not deleted": _drafts_are_kept,
+    "a file is read twice": _file_read_twice,
+    "a watermark is restored one too far": _watermark_one_too_far,
+    "a plan is drawn anew": _plan_drawn_anew,
+    "files of no batch are not forgotten": lambda: patch.object(run, "forget_unplanned", _nothing),
+    "old state is not deleted": lambda: patch.object(FileCheckpoint, "_clean", _nothing),
+    "old state is deleted before the commit": _cleaned_before_the_commit,
+    "a batch is noted before it is done": _noted_before_it_is_done,
+    "answers are given to the wrong tasks": _answers_as_they_come,
+    "a full disk is passed over": _full_disk_passed_over,
+    "a note is written before the one that it needs": _start_noted_last,
+    "documents are written in place": _written_in_place,
+    "the clock goes back": _clock_goes_back,
+    "a closing is not finished first": lambda: patch.object(CheckpointedRun, "_finish_closing", _nothing),
+}

@@ -1,0 +1,145 @@
+"""Scenarios with partitions on a real broker: their events in topics of 2 and 8 partitions, the answers as expected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.kafka_shop import Kafka
+from topologies import TopologyBuilder, spouts
+from topologies.engine.batch.report import BatchReport
+from topologies.graph.model import Topology
+from topologies.run.options import RunOptions
+from topologies.scenarios.run.comparing import judge
+from topologies.scenarios.run.replay import Recording
+from topologies.scenarios.run.script import ScriptBatch, script
+from topologies.scenarios.schema.bare import bare_bolt, clock_matters
+from topologies.scenarios.schema.columns import schema_of
+from topologies.scenarios.schema.loading import Problem, load
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.steps import ClockStep
+from topologies.spark.runner import SparkRun
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+WAYS = {"two": 2, "eight": 8}
+_BASE = 1_700_000_000_000
+"""The record timestamp of the first event, in milliseconds."""
+OWN = "own"
+"""The way in which the source says itself which partitions there are."""
+
+
+def with_partitions() -> Iterator[Scenario]:
+    """Those of one stream, whose events have a column that says their partition, and whose marks follow the events."""
+    for path in sorted(SCENARIOS.rglob("*.yaml")):
+        for found in load(str(path)):
+            assert not isinstance(found, Problem)
+            scenario, rules = found.scenario, found.scenario.rules
+            named = scenario.bolt is not None and isinstance(rules.watermark_partition, str)
+            # Where nothing follows the clock, Spark has no quiet batch whose watermark could be looked at.
+            quiet = not clock_matters(rules) and any(isinstance(step, ClockStep) for step in scenario.steps)
+            if named and rules.watermark_every is not None and len(scenario.streams) == 1 and not quiet:
+                yield scenario
+
+
+ALL = {scenario.name: scenario for scenario in with_partitions()}
+
+
+class Played:
+    """A scenario on topics, each way beside the others, run by run on one checkpoint."""
+
+    def __init__(self, spark: SparkSession, kafka: Kafka, scenario: Scenario, checkpoint: Path) -> None:
+        self.spark, self.kafka, self.scenario, self.checkpoint = spark, kafka, scenario, checkpoint
+        self.recording, self.sent = Recording(), 0
+        field = str(scenario.rules.watermark_partition)
+        known = scenario.partitions if isinstance(scenario.partitions, tuple | list) else ()
+        named = [str(step.event.get(field)) for step in scenario.event_steps]
+        self.field, self.numbers = (
+            field,
+            {name: at for at, name in enumerate(dict.fromkeys([*map(str, known), *named]))},
+        )
+        counts = WAYS | ({OWN: len(known)} if len(known) == len(self.numbers) else {})
+        self.topics = {way: (kafka.topic(f"scenario-{way}", count), count) for way, count in counts.items()}
+        self.topology = self._built()
+
+    def _built(self) -> Topology:
+        builder, settings = TopologyBuilder("scenario"), self.scenario.bolt
+        assert settings is not None
+        for way, (topic, _) in self.topics.items():
+            spout = spouts.kafka(self.kafka.servers, topic, schema_of(self.scenario.rules))
+            builder.set_spout(f"{way}-events", spout)
+            bolt = bare_bolt(settings, None, self.scenario.partitions)
+            bolt = bolt.with_watermark_partition() if way == OWN else bolt
+            builder.set_bolt(f"{way}-bolt", bolt).global_grouping(f"{way}-events")
+        return builder.build()
+
+    def play(self, batch: ScriptBatch) -> None:
+        """Write the events of a batch, in their order, and run until they are read."""
+        rows = [row for arrival in batch.arrivals for row in arrival.rows]
+        for topic, count in self.topics.values():
+            records = [
+                (self.numbers[str(row.get(self.field))] % count, _BASE + 1_000 * (self.sent + at), json.dumps(row))
+                for at, row in enumerate(rows)
+            ]
+            self.kafka.produce_all(topic, records)
+        self.sent += len(rows)
+
+        def note(report: BatchReport) -> None:
+            self.recording.note(batch, report)
+
+        clock, close = batch.advance.clock, batch.advance.close
+        options = RunOptions(str(self.checkpoint), clock=lambda: clock, flush=close, on_report=note)
+        attempt = SparkRun(self.spark, self.topology, options)
+        self.recording.watch(attempt.step)
+        attempt.run()
+        self.step = attempt.step
+
+    def differences(self) -> dict[str, list[str]]:
+        """Per way, where the answer is not what the scenario expects."""
+        store, found = self.step.checkpoint.segments, {}
+        for way in self.topics:
+            args: tuple[Any, ...] = (self.scenario, self.topology, self.step.manifest, store, f"{way}-")
+            judged = judge(self.scenario, self.recording.answer(*args))
+            assert judged.ok is not None
+            found[way] = judged.differences
+        return found
+
+
+def in_halves(batches: list[ScriptBatch]) -> list[ScriptBatch]:
+    """The events of one batch in two."""
+    (batch,) = batches
+    rows = [(arrival, row) for arrival in batch.arrivals for row in arrival.rows]
+    middle = len(rows) // 2
+    halves = [ScriptBatch(advance=batch.advance), ScriptBatch(advance=batch.advance)]
+    for at, (arrival, row) in enumerate(rows):
+        one = type(arrival)(arrival.component, arrival.stream, arrival.clock, [row], at)
+        halves[at >= middle].arrivals.append(one)
+    return halves
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_scenario_with_partitions_is_answered_on_a_broker(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
+) -> None:
+    scenario = ALL[name]
+    batches = script(scenario)
+    played = Played(spark, kafka, scenario, tmp_path / "whole")
+    for batch in batches:
+        played.play(batch)
+    assert played.differences() == {way: [] for way in played.topics}
+    if len(batches) > 1 or clock_matters(scenario.rules):
+        return  # it says itself where its batches end
+    played = Played(spark, kafka, scenario, tmp_path / "halves")
+    for batch in in_halves(batches):
+        played.play(batch)
+    assert played.differences() == {way: [] for way in played.topics}
+
+
+def test_there_are_scenarios_of_both_systems_and_of_sources_that_name_their_partitions() -> None:
+    folders = {scenario.name.split("_")[0] for scenario in ALL.values()}
+    assert {"atlas", "azure"} <= folders
+    assert sum(scenario.partitions is not None for scenario in ALL.values()) >= 4

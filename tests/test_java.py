@@ -1,0 +1,78 @@
+"""How Java is started, and what is said when it has died; without a Java."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark import SparkContext
+
+from topologies.spark.jvm.java import JavaOptions, java_runs, telling_of_javas_end
+from windowing import WindboltError
+
+
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in place of Java."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        for name in ("_gateway", "_jvm", "_active_spark_context"):
+            monkeypatch.setattr(SparkContext, name, None)
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        yield process
+        process.kill()
+
+
+def test_java_hears_no_signals_that_stop_a_run() -> None:
+    options = JavaOptions(stdout=subprocess.PIPE, text=True)
+    options["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)  # as pyspark does it
+    told: subprocess.CompletedProcess[str] = subprocess.run(
+        ["sh", "-c", "kill -TERM $$; kill -INT $$; ps -o sid= -p $$ 2>/dev/null; echo lives"], **options, check=False
+    )
+    assert told.returncode == 0
+    assert "lives" in told.stdout
+    assert str(os.getsid(0)) not in told.stdout.split()
+
+
+def test_a_java_that_was_killed_is_told_of_and_forgotten(java: subprocess.Popen[bytes]) -> None:
+    assert java_runs()
+
+    def broken() -> None:
+        with telling_of_javas_end():
+            java.kill()
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    with pytest.raises(WindboltError) as caught:
+        broken()
+    error = caught.value
+    assert error.what == "Java was killed (SIGKILL) in the middle of the run"
+    assert "want of memory" in error.why
+    assert "was not committed" in error.do
+    assert not java_runs()
+
+
+def test_errors_while_java_runs_are_what_they_are(java: subprocess.Popen[bytes]) -> None:
+    with pytest.raises(ValueError, match="mine"), telling_of_javas_end():
+        raise ValueError("mine")
+    assert java_runs()
+
+
+def test_py4j_is_quiet_about_a_java_that_has_died(java: subprocess.Popen[bytes]) -> None:
+    logger = logging.getLogger("py4j.clientserver")
+    record = logger.makeRecord(logger.name, logging.ERROR, __file__, 1, "Exception while sending command.", (), None)
+
+    def broken() -> None:
+        with telling_of_javas_end():
+            assert logger.filter(record), "Java runs"
+            java.kill()
+            assert not logger.filter(record)
+            raise ConnectionRefusedError
+
+    with pytest.raises(WindboltError):
+        broken()
+    logger.filters.clear()

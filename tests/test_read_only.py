@@ -1,0 +1,65 @@
+"""Arrays that code of users is given cannot be written to: they may be those of the events that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from manager.keyed.assigned import AssignedWindows, Span
+from manager.keyed.held import Held
+from policies.assigners import Assigned, Live, WindowAssigner
+from windowing.panes import OpenWindows
+from windowing.timestamps import FOREVER
+
+
+class Meddling(WindowAssigner):
+    """One window for all; it writes to all that it is given."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+
+    def _meddle(self, live: Live) -> None:
+        for each in fields(live):
+            values = getattr(live, each.name)
+            try:
+                values[0] = 7
+            except ValueError:
+                self.refused.append(each.name)
+
+    def assign(self, live: Live, after: Any, upto: Any) -> Iterator[Assigned]:
+        self._meddle(live)
+        yield Assigned(live.starts[:1], live.starts[-1:] + 1, np.array([0, len(live)]), np.arange(len(live)))
+
+    def finished(self, live: Live, upto: Any) -> NDArray[np.bool_]:
+        self._meddle(live)
+        return np.ones(len(live), np.bool_)
+
+    def next_end(self, live: Live, after: Any) -> int | None:
+        return None
+
+
+@pytest.mark.parametrize("times", [[1, 2, 3], [3, 1, 2]])
+def test_assigners_cannot_write_to_the_events(times: list[int]) -> None:
+    columns = [np.array(times, np.int64) for _ in range(4)]
+    held = Held(columns[0], pa.table({"id": times}), None, np.zeros(3, np.int64), columns[1], columns[2], columns[3])
+    meddling = Meddling()
+    (window,) = AssignedWindows([meddling], held).windows(Span(-1, FOREVER))
+    assert window.table["id"].to_pylist() == [1, 2, 3]
+    assert meddling.refused == ["starts", "keys", "ends", "closed", "gaps"] * (len(meddling.refused) // 5)
+    assert meddling.refused
+    assert [column.tolist() for column in columns] == [times] * 4
+
+
+def test_triggers_of_panes_cannot_write_to_what_is_known_of_windows() -> None:
+    arrays = [np.arange(3) for _ in range(4)]
+    windows = OpenWindows(*arrays)
+    for each in fields(windows):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(windows, each.name)[0] = 7
+    assert all(array.flags.writeable for array in arrays)

@@ -1,0 +1,121 @@
+"""Rules of time that are declared at the source, and hold for every bolt that reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topologies import TopologyBuilder, spouts
+from topologies.graph.model import Topology
+from windowing import Bolt, TopologyError, WindowedBolt, presets
+from windowing.bounds import Bounds
+from windowing.durations import Count, Duration
+
+COLUMNS = "start long, n long"
+ADAPTER = presets.streaminsight(10, "5s", to_infinity=True)
+
+
+class Counts(WindowedBolt):
+    outputs = "n long"
+
+    def execute(self, window: Any) -> Any:
+        return (len(window),)
+
+
+class Same(Bolt):
+    outputs = COLUMNS
+
+    def execute(self, tuple: Any) -> Any:
+        return tuple["start"], tuple["n"]
+
+
+def bolt() -> WindowedBolt:
+    return Counts().with_tumbling_window("10s").with_timestamp_field("start")
+
+
+def built(reading: WindowedBolt, plain: bool = False, **times: Any) -> Topology:
+    builder = TopologyBuilder("sources")
+    for name, time in times.items():
+        builder.set_spout(name, spouts.memory(COLUMNS), time=time)
+        if plain:
+            builder.set_bolt(f"{name}_same", Same()).shuffle_grouping(name)
+    declared = builder.set_bolt("bolt", reading)
+    for name in times:
+        declared.global_grouping(f"{name}_same" if plain else name)
+    return builder.build()
+
+
+@pytest.mark.feature("SI-17")
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_bolt_has_the_rules_of_its_source(plain: bool) -> None:
+    settings = built(bolt(), plain, events=ADAPTER).windowed["bolt"].bolt.settings
+    assert (settings.watermark_every, settings.lag, settings.close_fires) == (Count(10), Duration(5_000_000), True)
+    assert settings.bounds is Bounds.START
+
+
+@pytest.mark.feature("SI-18")
+def test_what_the_bolt_says_itself_counts() -> None:
+    named = built(bolt().with_time(presets.streaminsight(3)), events=ADAPTER).windowed["bolt"].bolt.settings
+    assert (named.watermark_every, named.lag, named.close_fires) == (Count(3), Duration(0), False)
+    single = built(bolt().with_lag("1s").with_bounds("(start, end]"), events=ADAPTER).windowed["bolt"].bolt.settings
+    assert (single.watermark_every, single.lag, single.bounds) == (Count(10), Duration(1_000_000), Bounds.END)
+
+
+@pytest.mark.feature("SI-2", "SI-17")
+def test_each_input_has_the_rules_of_its_own_source() -> None:
+    fast = presets.streaminsight(1, policy="drop", to_infinity=True)
+    slow = presets.streaminsight(2, "4ms", policy="adjust")
+    topology = built(Counts().with_tumbling_window("10ms").with_timestamp_field("start"), a=fast, b=slow)
+    settings = topology.windowed["bolt"].bolt.settings
+    assert settings.close_fires is False
+    marks = settings.of_input("a"), settings.of_input("b")
+    assert [(each.watermark_every, each.delay) for each in marks] == [(Count(1), 0), (Count(2), 4_000)]
+    assert [each.late_action.value for each in marks] == ["drop", "cut"]
+
+
+@pytest.mark.feature("SI-17")
+@pytest.mark.parametrize(
+    ("times", "complaint"),
+    [
+        ({"a": ADAPTER, "b": None}, "'b' has none"),
+        ({"a": ADAPTER, "b": presets.azure()}, "'a' has those of streaminsight; 'b' has those of azure"),
+        ({"a": presets.atlas("1s"), "b": presets.atlas("2s")}, "do not go together"),
+        ({"a": presets.streaminsight}, "give one of windowing.presets"),
+        ({"a": presets.streaminsight(imports={"a": "b"})}, "imports watermarks.*with_time"),
+    ],
+)
+def test_rules_that_do_not_make_one_whole_are_refused(times: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(TopologyError, match=complaint):
+        built(bolt(), **times)
+
+
+IDLE = presets.atlas(idle_timeout="5s")
+
+
+@pytest.mark.feature("SI-17", "AT-22")
+def test_a_rule_of_a_source_must_be_of_use_to_a_bolt_that_reads_it_and_not_to_all() -> None:
+    by_the_clock = Counts().with_tumbling_window("10s").with_processing_time()
+    builder = TopologyBuilder("sources")
+    builder.set_spout("events", spouts.memory(COLUMNS), time=IDLE)
+    builder.set_bolt("clock", by_the_clock).global_grouping("events")
+    with pytest.raises(
+        TopologyError, match=r"'clock': presets.atlas\(idle_timeout=...\) on a bolt without event times"
+    ):
+        builder.build()
+    builder.set_bolt("bolt", bolt()).global_grouping("events")
+    assert builder.build().windowed["bolt"].bolt.settings.idle_timeout == Duration(5_000_000)
+
+
+@pytest.mark.feature("SI-17", "AT-22")
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_lag_is_of_use_where_one_of_the_sources_puts_no_watermarks_in(order: str) -> None:
+    times = {"a": presets.streaminsight(None, field="n"), "b": presets.streaminsight(1)}
+    lagging = Counts().with_tumbling_window("10ms").with_timestamp_field("start").with_lag("2ms")
+    builder = TopologyBuilder("sources")
+    builder.set_spout("a", spouts.memory(COLUMNS), time=times["a"])
+    builder.set_spout("b", spouts.memory("start long, m long"), time=times["b"])
+    declared = builder.set_bolt("bolt", lagging)
+    for name in order:
+        declared.global_grouping(name)
+    assert builder.build().windowed["bolt"].bolt.settings.of_input("b").delay == 2_000

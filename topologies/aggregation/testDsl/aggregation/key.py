@@ -1,8 +1,0 @@
-"""Which orders belong together."""
-
-from topologies.step import Event
-
-
-def key(event: Event) -> str:
-    """The shop. An order without one raises a KeyError, and goes to the error step."""
-    return str(event.value["shop"])

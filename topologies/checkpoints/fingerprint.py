@@ -1,0 +1,112 @@
+"""What of a topology its checkpoint depends on, in words that can be compared and shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from topologies.graph.model import SpoutNode, Topology, WindowedNode, stream_label
+from topologies.graph.rules_in_words import changed
+from topologies.io.kafka import KafkaSpout
+from topologies.io.spouts import FrameSpout
+from windowing.bolt import StatefulWindowedBolt
+from windowing.schema import format_schema, parse_schema
+
+STATE = ("key", "lifetime", "panes", "anchor", "aligned", "watermark_per_key", "watermark_partition")
+"""Rules of time that what is kept in a checkpoint depends on; the others may change between two runs."""
+
+_AS_IT_IS = ("lifetime", "panes")
+"""Those whose text is Python's: older checkpoints hold it, so it stays; people are shown ``_shown``."""
+
+_WORDS = (
+    (r"parse_duration\('(\w+)'\)", r"\1"),
+    (r"Count\(value=1\)", "1 event"),
+    (r"Count\(value=(\d+)\)", r"\1 events"),
+    (r"<\w+\.\w+: '([^']*)'>", r"\1"),
+    (r", \w+=(?:None|False)\b", ""),
+)
+
+
+def fingerprint(topology: Topology) -> dict[str, Any]:
+    """The parts of a topology that must not change under a checkpoint; code, lag, late streams and sinks may."""
+    return {
+        "name": topology.name,
+        "spouts": {name: _spout(part) for name, part in topology.spouts.items()},
+        "bolts": {name: _windowed(part) for name, part in topology.windowed.items()},
+    }
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What has changed, a sentence each."""
+    changed = []
+    if before["name"] != now["name"]:
+        changed.append(f"it is called {now['name']!r}, and was {before['name']!r}")
+    for kind in ("spouts", "bolts"):
+        for name in sorted({*before[kind], *now[kind]}):
+            was, is_ = before[kind].get(name), now[kind].get(name)
+            if was is None or is_ is None:
+                changed.append(f"{kind[:-1]} {name!r} is {'new' if was is None else 'gone'}")
+                continue
+            changed.extend(
+                f"{kind[:-1]} {name!r}: {what} was {_shown(was.get(what))}, and is {_shown(is_.get(what))}"
+                for what in sorted({*was, *is_})
+                if was.get(what) != is_.get(what)
+            )
+    return changed
+
+
+def _shown(value: Any) -> str:
+    """What is kept, as people write it: ``parse_duration('5m')`` is 5m, and what is not set is left out."""
+    text = "; ".join(map(str, value)) if isinstance(value, list) else repr(value)
+    for pattern, words in _WORDS:
+        text = re.sub(pattern, words, text)
+    return text
+
+
+def _spout(part: SpoutNode) -> dict[str, Any]:
+    columns = {f"columns of {stream!r}": format_schema(schema) for stream, schema in part.outputs.items()}
+    match part.spout:
+        case FrameSpout():
+            kind = "a streaming DataFrame"
+        case KafkaSpout():
+            kind = "Kafka"
+        case _:
+            kind = "files"
+    return {"kind": kind, **columns}
+
+
+def _windowed(part: WindowedNode) -> dict[str, Any]:
+    settings = part.bolt.settings
+    described = {
+        "parallelism": part.parallelism,
+        "window length": str(settings.length),
+        "slide": str(settings.slide),
+        "bounds": settings.bounds.value,
+        "offset": str(settings.offset),
+        "time": "event time" if part.event_time else "processing time",
+        "timestamp field": settings.timestamp_field,
+        "watermark": "by the clock" if settings.watermark_interval.micros else "at every batch",
+        "columns": format_schema(part.schema),
+        "eviction": type(part.eviction).__name__,
+        "trigger": type(part.trigger).__name__,
+    }
+    rules = changed(settings)
+    described |= {
+        name: repr(getattr(settings, name)) if name in _AS_IT_IS else rules[name] for name in STATE if name in rules
+    }
+    if settings.key_trigger is not None:
+        described["trigger of keys"] = type(settings.key_trigger).__name__
+    if part.remembers:
+        described["expired"] = "the last window of each key is kept"
+    if part.slicing is not None:
+        described["sums"] = part.slicing.described
+    if part.assigners:
+        described["windows"] = [repr(each) for each in part.assigners]
+    for each in part.inputs:
+        described[f"grouping of {stream_label(each.stream)!r}"] = str(each.grouping)
+    if isinstance(part.bolt, StatefulWindowedBolt):
+        described["state"] = {
+            name: kind.__name__ if isinstance(kind, type) else format_schema(parse_schema(kind))
+            for name, kind in part.bolt.state_types.items()
+        }
+    return described

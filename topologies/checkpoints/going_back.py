@@ -1,0 +1,173 @@
+"""Going back to an earlier batch: what came after it is set aside, in both halves of the checkpoint and at sinks.
+
+Nothing is deleted. A note says that it has begun, and is deleted last: while it is there no run begins, and to go back
+again does what is left to do. So it may be interrupted anywhere.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+
+import pyarrow.fs as pafs
+
+from manager.storage.checkpoint import batch_of, step_name
+from manager.storage.private_files import private_stream
+from topologies.checkpoints.pairing import GOING_BACK, PairedCheckpoint
+from topologies.checkpoints.sinks_note import SINKS, SinkNote, read_sinks
+from topologies.engine.commit.delivering import later_files, step_of
+from topologies.io.places import locate
+from windowing.errors import CheckpointError
+
+
+@dataclass
+class Rollback:
+    """What going back has done."""
+
+    step: str
+    """The step whose state it is now: ``7`` or ``7-close``."""
+    folder: str
+    """Where the files of the checkpoint are that came after it."""
+    moved: int = 0
+    """How many these are."""
+    sinks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Per folder of a sink: where its files are now, and how many."""
+    warnings: list[str] = field(default_factory=list)
+    """What cannot be gone back with."""
+
+
+def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
+    """Go back to the state after a step, so that the next run does the batch after it anew.
+
+    The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, where that cannot be.
+    """
+    files = halves.files
+    _check(halves, key)
+    begun = _begun(halves, key)
+    aside = f"after-{step_name(key)}-{uuid.uuid4().hex[:8]}" if begun is None else begun
+    files.write(GOING_BACK, {"to": key, "aside": aside})
+    done = Rollback(step_name(key), f"{halves.root}/set-aside/{aside}")
+    later = [*files.names("manifests"), *files.names("plans")]
+    passed = sorted({step for step in later if step > key})
+    _spark_half(halves, key, done)
+    _own_half(halves, key, done)
+    _sinks(halves, key, aside, passed, done)
+    files.delete(GOING_BACK)
+    return done
+
+
+def _check(halves: PairedCheckpoint, key: str) -> None:
+    steps = halves.files.names("manifests")
+    try:
+        halves.check_step(key)
+    except CheckpointError as error:
+        whole = list(halves.whole_steps())
+        others = f"it can be gone back to {' or '.join(map(step_name, whole))}" if whole else ""
+        anew = "start with a new checkpoint folder (which reads all input again)"
+        kept = key in steps
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} cannot go back to batch {step_name(key)}",
+            why=f"{error.what}: {error.why}" if kept else f"its manifest is not there: {_kept(steps)}",
+            do=f"{others}; or {anew}" if others else f"restore the whole checkpoint from one copy, or {anew}",
+        ) from error
+
+
+def _kept(steps: list[str]) -> str:
+    if not steps:
+        return "no batch has been committed"
+    return f"kept are {', '.join(map(step_name, steps))} (--keep-batches of a run says how many)"
+
+
+def _begun(halves: PairedCheckpoint, key: str) -> str | None:
+    """Where an earlier attempt has set files aside; CheckpointError if it was to go back further."""
+    try:
+        note = halves.files.read(GOING_BACK)
+    except CheckpointError:
+        return None  # a step is named, so that it says nothing new
+    if note is None:
+        return None
+    if note["to"] < key:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} is on its way back to batch {step_name(note['to'])}",
+            why=f"some of what batch {step_name(key)} needs may have been set aside already",
+            do=f"end that first: {halves.command(note['to'])}",
+        )
+    return str(note["aside"])
+
+
+def _spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
+    spark, batch = halves.spark_half, batch_of(key)
+    if batch >= 0:
+        for source, last in spark.logged(batch).items():
+            for number in spark.missing(source, last):
+                _write(halves.filesystem, f"{spark.root}/sources/{source}/{number}", spark.restored(source, number))
+    for name in list(spark.after(batch)):
+        folder, _, base = name.rpartition("/")
+        for each in (name, f"{folder}/.{base}.crc"):
+            _move(halves.filesystem, f"{spark.root}/{each}", f"{done.folder}/spark/{each}", done)
+
+
+def _own_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
+    files, filesystem = halves.files, halves.filesystem
+    for folder in ("plans", "manifests"):
+        for step in files.names(folder):
+            if step > key:
+                path = files.path(f"{folder}/{step}")
+                _move(filesystem, path, f"{done.folder}/windbolt/{folder}/{step}.json", done)
+    for step in files.entries("segments"):
+        if step > key:
+            for base in files.entries(f"segments/{step}"):
+                path = f"segments/{step}/{base}"
+                _move(filesystem, f"{files.root}/{path}", f"{done.folder}/windbolt/{path}", done)
+            filesystem.delete_dir(f"{files.root}/segments/{step}")
+
+
+def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], done: Rollback) -> None:
+    notes: list[SinkNote] = []
+    try:
+        notes = read_sinks(halves.files)
+    except CheckpointError as error:
+        done.warnings.append(
+            f"{error.what}: where sinks write is not known, and their files stay. The next run refuses to write beside "
+            "those of later batches, and names them; to go back once more, after that, sets them aside"
+        )
+        halves.files.delete(SINKS)
+    for note in notes:
+        if note["kind"] != "files":
+            continue
+        folder, until = note["folder"], note.get("until")
+        filesystem, inside, _ = locate(folder)
+        later = later_files(filesystem, inside, key)
+        if until is not None:
+            later = [base for base in later if batch_of(step_of(base) or key) <= until]
+        target = f"{inside}/.{aside}"
+        for base in later:
+            filesystem.create_dir(target, recursive=True)
+            filesystem.move(f"{inside}/{base}", f"{target}/{base}")
+        if later:
+            done.sinks[folder] = (target, len(later))
+    words = {
+        "kafka": "has sent the records of {}; they stay in their topics, and are sent again as batches come again",
+        "function": "has been called with {}; what it did stays, and it is called again",
+    }
+    if passed:
+        span = " to ".join(step_name(step) for step in dict.fromkeys((passed[0], passed[-1])))
+        for note in notes:
+            if note["kind"] in words:
+                done.warnings.append(f"sink {note['name']!r} " + words[note["kind"]].format(f"batch {span}"))
+
+
+def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback) -> None:
+    if filesystem.get_file_info(source).type == pafs.FileType.NotFound:
+        return
+    filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
+    filesystem.move(source, target)
+    done.moved += 1
+
+
+def _write(filesystem: pafs.FileSystem, path: str, text: str) -> None:
+    folder, base = path.rsplit("/", 1)
+    draft = f"{folder}/.{base}.{uuid.uuid4().hex}.tmp"
+    with private_stream(filesystem, draft) as sink:
+        sink.write(text.encode())
+    filesystem.move(draft, path)

@@ -1,0 +1,49 @@
+"""In-memory spouts of runs with a checkpoint: their batches become files there, one a micro-batch."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+from dataclasses import replace
+
+import pyarrow.fs as pafs
+
+from manager.storage.private_files import make_private
+from topologies.graph.model import Topology
+from topologies.io.formats import file_format, write_table
+from topologies.io.spouts import FileSpout, MemorySpout
+from windowing.errors import ConfigError
+
+_FIRST_NS = 1_000_000_000_000_000_000
+_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
+
+
+def as_files(topology: Topology, checkpoint: str) -> Topology:
+    """The topology with its in-memory spouts replaced by spouts of files that hold the same batches."""
+    spouts = dict(topology.spouts)
+    for name, part in topology.spouts.items():
+        if isinstance(part.spout, MemorySpout):
+            if "://" in checkpoint:
+                raise ConfigError(
+                    f"spout {name!r} is in memory, and the checkpoint {checkpoint!r} is not on this machine",
+                    do="use a file spout, or a local checkpoint",
+                )
+            folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
+            _write(part.spout, folder)
+            spouts[name] = replace(part, spout=FileSpout(folder, part.spout.declared, file_format("arrow"), 1))
+    return replace(topology, spouts=spouts)
+
+
+def _write(spout: MemorySpout, folder: str) -> None:
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    for number, table in enumerate(spout.tables()):
+        path = os.path.join(folder, f"{number:08d}.arrow")
+        draft = os.path.join(folder, f".{number:08d}.arrow")
+        make_private(draft)
+        write_table(pafs.LocalFileSystem(), draft, table, file_format("arrow"))
+        if os.path.exists(path) and filecmp.cmp(path, draft, shallow=False):
+            os.remove(draft)
+            continue
+        moment = _FIRST_NS + number * _STEP_NS  # the same again where a file is damaged, so that it is no new one
+        os.utime(draft, ns=(moment, moment))
+        os.rename(draft, path)

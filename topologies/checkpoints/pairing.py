@@ -1,0 +1,274 @@
+"""The two halves of a checkpoint, Spark's and ours: that they belong together, and to this topology."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.storage.checkpoint import (
+    KEPT_STEPS,
+    FileCheckpoint,
+    batch_key,
+    check_not_begun,
+    check_step,
+    read_manifest,
+    step_name,
+)
+from manager.storage.manifest import Manifest
+from manager.storage.sealed_folder import SealedFolder
+from manager.storage.segments import FileSegments
+from topologies.checkpoints.fingerprint import differences, fingerprint
+from topologies.checkpoints.sinks_note import note_sinks
+from topologies.checkpoints.source_log import SourceLog
+from topologies.checkpoints.spark_half import SparkHalf
+from topologies.engine.commit.delivering import next_steps
+from topologies.graph.model import Topology
+from topologies.io.places import locate
+from topologies.run.checkpoint_name import check_named
+from windowing.errors import CheckpointError, DamagedCheckpoint
+from windowing.timestamps import show
+
+TOPOLOGY, START = "topology", "start"
+"""Notes about the whole checkpoint: which topology it belongs to, and where its first run began."""
+GOING_BACK = "going-back"
+"""The note that somebody goes back to an earlier batch; while it is there, no run begins."""
+
+
+class PairedCheckpoint:
+    """A checkpoint folder: ``spark/`` is Spark's, ``windbolt/`` is ours."""
+
+    def __init__(self, path: str) -> None:
+        check_named(path)
+        self.path = path.rstrip("/") or "/"
+        with self._reached():
+            self.filesystem, self.root, uri = locate(self.path)
+            if uri is not None:
+                self.filesystem.get_file_info(self.root)
+        self.spark = f"{self.path}/spark" if uri else f"{self.root}/spark"
+        self.uri = uri
+        self._held: IO[str] | None = None
+        self.files = SealedFolder(f"{self.root}/windbolt", self.filesystem, uri)
+        self.spark_half = SparkHalf(self.filesystem, f"{self.root}/spark")
+        self.first_output: int | None = None
+        """Where the run that made the checkpoint started, in microseconds, if that was at the time of an output."""
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """What keeps a file system from being reached is no defect, and nothing has been written yet."""
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            raise CheckpointError(
+                f"checkpoint {self.path!r} cannot be reached",
+                why=str(error).strip().split("\n", 1)[0] or type(error).__name__,
+                do="check its address, the network and the credentials of this user, or name a folder on this machine",
+            ) from error
+
+    def lock(self) -> None:
+        """Keep other runs off this checkpoint until ``release``, or the end of this process; local folders only."""
+        if self.uri is not None:
+            return
+        try:
+            self.filesystem.create_dir(self.root, recursive=True)
+            self._held = open(f"{self.root}/.lock", "a+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held for the whole run
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint {self.path!r} cannot be made or written to",
+                why=str(error),
+                do="name a folder that this user may write to",
+            ) from error
+        self._take(self._held, fcntl.LOCK_EX)
+        self._held.truncate(0)
+        self._held.write(f"process {os.getpid()}")
+        self._held.flush()
+
+    def lock_to_look(self) -> None:
+        """Keep runs off this checkpoint, and write nothing."""
+        if self.uri is None:
+            with suppress(OSError):  # nobody has locked it yet, or it is a copy on which nobody runs
+                self._held = open(f"{self.root}/.lock", encoding="utf-8", errors="replace")  # noqa: SIM115
+            if self._held is not None:
+                self._take(self._held, fcntl.LOCK_SH)
+
+    def _take(self, held: IO[str], kind: int) -> None:
+        try:
+            fcntl.flock(held, kind | fcntl.LOCK_NB)
+        except OSError as error:
+            held.seek(0)
+            owner = held.read().strip() or "another process"
+            held.close()
+            raise CheckpointError(
+                f"checkpoint {self.path!r} is in use by {owner}",
+                why="two runs on one checkpoint would delete each other's state",
+                do="stop the other run, or give this one a checkpoint of its own",
+            ) from error
+
+    def release(self) -> None:
+        """Let other runs have this checkpoint."""
+        if self._held is not None:
+            self._held.close()
+
+    def open(self, topology: Topology, first_output: int | None = None, keep: int = KEPT_STEPS) -> FileCheckpoint:
+        """Our half; CheckpointError, with what to do, where it does not fit the other, the topology or the start.
+
+        ``first_output``: where the run is to start; None: at its input, or where the run before it did. ``keep``: so
+        many of the last steps are kept.
+        """
+        fresh = self.uri is None and self._missing("windbolt")
+        with self.way_back():
+            ours = self._opened(topology, first_output, keep)
+        if fresh:
+            for half in ("windbolt", "spark"):  # nobody else comes past these, whatever the files in them allow
+                os.makedirs(f"{self.root}/{half}", exist_ok=True)
+                os.chmod(f"{self.root}/{half}", 0o700)
+        return ours
+
+    def _opened(self, topology: Topology, first_output: int | None, keep: int) -> FileCheckpoint:
+        manifest = self.check_halves()
+        ours = FileCheckpoint(self.files.root, self.uri, keep)
+        ours.latest()
+        note = ours.read_note(TOPOLOGY)
+        if note is None:
+            self.first_output = first_output
+            ours.write_note(START, {"first_output": first_output})  # first: where the other is, this is
+            ours.write_note(TOPOLOGY, fingerprint(topology))
+        else:
+            self._check_topology(topology, note)
+            self.first_output = (ours.read_note(START) or {})["first_output"]
+            self._check_start(first_output)
+        note_sinks(self.files, topology, -1 if manifest is None else manifest.batch)
+        return ours
+
+    def check_halves(self) -> Manifest | None:
+        """The last manifest; CheckpointError where the halves do not belong together, or a part of them is missing."""
+        query, planned, committed = self.spark_half.query(), self.spark_half.offsets(), self.spark_half.commits()
+        seen = f"Spark's half has batches up to {max(planned + committed, default=-1)}"
+        if self._missing("windbolt") and planned + committed:
+            raise self._refused("the windbolt half is missing", seen)
+        going = self.files.read(GOING_BACK)
+        if going is not None:
+            raise CheckpointError(
+                f"checkpoint {self.path!r} is on its way back to batch {step_name(going['to'])}",
+                why="somebody began that, and it did not come to its end",
+                do=f"end it: {self.command(going['to'])}",
+            )
+        steps = self.files.names("manifests")
+        manifest = read_manifest(self.files, steps[-1]) if steps else None
+        if self.files.read(TOPOLOGY) is None:
+            if steps or planned or self.files.names("plans"):
+                raise self._gone(TOPOLOGY, "which topology the checkpoint belongs to was written there")
+        elif self.files.read(START) is None:
+            raise self._gone(START, "where the run began was written there")
+        if manifest is not None and (manifest.batch >= 0 or committed):
+            self._check_query(manifest, query, max(committed, default=None))
+        elif manifest is None and committed:
+            raise self._refused("the windbolt half holds no batch", seen)
+        self.spark_half.check(-1 if manifest is None else manifest.batch)
+        for key in next_steps(steps[-1] if steps else batch_key(-1, True)):
+            if not self.files.has(f"plans/{key}"):
+                check_not_begun(self.files, key)
+        return manifest
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a checkpoint."""
+        return not (self._missing("windbolt") and self._missing("spark/offsets"))
+
+    @contextmanager
+    def way_back(self) -> Iterator[None]:
+        """Errors of the checkpoint that do not say what to do then name a batch that can be gone back to."""
+        try:
+            yield
+        except CheckpointError as error:
+            if error.do:
+                raise
+            raise type(error)(error.what, why=error.why, do=self.advice()) from error
+
+    def advice(self) -> str:
+        """What to do about a checkpoint that is damaged."""
+        anew = "start with a new checkpoint folder (which reads all input again)"
+        whole = next(self.whole_steps(), None)
+        if whole is None:
+            return f"no batch can be gone back to; restore the whole checkpoint from one copy, or {anew}"
+        return f"go back to batch {step_name(whole)}, which is whole: {self.command(whole)}; or {anew}"
+
+    def command(self, key: str) -> str:
+        """The command that goes back to a step."""
+        return f"windbolt checkpoint {shlex.quote(self.path)} --back-to {step_name(key)}"
+
+    def whole_steps(self) -> Iterator[str]:
+        """The steps that can be gone back to, the last one first."""
+        for key in reversed(self.files.names("manifests")):
+            with suppress(CheckpointError):
+                self.check_step(key)
+                yield key
+
+    def check_step(self, key: str) -> None:
+        """That a step can be gone back to; CheckpointError where what that needs is damaged or gone."""
+        for note in (TOPOLOGY, START):
+            if self.files.read(note) is None:
+                raise self._gone(note, "what it says was known once, when the checkpoint was made")
+        manifest = check_step(self.files, FileSegments(f"{self.files.root}/segments", self.uri), key)
+        query = self.spark_half.query()
+        if manifest.batch >= 0 and (query is None or manifest.query not in (None, query)):
+            raise self._refused("its halves belong to different queries", f"{manifest.query} and {query}")
+        self.spark_half.check_batch(manifest.batch)
+
+    def source_log(self, files: tuple[str, ...], kafka: tuple[str, ...]) -> SourceLog:
+        """Spark's record of what belongs to which batch; of the spouts whose sources are the first ones."""
+        return SourceLog(self.filesystem, self.spark_half.root, files, kafka)
+
+    def query(self) -> str | None:
+        """The id of the query that Spark's half belongs to; None before its first start."""
+        return self.spark_half.query()
+
+    def _gone(self, note: str, why: str) -> DamagedCheckpoint:
+        return DamagedCheckpoint(f"{self.files.path(note)} is gone", why=why)
+
+    def _check_topology(self, topology: Topology, note: dict[str, Any]) -> None:
+        changed = differences(note, fingerprint(topology))
+        if changed:
+            raise CheckpointError(
+                f"checkpoint {self.path!r} belongs to another topology:\n"
+                + "\n".join(f"  - {each}" for each in changed),
+                why="its events were shared out and kept for the topology as it was",
+                do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
+            )
+
+    def _check_start(self, wanted: int | None) -> None:
+        started = self.first_output
+        if wanted is None or wanted == started:
+            return
+        was = "without one" if started is None else f"with the one at {show(started)}"
+        go_on = "leave it out to go on as before"
+        raise CheckpointError(
+            f"checkpoint {self.path!r} cannot have its first output at {show(wanted)}: it was begun {was}",
+            why="what was read and emitted so far is what that start called for",
+            do=f"{go_on}; or start with a new checkpoint folder (which reads all input again)",
+        )
+
+    def _check_query(self, manifest: Manifest, query: str | None, committed: int | None) -> None:
+        if query is None:
+            raise self._refused("Spark's half is missing", f"the windbolt half has batches up to {manifest.batch}")
+        if manifest.query is not None and manifest.query != query:
+            raise self._refused(
+                "its halves belong to different queries", f"Spark's to {query}, windbolt's to {manifest.query}"
+            )
+        last = -1 if committed is None else committed
+        if manifest.batch not in (last, last + 1):
+            raise self._refused(
+                "its halves are not of the same time", f"Spark's is at batch {last}, windbolt's at {manifest.batch}"
+            )
+
+    def _refused(self, what: str, why: str) -> CheckpointError:
+        return CheckpointError(f"checkpoint {self.path!r} cannot be used: {what}", why=why)
+
+    def _missing(self, name: str) -> bool:
+        return bool(self.filesystem.get_file_info(f"{self.root}/{name}").type == pafs.FileType.NotFound)

@@ -1,0 +1,172 @@
+"""A run on a checkpoint, whoever cuts its batches and runs their tasks."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from manager.storage.checkpoint import FileCheckpoint, batch_key
+from topologies.checkpoints.memory import as_files
+from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.source_log import Partitions, SourceLog
+from topologies.checkpoints.unplanned import forget_unplanned
+from topologies.engine.batch.plan import BatchPlan, Context, Output, RunExecutor, TimeAdvance
+from topologies.engine.batch.report import BatchReport
+from topologies.engine.commit.claims import Claims
+from topologies.engine.commit.delivering import Frames
+from topologies.engine.step import MicroBatch
+from topologies.engine.time.first_output import FirstOutput
+from topologies.graph.model import Topology
+from topologies.run.options import RunOptions, Summary
+from topologies.sources.deaths import Death
+from topologies.sources.splits import file_splits
+from topologies.sources.unnameable import UTF8, refuse_unnameable, unnameable
+
+Rows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
+"""What ingests the rows of a batch that are in no files: by the number of splits, and the partitions that there are."""
+
+
+class CheckpointedRun(ABC):
+    """One run of a topology on a checkpoint. The engines differ in who cuts batches, and who runs their tasks."""
+
+    executor: RunExecutor
+    topology: Topology
+    checkpoint: FileCheckpoint
+    step: MicroBatch
+    log: SourceLog
+
+    def __init__(self, topology: Topology, options: RunOptions) -> None:
+        assert options.checkpoint is not None
+        self.options = options
+        self.halves = PairedCheckpoint(options.checkpoint)
+        self.summary = Summary()
+        self.names = UTF8
+        """The encoding of the names of files that can be read."""
+        self.passed_over: set[str] = set()
+        """The files that are not read for their names, and that have been named."""
+        with ExitStack() as undo:
+            self.halves.lock()
+            undo.callback(self.halves.release)
+            self._begin()
+            undo.callback(self.executor.close)
+            refuse_unnameable(topology, self.names)
+            self.claims = Claims(topology)
+            undo.callback(self.claims.release)
+            with self.halves.way_back():
+                self._open(topology, options.checkpoint)
+            undo.pop_all()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Get ready to run tasks: ``executor``, and ``names`` where these are not UTF-8."""
+
+    @abstractmethod
+    def _frames(self) -> Frames | None:
+        """What Spark does for sinks; None where there is no Spark."""
+
+    @abstractmethod
+    def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Get ready to read; the spouts of files and those of Kafka, in the order of the sources of the query."""
+
+    @abstractmethod
+    def _batches(self) -> None:
+        """Call ``batch`` for each batch, to the end of the input or until stopped."""
+
+    def _open(self, topology: Topology, folder: str) -> None:
+        self.checkpoint = self.halves.open(topology, self.options.first_output_at, self.options.keep_batches)
+        self.topology = as_files(topology, folder)
+        self.executor.load(self.topology)
+        first = FirstOutput.of(self.topology, self.halves.first_output)
+        self.step = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
+        self.log = self.halves.source_log(*self._open_source())
+        forget_unplanned(self.log.filesystem, self.log.root)
+
+    def run(self) -> Summary:
+        """Run to the end of the input, or until stopped."""
+        with self.halves.way_back():
+            return self._run_to_the_end()
+
+    def _run_to_the_end(self) -> Summary:
+        started = time.perf_counter()
+        try:
+            self._finish_closing()
+            self._batches()
+            self.summary.stopped = self.options.stop.is_set()
+            if self.options.flush and self.options.every is None and not self.summary.stopped:
+                self._close()
+            self.step.tidy()
+            self.summary.complaints += self._passed_over()
+        finally:
+            self.executor.close()
+            self.claims.release()
+            self.halves.release()
+            self.summary.seconds = time.perf_counter() - started
+        return self.summary
+
+    def batch(self, number: int, rows: Rows = lambda slots, there: None) -> None:
+        """Run a batch whose files are noted in the log; as it was planned, if it was not committed then."""
+        if self.step.done(number):
+            return
+        key = batch_key(number, False)
+        drafted: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots, "run": self.step.run_id}
+        order, there = list(self.topology.spouts), self.log.partitions(number)
+        drafted["files"] = sorted(self.log.files(number), key=lambda found: order.index(found[0]))
+        drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in there.items()}
+        plan = self.checkpoint.plan(key, drafted)
+        found = [(spout, path) for spout, path in plan["files"]]
+        slots, advance = plan["slots"], TimeAdvance(plan["clock"])
+        partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
+        ingest = rows(slots, there)
+
+        def splits(deaths: Sequence[Death]) -> BatchPlan:
+            read = file_splits(self.topology, found, slots, deaths)
+            return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
+
+        self._survive(key, splits, again=plan is not drafted)
+
+    def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan], *, again: bool) -> None:
+        """Run a batch without what of its input workers have died on."""
+        self._run(plan([Death.from_json(found) for found in self.checkpoint.deadly(key)]), again=again)
+
+    def _close(self) -> None:
+        """The closing tick: fire what is open. It has a number of its own, so that it too happens once."""
+        before = self.step.manifest
+        if before.closing:
+            return
+        drafted = {"clock": self._now(), "run": self.step.run_id}
+        plan = self.checkpoint.plan(batch_key(before.batch, True), drafted)
+        advance = TimeAdvance(plan["clock"], close=True)
+        self._run(BatchPlan(before.batch, advance, closing=True, run=plan.get("run", "")), again=True)
+
+    def _finish_closing(self) -> None:
+        """A run that died while it was closing is closed first: some of its output may be out already."""
+        before = self.step.manifest
+        if not before.closing and self.checkpoint.planned(batch_key(before.batch, True)):
+            self._close()
+
+    def _run(self, plan: BatchPlan, *, again: bool) -> None:
+        query = self.halves.query()
+        report = self.step.run(plan, again=again, query=query)
+        if self.options.every is not None:
+            report.complaints.extend(self._passed_over())
+        self._note(query, report)
+        self.summary.note(report)
+        self.options.on_report(report)
+
+    def _note(self, query: str | None, report: BatchReport) -> None:  # noqa: B027 - most have nobody else to tell
+        """Tell whoever else wants to know of a batch."""
+
+    def _passed_over(self) -> list[str]:
+        """What is to be said of files that have come since and whose names cannot be read: each is named once."""
+        found = {path for part in self.topology.spouts.values() for path in unnameable(part.spout, self.names)}
+        new, self.passed_over = sorted(found - self.passed_over), self.passed_over | found
+        return [f"{path}: not read, since its name is no {self.names.upper()}; rename it" for path in new]
+
+    def _now(self) -> int:
+        """The clock, which never goes back, not even where the machine's does."""
+        before = self.step.manifest.clock
+        now = self.options.clock()
+        return now if before is None else max(now, before)

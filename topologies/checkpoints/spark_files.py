@@ -1,0 +1,100 @@
+"""Files of Spark's half of a checkpoint, with the checksums that Hadoop keeps beside them."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from contextlib import suppress
+
+import pyarrow.fs as pafs
+
+from manager.storage.private_files import private_stream, sync_file
+from windowing.errors import CheckpointError, DamagedCheckpoint
+
+_MAGIC = b"crc\0"
+_SUMMED = 512
+"""Bytes for which Hadoop keeps a checksum."""
+
+
+def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
+    """The text of a file that Spark wrote.
+
+    Raises DamagedCheckpoint where it is gone or does not fit its ``.crc``. Where there is no ``.crc``, as on object
+    stores and on HDFS, which look after their files themselves, there is nothing to hold it against.
+    """
+    folder, base = path.rsplit("/", 1)
+    data = _bytes(filesystem, path)
+    if data is None:
+        raise DamagedCheckpoint(
+            f"Spark's log {path} is gone",
+            why="Spark writes down there which input belongs to which batch, and which batches are done",
+        )
+    sums = _bytes(filesystem, f"{folder}/.{base}.crc")
+    if sums is not None and not _fits(data, sums):
+        raise DamagedCheckpoint(
+            f"Spark's log {path} is damaged", why=f"its {len(data):,} bytes and Spark's checksum in .{base}.crc differ"
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise DamagedCheckpoint(f"Spark's log {path} is damaged", why=str(error)) from error
+
+
+def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summed: bool) -> None:
+    """Write a file as Spark does: it is there whole or not at all; ``summed``: with its ``.crc``.
+
+    At no moment is there a checksum that is not the file's: a file without one is held against nothing.
+    """
+    folder, base = path.rsplit("/", 1)
+    sums, data = f"{folder}/.{base}.crc", text.encode()
+    if summed:
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(sums)
+    _write(filesystem, path, data)
+    if summed:
+        parts = [data[at : at + _SUMMED] for at in range(0, len(data), _SUMMED)]
+        _write(filesystem, sums, _MAGIC + struct.pack(f">i{len(parts)}I", _SUMMED, *map(zlib.crc32, parts)))
+
+
+def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
+    """Delete a file, and its checksum before it, which would otherwise speak of a file that is lost."""
+    folder, base = path.rsplit("/", 1)
+    for each in (f"{folder}/.{base}.crc", path):
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(each)
+
+
+def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
+    if not isinstance(filesystem, pafs.LocalFileSystem | pafs.HadoopFileSystem):
+        with filesystem.open_output_stream(path, compression=None) as sink:  # object stores show a file once closed
+            sink.write(data)
+        return
+    folder, base = path.rsplit("/", 1)
+    draft = f"{folder}/.{base.removeprefix('.')}.{uuid.uuid4()}.tmp"
+    with private_stream(filesystem, draft) as sink:
+        sink.write(data)
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        sync_file(draft)
+    filesystem.move(draft, path)
+
+
+def _fits(data: bytes, sums: bytes) -> bool:
+    """Whether these are the checksums of the data: a CRC-32 for every so many bytes."""
+    if sums[:4] != _MAGIC or len(sums) < 8:
+        return False
+    size = int.from_bytes(sums[4:8], "big")
+    if size <= 0:
+        return False
+    found = [zlib.crc32(data[at : at + size]).to_bytes(4, "big") for at in range(0, len(data), size)]
+    return b"".join(found) == sums[8:]
+
+
+def _bytes(filesystem: pafs.FileSystem, path: str) -> bytes | None:
+    if filesystem.get_file_info(path).type != pafs.FileType.File:
+        return None
+    try:
+        with filesystem.open_input_stream(path) as source:
+            return source.read()  # type: ignore[no-any-return]
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read", why=str(error), do="make it readable, and run again") from error

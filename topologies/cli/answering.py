@@ -1,0 +1,97 @@
+"""Answering many scenarios, none of which may spoil another: what one fails of becomes its own answer."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+
+from topologies.graph.model import Topology
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.replay import replay_locally, watched_topology
+from topologies.scenarios.schema.model import Scenario
+from windowing.errors import ConfigError, EnvironmentMissing, ScenarioError, TopologyError, WindboltError
+
+_MOST_ATTEMPTS = 24
+"""So many times Spark is started to find the scenario that makes the others fail."""
+_MALFORMED = (ConfigError, ScenarioError, TopologyError)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a scenario: an answer, or why it cannot be one."""
+
+    answer: Replayed
+    malformed: str | None = None
+    """What is wrong with the scenario itself, or with the topology that it names."""
+    printed: str = ""
+    """What the user's code printed."""
+    trace: str = ""
+    """The traceback, where an error was all that came of it."""
+
+
+def answer_locally(scenario: Scenario, topology: Topology | None = None) -> Outcome:
+    """The outcome of a scenario, in this process. Raises nothing."""
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed):
+            return Outcome(replay_locally(scenario, topology), printed=printed.getvalue())
+    except Exception as error:
+        return _failed(scenario, error, printed.getvalue())
+
+
+def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = None) -> list[Outcome]:
+    """The outcome of each scenario, all in as few queries as can be; EnvironmentMissing where Spark cannot start."""
+    from topologies.spark.replay import replay_on_spark
+
+    outcomes: dict[int, Outcome] = {}
+    sound: list[int] = []
+    for at, scenario in enumerate(scenarios):
+        found = _malformed(scenario, topology)
+        if found is None:
+            sound.append(at)
+        else:
+            outcomes[at] = found
+
+    attempts = 0
+
+    def answer(part: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
+        """All at once; where that fails in halves, until the scenario is found that makes it fail."""
+        nonlocal attempts
+        attempts += 1
+        try:
+            answers = replay_on_spark([scenarios[at] for at in part], topology)
+        except EnvironmentMissing:
+            raise
+        except Exception as error:
+            if len(part) == 1 or attempts >= _MOST_ATTEMPTS:
+                yield from ((at, _failed(scenarios[at], error)) for at in part)
+                return
+            half = len(part) // 2
+            yield from answer(part[:half])
+            yield from answer(part[half:])
+        else:
+            yield from zip(part, map(Outcome, answers), strict=True)
+
+    if sound:
+        outcomes.update(answer(sound))
+    return [outcomes[at] for at in range(len(scenarios))]
+
+
+def _malformed(scenario: Scenario, topology: Topology | None) -> Outcome | None:
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed):
+            watched_topology(scenario, topology)
+    except Exception as error:
+        return _failed(scenario, error, printed.getvalue())
+    return None
+
+
+def _failed(scenario: Scenario, error: Exception, printed: str = "") -> Outcome:
+    said = str(error) if isinstance(error, WindboltError) else f"{type(error).__name__}: {error}"
+    trace = "".join(traceback.format_exception(error))
+    malformed = said if isinstance(error, _MALFORMED) else None
+    return Outcome(Replayed(scenario.name, ok=False, differences=[said]), malformed, printed, trace)

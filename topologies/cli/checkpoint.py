@@ -1,0 +1,137 @@
+"""``windbolt checkpoint``: what is in a checkpoint, whether it is whole, and back to an earlier batch."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from manager.storage.checkpoint import step_key
+from topologies.cli.consoles import out, warn
+from topologies.cli.failing import FAILED, Debug, readable_errors
+from windowing.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from topologies.checkpoints.going_back import Rollback
+    from topologies.checkpoints.inspecting import CheckpointLook
+
+
+def checkpoint(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    back_to: Annotated[
+        str | None,
+        typer.Option("--back-to", metavar="BATCH", help="Go back to the end of this batch: 7, or 7-close."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Show what is in a checkpoint, and check every file of it; or go back to an earlier batch (--back-to).
+
+    Going back sets aside what came after the batch, in the checkpoint and in the folders of file sinks; nothing is
+    deleted. It may be interrupted, and begun again. Exit status 0 where all is whole, 1 where something is damaged, 2
+    where there is no checkpoint, it is in use, or that batch cannot be gone back to.
+    """
+    from topologies.checkpoints.going_back import go_back
+    from topologies.checkpoints.inspecting import inspect
+    from topologies.checkpoints.pairing import PairedCheckpoint
+
+    with readable_errors(debug=debug):
+        halves = PairedCheckpoint(folder)
+        if not halves.found:
+            raise CheckpointError(
+                f"{folder!r} is no checkpoint",
+                why="it has neither of a checkpoint's halves, spark/ and windbolt/",
+                do="name the folder that --checkpoint was given",
+            )
+        if back_to is None:
+            halves.lock_to_look()
+            look = inspect(halves)
+            typer.echo(json.dumps(look.to_json(), indent=2)) if as_json else _show(out(), look)
+            if look.damage or look.refused:
+                raise typer.Exit(FAILED)
+            return
+        key = step_key(back_to)
+        if key is None:
+            raise ConfigError(
+                f"--back-to {back_to!r}", why="that is no batch", do="give its number, or 7-close for a closing"
+            )
+        halves.lock()
+        done = go_back(halves, key)
+        typer.echo(json.dumps(_as_json(done), indent=2)) if as_json else _tell(out(), done)
+
+
+def _show(console: Console, look: CheckpointLook) -> None:
+    console.print(_named(f"checkpoint {look.path}", _size(look.size)), soft_wrap=True)
+    console.print(_named("  topology", look.topology or "not known"), soft_wrap=True)
+    if look.query is not None:
+        planned, done = look.spark_batches or (-1, -1)
+        console.print(_named("  query", f"{look.query}, batch {done} done, {planned} planned"), soft_wrap=True)
+    for sink in look.sinks:
+        console.print(_named("  sink", f"{sink['name']}: {sink.get('folder', sink['kind'])}"), soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("batch", "bolt", "watermark", "accounts", "state"):
+        table.add_column(name, overflow="fold")
+    for step in look.steps:
+        values = step.to_json()
+        state = (
+            f"{step.sections} {'section' if step.sections == 1 else 'sections'}, {_size(step.size)}"
+            if not step.trouble
+            else "cannot be gone back to"
+        )
+        row = [step.name, "", "", "", state]
+        for name, bolt in values["bolts"].items():
+            accounts = ", ".join(f"{account} {count:,}" for account, count in bolt["accounts"].items() if count)
+            row[1:4] = [name, bolt["watermark"] or "", accounts]
+            table.add_row(*map(Text, row))
+            row = [""] * 5
+        if row[0]:
+            table.add_row(*map(Text, row))
+    console.print(table if look.steps else Text("  no batch has been committed"))
+    if look.planned:
+        console.print(_named("  begun, not committed", ", ".join(look.planned)), soft_wrap=True)
+    for what, why in look.damage:
+        console.print(Text.assemble(("damaged: ", "bold red"), what, ("\n  why: ", "cyan"), why), soft_wrap=True)
+    if look.refused:
+        console.print(
+            Text.assemble(("no run will go on: ", "bold red"), look.refused, ("\n  do:  ", "cyan"), look.advice),
+            soft_wrap=True,
+        )
+    elif look.damage:
+        console.print(Text("What a run needs to go on is whole."))
+    else:
+        console.print(Text("Every file is whole.", "green"))
+
+
+def _tell(console: Console, done: Rollback) -> None:
+    console.print(Text(f"The checkpoint is at the end of batch {done.step}; the next run goes on from there."))
+    if done.moved:
+        console.print(Text(f"{done.moved} files of what came after it are in {done.folder}"), soft_wrap=True)
+    for folder, (target, count) in done.sinks.items():
+        console.print(Text(f"{count} files of {folder} are in {target}"), soft_wrap=True)
+    for words in done.warnings:
+        warn(words)
+
+
+def _as_json(done: Rollback) -> dict[str, Any]:
+    return {
+        "back_to": done.step,
+        "set_aside": {"folder": done.folder, "files": done.moved},
+        "sinks": [{"folder": folder, "set_aside": at, "files": n} for folder, (at, n) in done.sinks.items()],
+        "warnings": done.warnings,
+    }
+
+
+def _named(name: str, value: str) -> Text:
+    return Text.assemble((name, "bold"), ": ", value)
+
+
+def _size(size: int) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} bytes"

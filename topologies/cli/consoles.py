@@ -1,0 +1,90 @@
+"""Where the commands write: results and progress to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from windowing.printable import printable
+
+WIDTH = 120
+"""The width of lines where there is no terminal, and COLUMNS does not say."""
+
+
+def out() -> Console:
+    """For what was asked for."""
+    return _console(sys.stdout)
+
+
+def err() -> Console:
+    """For errors, warnings and remarks."""
+    return _console(sys.stderr)
+
+
+def warn(text: str, console: Console | None = None) -> None:
+    """Print a warning, to standard error where no console is given."""
+    (console or err()).print(Text.assemble(("warning: ", "bold yellow"), printable(text)), soft_wrap=True)
+
+
+def remark(text: str) -> None:
+    """Print what no reader of the results needs."""
+    err().print(Text(text), soft_wrap=True)
+
+
+@contextmanager
+def only_json() -> Iterator[Callable[[Any], bool]]:
+    """A function that prints a value as a line of JSON, and says whether anybody still reads.
+
+    Whatever else is printed meanwhile, by users' code or by the processes that Spark starts, goes to standard error.
+    """
+    with _standard_output_kept() as file, redirect_stdout(sys.stderr):
+        closed = False
+
+        def write(value: Any) -> bool:
+            nonlocal closed
+            if not closed:
+                try:
+                    file.write(json.dumps(value, allow_nan=False) + "\n")
+                    file.flush()
+                except BrokenPipeError:
+                    closed = True
+            return not closed
+
+        yield write
+
+
+@contextmanager
+def _standard_output_kept() -> Iterator[TextIO]:
+    """Standard output for us alone: whoever writes to its descriptor meanwhile writes to standard error."""
+    real = sys.stdout
+    real.flush()
+    try:
+        same = real.fileno() == 1 and sys.stderr.fileno() == 2
+    except (OSError, ValueError):
+        same = False
+    if not same:  # a test, or a program, has replaced them
+        yield real
+        return
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    file = os.fdopen(ours, "w", encoding="utf-8")
+    try:
+        yield file
+    finally:
+        os.dup2(ours, 1)
+        try:
+            file.close()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _console(file: TextIO) -> Console:
+    wide = None if file.isatty() or "COLUMNS" in os.environ else WIDTH
+    return Console(file=file, width=wide, highlight=False)

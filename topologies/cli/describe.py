@@ -1,0 +1,43 @@
+"""``windbolt describe``: what a topology is made of."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from topologies.cli.failing import Debug, readable_errors
+from topologies.cli.run import Reference
+from topologies.cli.running import loaded
+from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.step.config import is_step
+from windowing.errors import ConfigError
+
+
+def describe(
+    reference: Reference,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a flowchart in Mermaid's language.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    overlays: With = None,
+    assignments: Set = None,
+    no_file_rules: NoFileRules = False,
+    debug: Debug = False,
+) -> None:
+    """Describe a topology: spouts, bolts and their windows, groupings, streams, sinks; or a step, in words."""
+    from topologies.graph import describing as topologies_
+    from topologies.step import describing as steps
+
+    with readable_errors(debug=debug):
+        if mermaid and as_json:
+            raise ConfigError("--mermaid and --json", why="there is one description", do="choose one of them")
+        options = StepOptions.of(overlays, assignments, no_file_rules)
+        if is_step(reference):
+            step = options.load(reference)
+            said = steps.as_mermaid(step) if mermaid else steps.as_text(step)
+            data = steps.to_json(step)
+        else:
+            topology = loaded(reference, options)
+            said = topologies_.as_mermaid(topology) if mermaid else topologies_.as_text(topology)
+            data = topologies_.to_json(topology)
+        typer.echo(json.dumps(data, indent=2) if as_json else said)

@@ -1,0 +1,63 @@
+"""Errors on the command line: what, why and what to do, and the exit status that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from topologies.cli.consoles import err
+from windowing.errors import (
+    CheckpointError,
+    ConfigError,
+    EnvironmentMissing,
+    ScenarioError,
+    TopologyError,
+    WindboltError,
+)
+from windowing.printable import printable
+
+FAILED = 1
+"""Something went wrong while running, or came out other than expected."""
+UNUSABLE = 2
+"""What was given cannot be used: an option, a topology, a checkpoint, a scenario; or something is not installed."""
+
+_UNUSABLE = (ConfigError, TopologyError, ScenarioError, CheckpointError, EnvironmentMissing)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@contextmanager
+def readable_errors(*, debug: bool) -> Iterator[None]:
+    """Show windbolt's errors in words, and end with their exit status; others are defects, and keep their traceback."""
+    try:
+        yield
+    except WindboltError as error:
+        console = err()
+        if debug:
+            console.print_exception(width=None)
+        console.print(in_words(error), soft_wrap=True)
+        raise typer.Exit(UNUSABLE if isinstance(error, _UNUSABLE) else FAILED) from error
+
+
+def in_words(error: WindboltError) -> Text:
+    """An error over several lines: what, why, do."""
+    text = Text("error: ", "bold red")
+    if isinstance(error, TopologyError):
+        problems = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
+        text.append(f"topology {error.topology!r} cannot be built, {problems}", "bold")
+        for at, problem in enumerate(error.problems, 1):
+            text.append(f"\n{at:>3}. ", "bold red").append(_parts(problem, " " * 5))
+        return text
+    return text.append(_parts(error, "  "))
+
+
+def _parts(error: WindboltError, indent: str) -> Text:
+    text = Text(printable(error.what, keep="\n\t"), "not bold default")
+    for word, part in (("why", error.why), ("do", error.do)):
+        if part:
+            text.append(f"\n{indent}{word + ':':<5}", "cyan").append(printable(part, keep="\n\t"), "not bold default")
+    return text

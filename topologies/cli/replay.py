@@ -1,0 +1,211 @@
+"""``windbolt replay``: scenarios answered, drawn, and held against what they expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from topologies.cli.answering import Outcome, answer_locally, answer_on_spark
+from topologies.cli.consoles import err, only_json, out
+from topologies.cli.failing import FAILED, UNUSABLE, Debug, readable_errors
+from topologies.cli.running import Engine, loaded
+from topologies.graph.model import Topology
+from topologies.scenarios.draw.arrival_table import arrival_table
+from topologies.scenarios.draw.timeline import timeline
+from topologies.scenarios.schema.loading import Loaded, Problem, load, located
+from windowing.errors import ConfigError
+
+FEW = 5
+"""Up to so many scenarios are all drawn."""
+DRAWN = 3
+"""Of more, so many of those that fail are."""
+
+
+def replay(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenarios: .yaml, .json or .jsonl files.")],
+    engine: Annotated[Engine, typer.Option(help="Where to run them; spark runs a real query.")] = Engine.LOCAL,
+    topology: Annotated[
+        str | None, typer.Option(metavar="FILE:NAME", help="Take this topology instead of those that scenarios name.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object per scenario.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Draw nothing; name only what fails.")] = False,
+    draw: Annotated[bool, typer.Option("--draw", help=f"Draw all, also where there are more than {FEW}.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Replay scenarios: draw what happened, and compare it with what they expect.
+
+    Exit status 0 if all is as expected, 1 if something is not, 2 if a file or a scenario is malformed.
+    """
+    with readable_errors(debug=debug):
+        _together(draw=draw, quiet=quiet, as_json=as_json)
+        chosen = None if topology is None else loaded(topology)
+        items = [item for file in files for item in load(file)]
+        with _output(items, as_json=as_json, quiet=quiet, draw=draw) as output:
+            report = _Report(output, debug=debug)
+            report.all(items, engine, chosen)
+    if report.status:
+        raise typer.Exit(report.status)
+
+
+class _Output(Protocol):
+    """Where answers are shown."""
+
+    def show(self, item: Loaded, outcome: Outcome) -> None: ...
+
+    def malformed(self) -> None:
+        """One more that cannot be answered; what is wrong with it has been said."""
+
+
+@contextmanager
+def _output(items: Sequence[Loaded | Problem], *, as_json: bool, quiet: bool, draw: bool) -> Iterator[_Output]:
+    if as_json:
+        with only_json() as write:
+            yield _Objects(write)
+        return
+    number = sum(isinstance(item, Loaded) for item in items)
+    pictures = _Pictures(out(), few=number <= FEW, draw=draw or number <= FEW, quiet=quiet)
+    yield pictures
+    pictures.end()
+
+
+def _together(*, draw: bool, quiet: bool, as_json: bool) -> None:
+    if draw and (quiet or as_json):
+        other = "--quiet" if quiet else "--json"
+        raise ConfigError(f"--draw and {other}", why=f"{other} draws nothing", do="choose one of them")
+
+
+@dataclass
+class _Report:
+    """Has the scenarios answered and shown in the order of the files, and keeps the worst exit status."""
+
+    output: _Output
+    debug: bool
+    status: int = 0
+
+    def all(self, items: Sequence[Loaded | Problem], engine: Engine, topology: Topology | None) -> None:
+        scenarios = [located(item.scenario, item.place.path) for item in items if isinstance(item, Loaded)]
+        outcomes: Iterator[Outcome]
+        if engine is Engine.SPARK:
+            outcomes = iter(answer_on_spark(scenarios, topology) if scenarios else [])
+        else:
+            outcomes = (answer_locally(scenario, topology) for scenario in scenarios)
+        for item in items:
+            if isinstance(item, Problem):
+                self._problem(str(item))
+            else:
+                self._answered(item, next(outcomes))
+
+    def _answered(self, item: Loaded, outcome: Outcome) -> None:
+        err().file.write(outcome.printed)
+        if self.debug:
+            err().file.write(outcome.trace)
+        if outcome.malformed is not None:
+            self._problem(f"{item.place} ({item.scenario.name}): {outcome.malformed}")
+            return
+        if outcome.answer.ok is False:
+            self.status = max(self.status, FAILED)
+        self.output.show(item, outcome)
+
+    def _problem(self, text: str) -> None:
+        self.status = UNUSABLE
+        self.output.malformed()
+        err().print(Text.assemble(("malformed: ", "bold red"), text), soft_wrap=True)
+
+
+@dataclass
+class _Objects:
+    """A JSON object for each answer."""
+
+    write: Callable[[Any], bool]
+
+    def show(self, item: Loaded, outcome: Outcome) -> None:
+        self.write(outcome.answer.to_json())
+        if outcome.answer.ok is False:
+            _differences(err(), item, outcome)
+
+    def malformed(self) -> None:
+        return
+
+
+def _differences(console: Console, item: Loaded, outcome: Outcome) -> None:
+    text = Text.assemble(("not as expected: ", "bold red"), f"{item.place} ({item.scenario.name})")
+    for difference in outcome.answer.differences:
+        text.append(f"\n  {difference}")
+    console.print(text, soft_wrap=True)
+
+
+@dataclass
+class _Pictures:
+    """Timelines of few scenarios; of many a line each, and timelines of some that fail."""
+
+    console: Console
+    few: bool
+    draw: bool
+    """Whether all are drawn."""
+    quiet: bool
+    counts: dict[bool | None, int] = field(default_factory=lambda: {True: 0, False: 0, None: 0})
+    unusable: int = 0
+    left_out: int = 0
+    """Those that could have been drawn, and were not."""
+
+    def malformed(self) -> None:
+        self.unusable += 1
+
+    def show(self, item: Loaded, outcome: Outcome) -> None:
+        answer = outcome.answer
+        self.counts[answer.ok] += 1
+        failed = answer.ok is False
+        if self.quiet:
+            if failed:
+                _differences(self.console, item, outcome)
+            return
+        if not self.draw:
+            sign = {True: ("ok    ", "green"), False: ("FAILED", "bold red"), None: ("-     ", "dim")}[answer.ok]
+            line = Text.assemble(sign, f"  {answer.name}  ", (str(item.place), "dim"))
+            self.console.print(line, soft_wrap=True)
+        if not outcome.trace and (self.draw or (failed and self.counts[False] <= DRAWN)):
+            self.console.print(timeline(item.scenario, answer))
+            table = arrival_table(item.scenario, answer)
+            if table is not None:
+                self.console.print(table)
+            self.console.print(_verdict(item, outcome), soft_wrap=True)
+            self.console.print()
+        else:
+            self.left_out += not outcome.trace
+            if failed:
+                _differences(self.console, item, outcome)
+
+    def end(self) -> None:
+        if self.left_out:
+            rest = "" if self.left_out == sum(self.counts.values()) else f"the other {self.left_out} "
+            words = f"{rest}not drawn, there are more than {FEW} scenarios; --draw draws all"
+            self.console.print(Text(words, "dim"), soft_wrap=True)
+        malformed = self.unusable
+        if self.few and not self.quiet and sum(self.counts.values()) <= 1 and not malformed:
+            return
+        named = {
+            "as expected": self.counts[True],
+            "not as expected": self.counts[False],
+            "without expectations": self.counts[None],
+            "malformed": malformed,
+        }
+        total = sum(named.values())
+        parts = ", ".join(f"{number} {name}" for name, number in named.items() if number)
+        style = "bold red" if self.counts[False] or malformed else "bold green"
+        self.console.print(Text(f"{total} scenario{'' if total == 1 else 's'}: {parts}", style), soft_wrap=True)
+
+
+def _verdict(item: Loaded, outcome: Outcome) -> Text:
+    words = {
+        True: ("as expected", "bold green"),
+        False: ("not as expected", "bold red"),
+        None: ("nothing is expected of it", "dim"),
+    }
+    return Text.assemble(f"{item.place}: ", words[outcome.answer.ok])

@@ -1,0 +1,107 @@
+"""``windbolt run``: a topology, on Spark or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from manager.storage.checkpoint import KEPT_STEPS
+from topologies.cli.consoles import out
+from topologies.cli.failing import Debug, readable_errors
+from topologies.cli.progress import print_summary
+from topologies.cli.running import Engine, loaded, run_watched, runner
+from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.run.options import RunOptions
+from windowing.durations import parse_duration
+from windowing.errors import ConfigError
+
+Reference = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE:NAME", help="A topology: my_topology.py:topology, package.module:topology, or a step: step.conf."
+    ),
+]
+
+
+def run(
+    reference: Reference,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where the state is kept; needed on Spark, and with --every.")
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="Where to run it.")] = Engine.SPARK,
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Run until stopped, a batch this often: 10s, 500ms.")
+    ] = None,
+    keep_open: Annotated[
+        bool, typer.Option("--keep-open", help="Leave windows open at the end of the input, for the next run.")
+    ] = False,
+    first_output: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Start with the output of this time, and read what that needs: ISO 8601."),
+    ] = None,
+    keep_batches: Annotated[
+        int, typer.Option("--keep-batches", metavar="N", help="So many of the last batches can be gone back to.")
+    ] = KEPT_STEPS,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None,
+    overlays: With = None,
+    assignments: Set = None,
+    no_file_rules: NoFileRules = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object per batch, and one for the run.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run a topology to the end of the input that is there now, or until stopped (--every).
+
+    Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
+    """
+    with readable_errors(debug=debug):
+        options = RunOptions(
+            checkpoint,
+            None if every is None else parse_duration(every),
+            flush=not keep_open,
+            first_output=first_output,
+            keep_batches=keep_batches,
+        )
+        settings = settings_of(conf or [])
+        _check(engine, options, master, settings)
+        topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
+        summary = run_watched(topology, runner(topology, engine, master, settings), options, as_json=as_json)
+        if not as_json:
+            print_summary(out(), topology, summary, checkpoint)
+
+
+def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:
+    _ = options.first_output_at  # that it is a time is known before the topology is loaded
+    if options.every is not None and options.every.micros == 0:
+        raise ConfigError("--every 0s", why="a batch takes time", do="give it some, such as --every 1s")
+    if engine is Engine.SPARK and options.checkpoint is None:
+        raise ConfigError(
+            "a run on Spark without a checkpoint",
+            why="its state is kept there, so that a restart goes on where the last run stopped",
+            do="add --checkpoint DIR; or run it in this process, with --engine local",
+        )
+    if engine is Engine.LOCAL and (master or conf):
+        raise ConfigError(
+            "--master or --conf with --engine local", why="they are for Spark", do="leave them out, or run on Spark"
+        )
+    if engine is Engine.LOCAL and options.every and options.checkpoint is None:
+        raise ConfigError(
+            "--every with --engine local, and without a checkpoint",
+            why="when it is stopped, nothing is left of the windows that are open, and of what it has read",
+            do="add --checkpoint DIR",
+        )
+
+
+def settings_of(conf: Sequence[str]) -> dict[str, str]:
+    """Settings of Spark as the command line gives them."""
+    settings = {}
+    for given in conf:
+        key, sign, value = given.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError(f"--conf {given!r}", why="a setting has a key and a value", do="write --conf key=value")
+        settings[key.strip()] = value
+    return settings

@@ -1,0 +1,106 @@
+"""Running a topology under the eyes of a user: progress, signals, and the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from types import FrameType
+
+from topologies.cli.progress import ProgressDisplay, shown_progress
+from topologies.cli.steps import NO_OPTIONS, StepOptions
+from topologies.graph.model import Topology
+from topologies.loading import load_topology
+from topologies.run.options import RunOptions, Summary
+from topologies.step.config import is_step
+
+Run = Callable[[RunOptions], Summary]
+
+
+class Engine(StrEnum):
+    """Where a topology, or a scenario, runs."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
+    """A user's topology; what its file prints as it is loaded is no result, and goes to standard error."""
+    with redirect_stdout(sys.stderr):
+        if is_step(reference):
+            from topologies.step.checking import step_problems
+            from topologies.step.compile import step_topology
+
+            problems = partial(step_problems, load=True, complete=True)
+            return step_topology(options.load(reference, problems))
+        options.refuse(reference)
+        return load_topology(reference)
+
+
+def runner(topology: Topology, engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None) -> Run:
+    """What runs a topology on an engine; Spark is imported only where it is asked for."""
+    if engine is Engine.LOCAL:
+        from topologies.local import run_local
+
+        return lambda options: run_local(topology, options)
+    from topologies.spark.runner import run_on_spark
+
+    return lambda options: run_on_spark(topology, options, master=master, conf=dict(conf or {}))
+
+
+def run_watched(topology: Topology, run: Run, options: RunOptions, *, as_json: bool) -> Summary:
+    """Run with progress on standard output; a first Ctrl-C or SIGTERM ends it after the batch in hand."""
+    with shown_progress(topology, as_json=as_json, stop=options.stop.set) as progress:
+        summary = _in_thread(run, replace(options, on_report=progress.report), progress)
+        progress.end(summary)
+    return summary
+
+
+def _in_thread(run: Run, options: RunOptions, progress: ProgressDisplay) -> Summary:
+    """Run in another thread: signals reach this one at once, and Spark does not take them over."""
+    results: list[Summary] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(run(options))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="windbolt-run", daemon=True)
+    with _signals(options.stop, progress):
+        thread.start()
+        while thread.is_alive():
+            thread.join(0.2)
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+@contextmanager
+def _signals(stop: threading.Event, progress: ProgressDisplay) -> Iterator[None]:
+    """The first signal asks the run to stop, the second ends the process, with 128 + its number."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            if os.isatty(1):
+                os.write(1, b"\x1b[?25h\n")  # the cursor that the display has hidden
+            os._exit(128 + number)
+        stop.set()
+        progress.note("finishing the batch, then stopping; once more (Ctrl-C) to force it")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

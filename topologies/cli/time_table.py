@@ -1,0 +1,98 @@
+"""What the rules of time found, per bolt and input stream, as a table and in words (AZ-23, AZ-24)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from topologies.cli.spans import number, spoken
+from topologies.engine.batch.report import BatchReport, BoltReport
+from windowing.timestamps import show
+
+FOUND = {
+    "early_input": "early",
+    "late_input": "late arrival",
+    "out_of_order": "out of order",
+    "adjusted": "adjusted",
+    "dropped": "dropped",
+}
+"""The counters, and what they are called here."""
+
+
+def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
+    """A row for each bolt that has a watermark, and one for each of its input streams where it has several.
+
+    None where there is nothing to say. A counter that is zero everywhere has no column.
+    """
+    rows = [row for name, bolt in bolts.items() for row in _rows(name, bolt)]
+    if not rows:
+        return None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="what the rules of time found", title_justify="left")
+    table.add_column("", style="bold")
+    table.add_column("watermark delay", justify="right")
+    shown = [name for name in FOUND if any(found.get(name) for _, _, found in rows)]
+    for name in shown:
+        table.add_column(FOUND[name], justify="right")
+    for title, delay, found in rows:
+        table.add_row(title, delay, *(number(found.get(name, 0)) for name in shown))
+    return table
+
+
+def time_words(bolt: BoltReport) -> dict[str, str]:
+    """The same of one bolt, without what is zero: title and value."""
+    words = {} if bolt.delay is None else {"watermark delay": _delay(bolt.delay)}
+    found = _found(bolt)
+    counts = {**{title: found.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
+    return words | {what: number(count) for what, count in counts.items() if count}
+
+
+def counter_words(bolts: Mapping[str, BoltReport]) -> list[str]:
+    """What bolts, and the rules of their triggers, have counted by themselves: a line for each bolt that has."""
+    return [
+        f"{name}: {', '.join(f'{what} {count}' for what, count in words.items())}"
+        for name, bolt in bolts.items()
+        if (words := counters_of(bolt))
+    ]
+
+
+def counters_of(bolt: BoltReport) -> dict[str, str]:
+    """Of one bolt: title and value."""
+    return {what.replace("_", " "): number(count) for what, count in bolt.counters.items()}
+
+
+def start_words(report: BatchReport) -> list[str]:
+    """Where a run started, and what it left out for that; nothing where it started with its input."""
+    if report.first_output is None:
+        return []
+    start = "all input was read" if report.read_from is None else f"input was read from {show(report.read_from)} on"
+    bolts = [
+        f"{name}: {_counted(bolt.skipped, 'older event')} skipped,"
+        f" {_counted(bolt.suppressed, 'window')} that ended too soon not emitted"
+        for name, bolt in report.bolts.items()
+    ]
+    return [f"First output at {show(report.first_output)}; {start}.", *bolts]
+
+
+def _rows(name: str, bolt: BoltReport) -> Iterator[tuple[str | Text, str, Mapping[str, int]]]:
+    found = _found(bolt)
+    if bolt.delay is None and not any(found.values()):
+        return
+    yield Text(name), "" if bolt.delay is None else _delay(bolt.delay), found
+    if len(bolt.streams) > 1:
+        for stream, counts in bolt.streams.items():
+            yield Text(f"  from {stream}", "not bold"), "", counts
+
+
+def _found(bolt: BoltReport) -> dict[str, int]:
+    return {**bolt.metrics, "dropped": bolt.accounts.get("dropped", 0)}
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{number(count)} {what}" + ("" if count == 1 else "s")
+
+
+def _delay(micros: int) -> str:
+    return spoken(micros) if micros >= 0 else f"{spoken(-micros)} ahead"

@@ -1,0 +1,74 @@
+"""Composing a topology: spouts, bolts, groupings and sinks, by name, as with Storm's TopologyBuilder."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from topologies.compose.compile import build_topology
+from topologies.compose.declarers import BoltDeclarer, Declared, SinkDeclarer
+from topologies.graph.model import Topology
+from windowing.durations import Count, Duration, as_duration
+from windowing.errors import ConfigError
+
+if TYPE_CHECKING:
+    from topologies.io.sinks import Sink
+    from topologies.io.spouts import Spout
+    from windowing.bolt import BatchBolt, Bolt, WindowedBolt
+    from windowing.presets import Preset
+
+
+class TopologyBuilder:
+    """Gathers the parts of a topology; ``build`` checks them all and reports every mistake at once."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        message_timeout: Duration | timedelta | str | None = None,
+        max_spout_pending: int | None = None,
+        on_invalid: str = "divert",
+    ) -> None:
+        """``message_timeout``, ``max_spout_pending``: the longest that a window may hold events, and the most of them,
+        for all bolts; length plus slide must fit (ST-22, ST-23). By default there is no limit: nothing is replayed
+        because a window is long, as Storm does after 30 s.
+
+        ``on_invalid``: what happens to input that cannot be read, or has no usable event time. ``"divert"``: it goes,
+        with its reason, to the ``errors`` stream of the component and is counted; ``"stop"``: the query stops with
+        an error, and the batch is not committed.
+        """
+        if on_invalid not in ("divert", "stop"):
+            raise ConfigError(f"on_invalid={on_invalid!r}", why="there are two ways", do="use 'divert' or 'stop'")
+        self._declared = Declared(
+            name,
+            on_invalid,
+            None if message_timeout is None else as_duration(message_timeout),
+            None if max_spout_pending is None else Count(max_spout_pending).value,
+        )
+
+    def set_spout(self, name: str, spout: Spout, *, time: Preset | None = None) -> None:
+        """Add a source of events.
+
+        ``time``: its rules of time, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads it and
+        does not call ``with_time`` itself (SI-17, SI-18). StreamInsight's sources may differ in how they make
+        watermarks and in what becomes of late events, also where one bolt reads several; otherwise all sources of a
+        bolt must have the same rules.
+        """
+        self._declared.spouts.append((name, spout))
+        self._declared.times[name] = time
+
+    def set_bolt(self, name: str, bolt: Bolt | BatchBolt | WindowedBolt, parallelism: int = 1) -> BoltDeclarer:
+        """Add a bolt with so many tasks; call a ``..._grouping`` method on the result for each stream it reads."""
+        declarer = BoltDeclarer(name, bolt, parallelism)
+        self._declared.bolts.append(declarer)
+        return declarer
+
+    def set_sink(self, name: str, sink: Sink) -> SinkDeclarer:
+        """Add a sink; call ``from_`` on the result for each stream it takes."""
+        declarer = SinkDeclarer(name, sink)
+        self._declared.sinks.append(declarer)
+        return declarer
+
+    def build(self) -> Topology:
+        """The topology; TopologyError with all its mistakes where there are any."""
+        return build_topology(self._declared)

@@ -1,0 +1,350 @@
+"""What each setting needs to change anything: what a user asks for by name and would change nothing is refused.
+
+One table, by the names of ``WindowSettings``. What a preset brings along without being asked is passed over: a system's
+rules are a whole, and not every kind of window has use for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from policies.choose import choose_assigners, choose_policies, past_the_end
+from windowing.bounds import Bounds
+from windowing.durations import Count, Duration
+from windowing.errors import ConfigError
+from windowing.kinds import Snapshot, longest_of
+from windowing.presets import SOURCE_ONLY
+from windowing.rules import Aligned, DefaultTime, LateBy, Partition, WatermarkCombiner
+
+if TYPE_CHECKING:
+    from windowing.settings import WindowSettings
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What decides whether a setting changes anything."""
+
+    settings: WindowSettings
+    event_time: bool
+    inputs: int
+    """How many streams the bolt reads."""
+    partitioned: bool = False
+    """Whether a source of one of them has partitions of its own: Kafka."""
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether an input has several marks."""
+        partition = self.settings.watermark_partition
+        return self.partitioned if isinstance(partition, Partition) else partition is not None
+
+    @property
+    def several_marks(self) -> bool:
+        """Whether the watermark is over more than one mark."""
+        return self.inputs > 1 or self.has_partitions
+
+    @property
+    def from_source(self) -> bool:
+        """Whether no watermark is made here: the source puts them in, or they are another input's."""
+        rules = (self.settings.input_rules or {}).values()  # where the sources of several inputs differ (SI-17)
+        made = {each.watermark_every for each in rules} or {self.settings.watermark_every}
+        return made == {SOURCE_ONLY}
+
+    @property
+    def has_ctis(self) -> bool:
+        """Whether watermarks are StreamInsight's: the data alone moves time, never the clock (SI-4)."""
+        settings = self.settings
+        given = settings.watermark_field is not None or settings.watermark_imports is not None
+        return given or settings.default_time is DefaultTime.NONE or self.from_source
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something without which a setting changes nothing; and what to say where it is missing."""
+
+    met: Callable[[Situation], bool]
+    without: str
+    """Where the setting stands without effect: ``on a bolt without event times``."""
+    why: str
+    do: str
+
+
+def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
+    """What the user of bolt ``name`` asked for and would change nothing, each call once."""
+    settings, told = situation.settings, set[str]()
+    for call in dict.fromkeys(settings.forgotten):
+        yield ConfigError(
+            f"bolt {name!r}: {call} before with_time(...)",
+            why="the preset that came after it decides every rule of time, and has replaced it (SI-18)",
+            do="call with_time first, and what differs from the preset after it",
+        )
+    for rule, call in settings.asked:
+        error = None if call in told else idle_setting(name, situation, rule, call)
+        if error is not None:
+            told.add(call)
+            yield error
+
+
+def idle_setting(name: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
+    """Why a setting that was asked for in ``call`` changes nothing on bolt ``name``; None where it does something."""
+    missing = next((need for need in NEEDS.get(rule, ()) if not need.met(situation)), None)
+    if missing is None:
+        return None
+    return ConfigError(f"bolt {name!r}: {call} {missing.without}", why=missing.why, do=missing.do)
+
+
+def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
+    """Whether a bolt's windows are others, or close at another time, for some of these values of a setting."""
+
+    def met(situation: Situation) -> bool:
+        settings = situation.settings
+        tried = [_shape(situation, replace(settings, **{rule: value})) for value in (getattr(settings, rule), *values)]
+        return any(shape is None or shape != tried[0] for shape in tried)
+
+    return met
+
+
+def _shape(situation: Situation, settings: WindowSettings) -> Any:
+    """The policies that form and close a bolt's windows; None where they cannot be, which others report."""
+    if settings.key_trigger is not None:
+        return ()
+    try:
+        assigners = choose_assigners(settings, event_time=situation.event_time)
+        closing = past_the_end(settings, event_time=situation.event_time)
+        if assigners:
+            return assigners, closing
+        return choose_policies(settings, event_time=situation.event_time)
+    except ConfigError:
+        return None
+
+
+def _has_lengths(situation: Situation) -> bool:
+    settings = situation.settings
+    lengths = [settings.length, *map(longest_of, settings.kinds)]
+    return settings.key_trigger is None and any(isinstance(each, Duration) for each in lengths)
+
+
+def _left_open(situation: Situation) -> bool:
+    """Whether the end of the streams can find events in no window yet that only wait for time to go on."""
+    settings = situation.settings
+    if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds or settings.key:
+        return True
+    if not situation.event_time:
+        return False  # they fire as their events arrive
+    at_once = settings.watermark_every == Count(1) and settings.delay <= 0 and settings.watermark_field is None
+    return not at_once or situation.several_marks or settings.watermark_per_key
+
+
+def _opens_behind(situation: Situation) -> bool:
+    """Whether an open window can start before the end of one that is over and has been told."""
+    settings = situation.settings
+    tumbling = settings.length == settings.slide and isinstance(settings.length, Duration) and not settings.kinds
+    if not tumbling or settings.late_by is not LateBy.WINDOW:
+        return True
+    try:
+        return bool(choose_assigners(settings, event_time=situation.event_time))
+    except ConfigError:
+        return True  # others report it
+
+
+def _instants(settings: WindowSettings) -> bool:
+    """Whether every window is one instant, which is over when the watermark is past it."""
+    points = settings.lifetime is None and not settings.allowed_lateness.micros
+    return points and bool(settings.kinds) and all(isinstance(kind, Snapshot) for kind in settings.kinds)
+
+
+EVENT_TIME = Need(
+    lambda s: s.event_time,
+    "on a bolt without event times (ST-18, AT-22)",
+    "by the clock at arrival nothing is late, and no watermark is made",
+    "call with_timestamp_field or with_timestamp_extractor, or take it away",
+)
+WITH_EVENTS = Need(
+    lambda s: s.settings.watermark_every is not None,
+    "where watermarks come at ticks (SI-9)",
+    "only one that comes with an event can be just past it",
+    "take it away, or make one at every event: with_watermark_every(1)",
+)
+LEFT_OPEN = Need(
+    _left_open,
+    "on windows that fire with the last of their events (SI-7)",
+    "none that is full is open when the streams end, and one that is not is not fired either way",
+    "take it away",
+)
+NO_INSTANTS = Need(
+    lambda s: not _instants(s.settings),
+    "on snapshots of points, without allowed lateness",
+    "a window is one instant: it is over when the watermark is past it, and so are its events",
+    "take it away, or allow some lateness",
+)
+BY_WATERMARK = Need(
+    lambda s: s.settings.late_by is LateBy.WATERMARK,
+    "where events are late by their windows (C-23)",
+    "windows close by the watermark of the bolt, not by the mark of an input",
+    "use with_late_by('watermark'), or take it away",
+)
+MAKES_MARKS = Need(
+    lambda s: not s.from_source,
+    "where the source puts the watermarks in, or they are imported (SI-4, SI-15)",
+    "those are taken as they are, and none is made here",
+    "take it away, or make watermarks as well: with_watermark_every(1)",
+)
+AT_TICKS = Need(
+    lambda s: s.settings.watermark_every is None and not s.settings.watermark_per_key,
+    "where watermarks come with events (ST-15)",
+    "the interval is one between ticks, and there no watermark waits for a tick",
+    "take it away, or give how often it is made: with_watermark_every('5s')",
+)
+SEVERAL_MARKS = Need(
+    lambda s: s.several_marks,
+    "on a bolt with one input, and without partitions",
+    "there is one mark, which is the watermark",
+    "take it away, or name the column of partitions: with_watermark_partition(...)",
+)
+PARTITIONED = Need(
+    lambda s: s.has_partitions,
+    "(SOURCE) on inputs whose sources have no partitions that are known",
+    "only topics of Kafka say which partitions they have",
+    "name the column of partitions, or take it away",
+)
+LEAST = Need(
+    lambda s: s.settings.watermark_over is WatermarkCombiner.MIN,
+    "with with_max_watermark",
+    "the fastest input decides, and no other is waited for",
+    "leave one of the two out",
+)
+ONE_WATERMARK = Need(
+    lambda s: not s.settings.watermark_per_key,
+    "with a watermark for each key (AZ-15)",
+    "there is no watermark of the whole bolt that it could be about",
+    "leave one of the two out",
+)
+NO_CTIS = Need(
+    lambda s: not s.has_ctis,
+    "with StreamInsight's watermarks (SI-4)",
+    "there the data alone moves time, and never the clock: a source that is silent puts a watermark in",
+    "take it away, or take the rules of another system",
+)
+IMPORTS = Need(
+    lambda s: bool(s.settings.watermark_imports),
+    "without imports of watermarks (SI-16)",
+    "no input takes another's",
+    "give imports=, or take it away",
+)
+TOLERANCE = Need(
+    lambda s: s.settings.arrival is not None and s.settings.arrival.late is not None,
+    "without a late tolerance (AZ-5)",
+    "the watermark stays behind the estimated arrival by that",
+    "give with_arrival(late=...), or take it away",
+)
+IDLE_TIMEOUT = Need(
+    lambda s: s.settings.idle_timeout is not None,
+    "without an idle timeout (AT-19)",
+    "it says how the timeout is counted",
+    "give idle_timeout=, or take it away",
+)
+BOUNDED_ARRIVAL = Need(
+    lambda s: (
+        s.settings.arrival is not None and (s.settings.arrival.early is not None or s.settings.arrival.late is not None)
+    ),
+    "without early= and late= (AZ-8, AZ-12)",
+    "nothing would be early or late by its arrival",
+    "give early=, late=, or both",
+)
+LATE_PANES = Need(
+    lambda s: s.event_time or s.settings.panes is None or s.settings.panes.late is None,
+    "(late=...) on a bolt without event times",
+    "by the clock at arrival nothing is late, and no window fires again",
+    "call with_timestamp_field, or leave late= out",
+)
+NAMES_NO_TIME = Need(
+    lambda s: not s.settings.reads_timestamps and not s.settings.processing_time,
+    "on a bolt that names its time",
+    "it says what the time is where the bolt names none",
+    "take it away",
+)
+EDGES_MATTER = Need(
+    _shapes("bounds", *Bounds),
+    "on windows that have no edges to choose from",
+    "which events are in them is the same either way",
+    "take it away",
+)
+ON_A_GRID = Need(
+    _shapes("offset", Duration(0), Duration(1)),
+    "on windows that lie on no grid (AT-8)",
+    "only windows of time that are multiples of a slide are moved by it: not sessions, snapshots, counts or calendars",
+    "take it away, or use with_window or with_tumbling_window with durations",
+)
+ALIGNS = Need(
+    _shapes("aligned", *Aligned),
+    "where both edges of windows are multiples of the slide, or none is",
+    "starts and ends differ only where the length is not a multiple of the slide (AT-3)",
+    "take it away",
+)
+CLOSES_LATER = Need(
+    _shapes("past_the_end", True, False),
+    "on windows that do not hold their end, or wait for it to pass anyway",
+    "they close at the same moment either way (AZ-27)",
+    "take it away",
+)
+HAS_LENGTHS = Need(
+    _has_lengths, "on windows without a length in time", "there is nothing to compare it with", "take it away"
+)
+HAS_STARTS = Need(
+    lambda s: not isinstance(s.settings.length, Count),
+    "on windows of a number of events",
+    "these have no start in time (SI-31)",
+    "take it away",
+)
+LASTS = Need(
+    lambda s: not (_instants(s.settings) and s.settings.bounds is Bounds.END),
+    "on snapshots of points",
+    "a window is one instant: it starts as it ends (AZ-25)",
+    "take it away",
+)
+OPENS_BEHIND = Need(
+    _opens_behind,
+    "on tumbling windows whose end the next bolt is told of when they close (AT-16)",
+    "the earliest window that is open starts where the last one has ended",
+    "take it away",
+)
+
+NEEDS: dict[str, tuple[Need, ...]] = {
+    # -- where time comes from
+    "default_time": (NAMES_NO_TIME,),
+    "arrival": (EVENT_TIME, BOUNDED_ARRIVAL),
+    # -- bounds and alignment
+    "bounds": (EDGES_MATTER,),
+    "past_the_end": (CLOSES_LATER,),
+    "longest_window": (HAS_LENGTHS,),
+    "offset": (ON_A_GRID,),
+    "aligned": (ALIGNS,),
+    "output_time": (EVENT_TIME, HAS_STARTS),
+    "output_watermark": (EVENT_TIME, HAS_STARTS, LASTS, OPENS_BEHIND),
+    "panes": (LATE_PANES,),
+    # -- the watermark
+    "lag": (EVENT_TIME, MAKES_MARKS),
+    "ahead": (EVENT_TIME, WITH_EVENTS, MAKES_MARKS),
+    "watermark_interval": (EVENT_TIME, AT_TICKS),
+    "watermark_every": (EVENT_TIME,),
+    "watermark_field": (EVENT_TIME,),
+    "watermark_over": (EVENT_TIME, ONE_WATERMARK, SEVERAL_MARKS),
+    "watermark_partition": (EVENT_TIME, PARTITIONED),
+    "watermark_per_key": (EVENT_TIME,),
+    "watermark_imports": (EVENT_TIME,),
+    "watermark_imports_beside": (EVENT_TIME, IMPORTS),
+    "estimate_arrival": (EVENT_TIME, TOLERANCE),
+    "idle_timeout": (EVENT_TIME, NO_CTIS),
+    "idle_rule": (EVENT_TIME, IDLE_TIMEOUT),
+    "partition_idle_timeout": (EVENT_TIME, SEVERAL_MARKS, LEAST),
+    "close_fires": (LEFT_OPEN,),
+    # -- lateness
+    "late_by": (EVENT_TIME, NO_INSTANTS),
+    "late_per_input": (EVENT_TIME, BY_WATERMARK, SEVERAL_MARKS),
+    "late_action": (EVENT_TIME,),
+    "allowed_lateness": (EVENT_TIME,),
+    "late_stream": (EVENT_TIME,),
+}
+"""By setting, what must be there for it to change anything, the first that is missing told; those that are not
+here change something on every bolt, or are refused for what they contradict (``checking``)."""

@@ -1,0 +1,109 @@
+"""What a watched run notes: the windows that fired and the late events, by the ids of their events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.slices.slicing import Joined, Slicing
+from topologies.graph.model import ID
+from windowing.aggregates.accumulators import State
+from windowing.events import Events
+from windowing.panes import Pane
+from windowing.window import TupleWindow
+
+_IDS = pa.list_(pa.string())
+TRACES = {
+    "windows": pa.schema(
+        [
+            ("bolt", pa.string()),
+            ("task", pa.int64()),
+            ("start", pa.int64()),
+            ("end", pa.int64()),
+            ("events", _IDS),
+            ("new", _IDS),
+            ("expired", _IDS),
+            ("key", pa.string()),
+            ("kind", pa.int64()),
+            ("pane", pa.string()),
+            ("by", pa.string()),
+        ]
+    ),
+    "late": pa.schema([("bolt", pa.string()), ("event", pa.string())]),
+    "invalid": pa.schema([("bolt", pa.string()), ("row", pa.int64()), ("reason", pa.string())]),
+    "events": pa.schema(
+        [
+            ("bolt", pa.string()),
+            ("seq", pa.int64()),
+            ("event", pa.string()),
+            ("time", pa.int64()),
+            ("action", pa.string()),
+            ("watermark", pa.int64()),
+            ("mark", pa.int64()),
+        ]
+    ),
+}
+
+
+def event_ids(table: pa.Table) -> list[str]:
+    """The ids of events; empty where their stream has none."""
+    if ID not in table.column_names:
+        return []
+    return [str(name) for name in table.column(ID).to_pylist()]
+
+
+def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
+    """A window as it is noted."""
+    pane = window.pane
+    return {
+        "bolt": bolt,
+        "task": window.task,
+        "start": window.start_timestamp,
+        "end": window.end_timestamp,
+        "events": event_ids(window.table),
+        "new": event_ids(window.new),
+        "expired": event_ids(window.expired) if window.knows_expired else None,
+        "key": None if window.key is None else json.dumps(window.key, default=str),
+        "kind": window.kind,
+        "pane": None if pane is None else _pane(pane),
+        "by": window.fired_by,
+    }
+
+
+def joined_rows(bolt: str, windows: Sequence[TupleWindow], joined: Joined) -> Iterator[dict[str, Any]]:
+    """Windows that are joined from sums, as they are noted: what is new in them, and what has left, is not known.
+
+    Events of equal time and different keys come in order of the key.
+    """
+    events: dict[int, list[tuple[int, str]]] = {place: [] for place in np.unique(joined.windows).tolist()}
+    for place, found in zip(joined.windows.tolist(), _watched(joined.watched), strict=False):
+        events[place].extend(found)
+    for place, found in events.items():
+        window = windows[place]
+        yield {
+            "bolt": bolt, "task": window.task, "start": window.start_timestamp, "end": window.end_timestamp,
+            "events": [name for _, name in sorted(found, key=itemgetter(0))], "new": None, "expired": None,
+            "key": None, "kind": None, "pane": None, "by": None,
+        }  # fmt: skip
+
+
+def summed_ids(slicing: Slicing, rows: Events) -> pa.Table:
+    """The ids of the events that some rows are the sums of, as a table like that of events."""
+    ids = [name for found in _watched(slicing.watched_of(rows)) for _, name in found]
+    return pa.table({ID: pa.array(ids, pa.string())})
+
+
+def _watched(state: State | None) -> Iterator[list[tuple[int, str]]]:
+    """Per row: the times and ids of its events, in order."""
+    times, names = state or ([], [])
+    for mine, found in zip(times, names, strict=True):
+        yield list(zip(mine.as_py(), map(str, found.as_py()), strict=True))
+
+
+def _pane(pane: Pane) -> str:
+    return json.dumps({"index": pane.index, "timing": pane.timing.value, "last": pane.last})

@@ -1,0 +1,208 @@
+"""The driver's part in serving sinks: publishing the files that tasks wrote, and handing rows over."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.storage.checkpoint import batch_key, batch_of, step_name
+from manager.storage.private_files import sync_file
+from manager.storage.segments import Ref, SegmentStore
+from topologies.engine.batch.forks import in_this_process
+from topologies.engine.batch.plan import Handed
+from topologies.graph.model import SinkNode, Topology
+from topologies.io.kafka import KafkaSink
+from topologies.io.places import locate
+from topologies.io.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink
+from windowing.errors import CheckpointError, ConfigError
+from windowing.printable import printable
+
+
+@dataclass(frozen=True)
+class SinkBatch:
+    """The batch of which a sink is given the rows."""
+
+    topology: str
+    origin: str
+    """Of the checkpoint: numbers of steps begin anew with another one."""
+    key: str
+    step: int
+    """The number that no other step has."""
+
+    def record_name(self, sink: str, handed: Handed) -> str:
+        """The id of records, without their number; the same when the batch runs again."""
+        return f"{self.topology}/{self.origin}/{sink}/{handed.origin}/{self.step}"
+
+
+class Frames(Protocol):
+    """What Spark does for sinks with rows that lie in segments."""
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
+        """The DataFrame for a function."""
+        ...
+
+    def send(self, part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+        """Write the rows to Kafka."""
+        ...
+
+
+class NoSpark:
+    """There is no Spark: a function that asks for its DataFrame cannot be served."""
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
+        raise ConfigError(
+            "a sink's function asks for a Spark DataFrame, and there is no Spark in a local run",
+            do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
+        )
+
+    def send(self, part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+        raise ConfigError(
+            f"sink {part.name!r} writes to Kafka, and there is no Spark in a local run",
+            why="Kafka is written to by Spark's connector",
+            do="run on Spark, or give the topology another sink: sinks.memory(), sinks.console()",
+        )
+
+
+def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, again: bool) -> None:
+    """Give the files of a batch their names; what an earlier attempt at the batch published is replaced."""
+    for name, part in topology.sinks.items():
+        if not isinstance(part.sink, FileSink):
+            continue
+        filesystem, folder, _ = locate(part.sink.path)
+        names = []
+        for number, hidden in enumerate(written.get(name, ())):
+            names.append(f"batch-{key}-{number:04d}.{part.sink.format.name}")
+            target = f"{folder}/{names[-1]}"
+            if again and filesystem.get_file_info(target).type != pafs.FileType.NotFound:
+                filesystem.delete_file(target)  # some file systems do not rename onto a file that is there
+            if isinstance(filesystem, pafs.LocalFileSystem):
+                sync_file(hidden)  # the commit comes after it, and outlives a power cut
+            filesystem.move(hidden, target)
+        if again:
+            _delete(filesystem, folder, lambda base, kept=names: base.startswith(f"batch-{key}-") and base not in kept)
+
+
+def prepare_folders(topology: Topology, last: str | None, planned: Callable[[str], bool]) -> None:
+    """Make the folders of file sinks, and look at what lies there before a run writes beside it.
+
+    ``last``: the step that was committed last; None for a run without a past, which must not mix its files with
+    another's. ``planned``: whether a step has been planned, and so may have left files, which it will replace.
+    """
+    for part in topology.sinks.values():
+        if isinstance(part.sink, FileSink):
+            filesystem, folder, _ = locate(part.sink.path)
+            filesystem.create_dir(folder, recursive=True)
+            if last is None and not planned(batch_key(0, False)):
+                _refuse_others(part.name, filesystem, folder)
+            else:
+                refuse_later(part.name, filesystem, folder, last or batch_key(-1, True), planned)
+    tidy_folders(topology)
+
+
+def refuse_later(
+    name: str, filesystem: pafs.FileSystem, folder: str, last: str, planned: Callable[[str], bool]
+) -> None:
+    """Refuse to write where there are files of steps after the last: an older checkpoint has been put back, say.
+
+    They are no run's to delete: which rows of theirs come again nobody knows before all their batches have.
+    """
+    later = later_files(filesystem, folder, last)
+    expected = {key for key in next_steps(last) if planned(key)}
+    found = [base for base in later if step_of(base) not in expected]
+    if found:
+        raise CheckpointError(
+            f"sink {name!r}: {folder} holds {len(found)} files of batches after {step_name(last)}, the last of the "
+            f"checkpoint, such as {found[0]}",
+            why="the checkpoint is older than they are, and the run would write the rows of those batches once more",
+        )
+
+
+def later_files(filesystem: pafs.FileSystem, folder: str, last: str) -> list[str]:
+    """The files that sinks have published in a folder in steps after this one."""
+    entries = filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    bases = [entry.base_name for entry in entries if entry.type == pafs.FileType.File]
+    return sorted(base for base in bases if (step := step_of(base)) is not None and step > last)
+
+
+def step_of(base: str) -> str | None:
+    """The step that a file of a sink is of (decision 8); None for any other file."""
+    found = re.fullmatch(r"batch-(-?\d{9,}(?:-close)?)-\d{4,}\.\w+", base)
+    return None if found is None else found[1]
+
+
+def next_steps(last: str) -> tuple[str, ...]:
+    """The steps that may follow one."""
+    following = batch_key(batch_of(last) + 1, False)
+    return (following,) if last.endswith("-close") else (batch_key(batch_of(last), True), following)
+
+
+def tidy_folders(topology: Topology) -> None:
+    """Delete what attempts that died have left in the folders of file sinks."""
+    for part in topology.sinks.values():
+        if isinstance(part.sink, FileSink):
+            filesystem, folder, _ = locate(part.sink.path)
+            suffix = f".{part.sink.format.name}"
+            _delete(filesystem, folder, lambda base, end=suffix: _is_draft(base) and base.endswith(end))
+
+
+def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
+    entries = filesystem.get_file_info(pafs.FileSelector(folder))
+    published = [entry.base_name for entry in entries if entry.base_name.startswith("batch-")]
+    if published:
+        raise ConfigError(
+            f"sink {name!r}: {folder} holds {len(published)} files of another run, such as {min(published)}",
+            why="this run starts from the beginning, and its files would replace some of them and stand among the rest",
+            do="name another folder, or delete these files; to go on with that run, use its checkpoint",
+        )
+
+
+def hand_over(part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore, frames: Frames) -> None:
+    """Give the rows of a batch to a sink that the driver serves."""
+    sink, key, step = part.sink, batch.key, batch.step
+    refs = [each.ref for each in handed]
+    match sink:
+        case MemorySink():
+            sink.batches[key] = _table(store, refs)
+        case ConsoleSink():
+            _show(part.name, key, store, refs, sink.rows)
+        case FunctionSink(function, "spark"):
+            in_this_process(lambda: function(frames.frame(store, refs, part.schema), step))
+        case FunctionSink(function, "arrow"):
+            in_this_process(lambda: function(_table(store, refs), step))
+        case FunctionSink(function, _):
+            in_this_process(lambda: function(_table(store, refs).to_pandas(), step))
+        case KafkaSink():
+            frames.send(part, batch, handed, store)
+
+
+def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:
+    return pa.concat_tables([store.read(ref) for ref in refs])
+
+
+def _show(name: str, key: str, store: SegmentStore, refs: list[Ref], most: int) -> None:
+    total = sum(ref.rows for ref in refs)
+    shown: list[dict[str, object]] = []
+    for ref in refs:
+        if len(shown) < most:
+            shown.extend(store.read(ref).slice(0, most - len(shown)).to_pylist())
+    print(f"-- {name}, batch {key}: {total} rows{f', the first {most}' if total > most else ''}")
+    for row in shown:
+        print("   " + "  ".join(f"{printable(column)}={printable(str(value))}" for column, value in row.items()))
+
+
+def _is_draft(base: str) -> bool:
+    """Whether a name is that of a file which a task was writing: ``.<batch>-<32 hexadecimal digits>.<format>``."""
+    stem = os.path.splitext(base)[0]
+    return stem.startswith(".") and len(stem.rsplit("-", 1)[-1]) == 32 and stem[1:2].isdigit()
+
+
+def _delete(filesystem: pafs.FileSystem, folder: str, doomed: object) -> None:
+    for entry in filesystem.get_file_info(pafs.FileSelector(folder)):
+        if entry.type == pafs.FileType.File and doomed(entry.base_name):  # type: ignore[operator]
+            filesystem.delete_file(entry.path)

@@ -1,0 +1,160 @@
+"""What a task has of the events that it holds: those of earlier batches, what becomes of each, and which are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.held import GONE, LAST, SEEN, Held, flag, is_kept, kept, live, read_held, write_held
+from manager.storage.manifest import TaskState
+from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+from topologies.engine.batch.plan import CompactItem, Context
+from topologies.graph.model import WindowedNode
+from windowing.events import count_by_stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+END_EDGES = "end_edges"
+"""The table of a task's state with the ends of edges that wait for their starts."""
+
+
+@dataclass
+class OldEvents:
+    """The events of earlier batches, read when they are asked for."""
+
+    store: SegmentStore
+    refs: Sequence[Ref]
+
+    @cached_property
+    def parts(self) -> list[tuple[Held, NDArray[np.uint8]]]:
+        """Per reference: all of its rows, and the flags of each."""
+        return [read_held(self.store, ref) for ref in self.refs]
+
+    @cached_property
+    def places(self) -> list[NDArray[np.int64]]:
+        """Per reference: the rows that are still needed."""
+        return [np.flatnonzero(is_kept(flags)) for _, flags in self.parts]
+
+    def live_columns(self, *names: str) -> Held | None:
+        """The events that a window may still need, in order of arrival, with these columns alone."""
+        found = [live(replace(held, payload=held.payload.select(list(names))), flags) for held, flags in self.parts]
+        found = [held for held in found if len(held)]
+        return Held.concat(found) if found else None
+
+    def kept(self) -> Held | None:
+        """All events that are still needed, those too that only say what has expired; None where there are none."""
+        found = [kept(held, flags) for held, flags in self.parts]
+        found = [held for held in found if len(held)]
+        return Held.concat(found) if found else None
+
+    def live(self) -> Held | None:
+        """The events that a window may still need, in order of arrival; None where there are none."""
+        found = [live(held, flags) for held, flags in self.parts]
+        found = [held for held in found if len(held)]
+        return Held.concat(found) if found else None
+
+
+class HeldTask:
+    """A task that holds events until no window needs them: the part that is alike for all kinds of windows."""
+
+    def __init__(self, part: WindowedNode, state: TaskState, store: SegmentStore) -> None:
+        self.part, self.state = part, state
+        self._old = OldEvents(store, state.refs)
+        self._evaluated = False
+        self._seen: NDArray[np.bool_]
+        """Per event, old ones first: whether it has been in a window."""
+        self._gone: NDArray[np.bool_]
+        """Whether no window needs it any more."""
+        self._last: NDArray[np.bool_] | None = None
+        """Whether it is in the window of its key that fired last; None where nobody asks what has expired."""
+
+    @property
+    def _arrived(self) -> Held | None:
+        """The events that have been let in now."""
+        raise NotImplementedError
+
+    def _kept(self, writer: SegmentWriter, streams: int) -> list[Ref]:
+        """The references to all events that a window may still need."""
+        new = self._arrived
+        if not self._evaluated:
+            refs = list(self.state.refs)
+            if new is not None and len(new):
+                refs.append(write_held(writer, new.sorted(), streams))
+            return refs
+        refs, at = [], 0
+        became = self._became()
+        for ref, (held, flags), places in zip(self._old.refs, self._old.parts, self._old.places, strict=True):
+            mine = became[at : at + len(places)]
+            at += len(places)
+            still = is_kept(mine)
+            left = int(np.count_nonzero(still))
+            if not left:
+                continue
+            if left < len(held) // 2:
+                refs.append(replace(_write(writer, held.take(places[still]), mine[still], streams), level=ref.level))
+                continue
+            now = flags.copy()
+            now[places] = mine
+            refs.append(ref if (now == flags).all() else flag(writer, ref, now, held, streams))
+        if new is not None:
+            mine = became[at:]
+            still = is_kept(mine)
+            if still.any():
+                refs.append(_write(writer, new.take(np.flatnonzero(still)), mine[still], streams))
+        return refs
+
+    def _became(self) -> NDArray[np.uint8]:
+        """What has become of each event, as it is written."""
+        flags: NDArray[np.uint8] = self._seen * np.uint8(SEEN) + self._gone * np.uint8(GONE)
+        return flags if self._last is None else flags + self._last * np.uint8(LAST)
+
+    def _decided(self, streams: int) -> list[int]:
+        """Events still kept that have been in a window."""
+        old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
+        which = self._seen & is_kept(self._became())
+        if streams == 1:
+            return [int(np.count_nonzero(which))]
+        if self._arrived is not None:
+            assert self._arrived.streams is not None
+            old.append(self._arrived.streams)
+        if not old:
+            return [0] * streams
+        codes = np.concatenate(old)
+        return [int(n) for n in count_by_stream(codes[which], 0, streams)]
+
+    def _parts(self) -> list[tuple[tuple[Held, NDArray[np.uint8]], NDArray[np.int64]]]:
+        return list(zip(self._old.parts, self._old.places, strict=True))
+
+
+def _write(writer: SegmentWriter, held: Held, flags: NDArray[np.uint8], streams: int) -> Ref:
+    held = replace(held, seen=(flags & SEEN) != 0)
+    if (flags & LAST).any():
+        held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
+    return write_held(writer, held.sorted(), streams)
+
+
+def compact_held(item: CompactItem, part: WindowedNode, context: Context) -> Ref:
+    """Write the events of several segments that are still needed as one."""
+    held = Held.concat([kept(*read_held(context.store, ref)) for ref in item.refs]).sorted()
+    writer = context.store.writer(context.folder)
+    try:
+        ref = write_held(writer, held, len(part.inputs))
+    finally:
+        writer.close()
+    return replace(ref, level=1 + max(each.level for each in item.refs))
+
+
+def pending_tables(store: SegmentStore, state: TaskState) -> Iterator[pa.Table]:
+    """The events of a task that have been in no window and may still be in one."""
+    for ref in state.refs:
+        held, flags = read_held(store, ref)
+        yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))
+    if END_EDGES in state.tables:
+        yield read_held(store, state.tables[END_EDGES])[0].payload

@@ -1,0 +1,104 @@
+"""Rows that are taken back: a window that fires again emits once more what it emitted last, marked as retracted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from topologies.graph.model import RETRACT, WindowedNode
+from windowing.rows import Loose, from_rows
+from windowing.window import Ident, TupleWindow
+
+if TYPE_CHECKING:
+    from manager.storage.manifest import TaskState
+    from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+
+_PREFIX = "shown."
+_IDENT = ("_window_kind", "_window_key", "_window_start", "_window_end")
+
+
+@dataclass
+class _Shown:
+    """What a window emitted when it fired last."""
+
+    start: int
+    end: int
+    rows: dict[str, pa.Table]
+
+
+class Retractions:
+    """Remembers, for the open windows of a task, the rows that each emitted last."""
+
+    def __init__(self, part: WindowedNode, state: TaskState, store: SegmentStore) -> None:
+        self.schemas = part.bolt.output_schemas()
+        self._shown: dict[tuple[int, int], list[_Shown]] = {}
+        for name, ref in state.tables.items():
+            if name.startswith(_PREFIX):
+                self._load(name.removeprefix(_PREFIX), store.read(ref))
+
+    def rows(
+        self, window: TupleWindow, emitted: Iterable[tuple[str, pa.Table | Loose]]
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """What a firing emits: what is taken back, then the window's rows."""
+        assert window.ident is not None
+        kind, key, start, end = window.ident
+        known = self._shown.setdefault((kind, key), [])
+        taken_in = [each for each in known if start <= each.start and each.end <= end]
+        for each in taken_in:
+            known.remove(each)
+            for stream, table in each.rows.items():
+                yield stream, _marked(table, retract=True)
+        now: dict[str, list[pa.Table]] = {}
+        for stream, part in emitted:
+            table = from_rows(part, self.schemas[stream]) if isinstance(part, list) else part
+            now.setdefault(stream, []).append(table)
+            yield stream, _marked(table, retract=False)
+        if window.pane is not None and not window.pane.last and now:
+            known.append(_Shown(start, end, {stream: pa.concat_tables(parts) for stream, parts in now.items()}))
+
+    def save(self, writer: SegmentWriter, over: int) -> dict[str, Ref]:
+        """Write what is to be remembered: of windows that end after ``over``, in microseconds."""
+        parts: dict[str, list[pa.Table]] = {}
+        for (kind, key), windows in self._shown.items():
+            for each in windows:
+                if each.end <= over:
+                    continue
+                for stream, table in each.rows.items():
+                    parts.setdefault(stream, []).append(_with_ident(table, (kind, key, each.start, each.end)))
+        return {_PREFIX + stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
+
+    def _load(self, stream: str, table: pa.Table) -> None:
+        idents = np.stack([table.column(name).to_numpy() for name in _IDENT], axis=1)
+        rows = table.drop_columns(list(_IDENT))
+        steps = np.flatnonzero((idents[1:] != idents[:-1]).any(axis=1)) + 1
+        edges = [0, *steps.tolist(), table.num_rows]
+        for low, high in pairwise(edges):
+            if low == high:
+                continue
+            kind, key, start, end = idents[low].tolist()
+            known = self._shown.setdefault((kind, key), [])
+            same = next((each for each in known if (each.start, each.end) == (start, end)), None)
+            if same is None:
+                same = _Shown(start, end, {})
+                known.append(same)
+            same.rows[stream] = rows.slice(low, high - low)
+
+    @staticmethod
+    def is_mine(name: str) -> bool:
+        """Whether a table of a task's state is of retractions."""
+        return name.startswith(_PREFIX)
+
+
+def _marked(table: pa.Table, *, retract: bool) -> pa.Table:
+    return table.append_column(RETRACT, pa.array(np.full(table.num_rows, retract)))
+
+
+def _with_ident(table: pa.Table, ident: Ident) -> pa.Table:
+    for name, value in zip(_IDENT, ident, strict=True):
+        table = table.append_column(name, pa.array(np.full(table.num_rows, value, np.int64)))
+    return table

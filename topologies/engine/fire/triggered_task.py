@@ -1,0 +1,115 @@
+"""The task of a bolt whose windows a trigger fires: let events in, fire what is due, keep what is still open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.held import GONE, SEEN, Held
+from manager.keyed.key_states import KeyStates
+from manager.keyed.triggered import Forgotten, TriggeredWindows
+from manager.storage.manifest import TaskState
+from policies.marks import NONE
+from topologies.engine.batch.plan import Context, FireItem
+from topologies.engine.fire.deciding import let_in
+from topologies.engine.fire.held_task import HeldTask
+from topologies.graph.model import WindowedNode
+from windowing.timestamps import FOREVER
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topologies.engine.ingest.router import Router
+
+BOOK = "keys"
+"""The table of a task's state with what is remembered of its keys."""
+
+UNKNOWN = "unknown_trigger_status"
+"""Counted: answers of a trigger's rule that are none, which fire and clear (UH-18)."""
+FULL = "full"
+"""Counted: windows that fired as they held as much as they may."""
+
+
+class TriggeredTask(HeldTask):
+    """One run of such a task."""
+
+    def __init__(self, item: FireItem, part: WindowedNode, router: Router, context: Context) -> None:
+        super().__init__(part, item.state, context.store)
+        self.item, self.router, self.context = item, router, context
+        self.windowed = np.zeros(len(part.inputs), np.int64)
+        self.purged = np.zeros(len(part.inputs), np.int64)
+        found = let_in(item, part, router)
+        self._new = None if found is None else found.events
+        kept = item.state.tables.get(BOOK)
+        self._book = KeyStates(None if kept is None else context.store.read(kept), part.bolt.settings.key)
+        self._next_due, self._open = item.state.next_end, item.state.open_windows
+        self._events: Held | None = None
+        self._counters: dict[str, int] = {}
+
+    @property
+    def _arrived(self) -> Held | None:
+        return self._new
+
+    @property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """By account and input stream, what has become of events."""
+        return {"windowed": self.windowed, "purged": self.purged}
+
+    @property
+    def over(self) -> int:
+        """Windows that end up to here are done with: of those that a trigger fires nothing is taken back."""
+        return NONE
+
+    def windows(self) -> Iterator[TupleWindow | Forgotten]:
+        """What is due, in order; to be used up before ``finish``."""
+        old = self._old.live()
+        parts = [part for part in (old, self._new) if part is not None]
+        events = self._events = Held.concat(parts) if parts else self._none()
+        part, trigger = self.part, self.part.bolt.settings.key_trigger
+        assert trigger is not None
+        before = 0 if old is None else len(old)
+        windows = TriggeredWindows(
+            trigger, events, before, self._book, part.streams, key=part.bolt.settings.key, task=self.item.task,
+            capacity=part.bolt.settings.capacity,
+        )  # fmt: skip
+        yield from windows.windows(self.item.clock, close=self.item.frontier == FOREVER)
+        self._evaluated = True
+        flags = windows.flags()
+        self._seen, self._gone = (flags & SEEN) != 0, (flags & GONE) != 0
+        self.windowed += windows.accounts.by_stream("windowed")
+        self.purged += windows.accounts.by_stream("purged")
+        self._next_due, self._open = windows.next_due, windows.still_open
+        counted = {UNKNOWN: windows.unknown_answers, FULL: windows.full}
+        self._counters = {name: count for name, count in counted.items() if count}
+        if windows.refused:
+            self.router.refuse_events(part, events, windows.refused)
+
+    def finish(self) -> TaskState:
+        """The state of the task after the batch; what it needs of the events is written."""
+        writer = self.context.store.writer(self.context.folder)
+        try:
+            refs = self._kept(writer, len(self.part.inputs))
+            tables = dict(self.state.tables)
+            if self._book.changed:
+                tables.pop(BOOK, None)
+                table = self._book.table(None if self._events is None else self._events.payload)
+                if table is not None:
+                    tables[BOOK] = writer.add(table)
+        finally:
+            writer.close()
+        decided = self._decided(len(self.part.inputs))
+        return replace(
+            self.state.counted(self._counters), refs=refs, tables=tables, decided_by_stream=decided,
+            next_end=self._next_due, open_windows=self._open,
+        )  # fmt: skip
+
+    def _none(self) -> Held:
+        """No events at all, of the columns that there would be."""
+        none = np.zeros(0, np.int64)
+        streams = np.zeros(0, np.int8) if len(self.part.inputs) > 1 else None
+        return Held(none, pa.Table.from_pylist([], schema=self.part.schema), streams, none)

@@ -1,0 +1,352 @@
+"""Events on their way to a bolt whose tasks decide who is let in: their times, and their order of arrival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
+from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter
+from manager.storage.taking import taken
+from policies.admission import Decision, by_arrival, timely
+from policies.marks import NONE
+from topologies.engine.batch.plan import Origins
+from topologies.engine.time.admission import conform_input, event_times
+from topologies.graph.hashing import hash_rows
+from topologies.graph.model import WindowedNode
+from windowing.rules import Partition
+from windowing.timestamps import FOREVER, LATEST, from_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN = "_seq", "_action", "_end_edge"
+NO_PARTITION = "\0"
+"""What the partition of an event is called that has none; no text of a user's."""
+SHAPES = ("point", "interval", "start_edge", "end_edge")
+
+
+@dataclass
+class Arriving:
+    """What one task has read for one bolt, part by part, in order of arrival."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    tasks: list[NDArray[np.int64]] = field(default_factory=list)
+    doors: list[dict[str, Any]] = field(default_factory=list)
+    partitions: dict[str, int] = field(default_factory=dict)
+    """The partitions of the events so far, and the code of each."""
+    count: int = 0
+    """Events so far; the place of each is its number among them."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Rows with what is known of them before it is known who is late; one entry for each row."""
+
+    times: NDArray[np.int64]
+    actions: NDArray[np.int8]
+    reasons: NDArray[Any]
+    """Why a row is invalid; "" where it is not."""
+    ends: NDArray[np.int64] | None
+    end_edges: NDArray[np.bool_] | None
+    started: NDArray[np.int64]
+    """When each event began, as it said itself."""
+    given: NDArray[np.int64] | None
+    """The watermark that a row is; NONE where it is an event."""
+    gaps: NDArray[np.int64] | None
+    arrived: int | None
+    """The latest time of arrival."""
+    arrivals: NDArray[np.int64] | None = None
+    """When each row arrived; NONE where that cannot be said, and of a watermark."""
+
+    def take(self, at: NDArray[np.int64]) -> Timed:
+        """The rows at these places."""
+
+        def pick(column: Any) -> Any:
+            return None if column is None else column[at]
+
+        return Timed(
+            self.times[at], self.actions[at], self.reasons[at], pick(self.ends), pick(self.end_edges),
+            self.started[at], pick(self.given), pick(self.gaps), self.arrived, pick(self.arrivals),
+        )  # fmt: skip
+
+
+def timed(part: WindowedNode, at: int, table: pa.Table, times: NDArray[np.int64] | None, clock: int) -> Timed:
+    """Give each row of input ``at`` its time, its lifetime and what its arrival says of it."""
+    settings, rows = part.bolt.settings, table.num_rows
+    reasons: NDArray[Any] = np.full(rows, "", dtype=object)
+    if not part.event_time:
+        times = times if times is not None and part.clocked[at] else np.full(rows, clock, np.int64)
+    elif not part.carried[at] or times is None:
+        times, found = event_times(part, table)
+        reasons = reasons if found is None else found.astype(object)
+    given = _given(settings.watermark_field, table, reasons) if part.event_time else None
+    if given is not None:
+        times = np.where(given > NONE, given, times)
+    ends, end_edges = _lifetimes(part, table, times, reasons)
+    gaps, started = _gaps(part, table, times, reasons), times
+    actions = np.zeros(rows, np.int8)
+    arrived, arrived_at = None, None
+    if settings.arrival is not None and part.event_time:
+        arrivals: NDArray[np.int64] | int = clock
+        if settings.arrival.field is not None and settings.arrival.field in table.column_names:
+            arrivals, wrong = from_column(table.column(settings.arrival.field))
+            if wrong is not None:
+                said = (wrong != "") & (reasons == "")
+                reasons[said] = [f"arrival: {text}" for text in wrong[said]]
+        sound = reasons == ""
+        if given is not None:
+            sound = sound & (given == NONE)
+        if sound.any():
+            arrived = int(np.max(np.broadcast_to(arrivals, rows)[sound]))
+        arrived_at = np.where(sound, arrivals, NONE)
+        times, actions = by_arrival(times, arrivals, settings.arrival)
+    if given is not None:
+        actions[given > NONE] = Decision.WATERMARK
+        reasons[given > NONE] = ""
+    return Timed(times, actions, reasons, ends, end_edges, started, given, gaps, arrived, arrived_at)
+
+
+def note(
+    arriving: Arriving,
+    part: WindowedNode,
+    at: int,
+    table: pa.Table,
+    found: Timed,
+    tasks: Any,
+    partition: str | Origins = "",
+) -> None:
+    """Take in rows, for the tasks that they go to; None: every row goes to every task.
+
+    ``partition`` is the source's own of all rows, or of each, with its spout; "" where it has none.
+    """
+    rows, settings = table.num_rows, part.bolt.settings
+    columns = conform_input(table, part.schema)
+    numbers = np.arange(arriving.count, arriving.count + rows)
+    arriving.count += rows
+    inner: dict[str, Any] = {
+        TIME_COLUMN: found.times,
+        STREAM_COLUMN: np.full(rows, at, np.int8),
+        SEQ_COLUMN: numbers,
+        ACTION_COLUMN: found.actions,
+    }
+    if found.ends is not None:
+        inner[END_COLUMN] = found.ends
+    if found.end_edges is not None:
+        inner[END_EDGE_COLUMN] = found.end_edges
+        assert settings.lifetime is not None
+        inner[EDGE_COLUMN] = _edges(columns, settings.lifetime.edge_key, found.started, at)
+    if found.gaps is not None:
+        inner[GAP_COLUMN] = found.gaps
+    if settings.key:
+        inner[KEY_COLUMN] = hash_rows(columns, settings.key).view(np.int64)
+    for name, array in inner.items():
+        columns = columns.append_column(name, pa.array(array))
+    if tasks is None:
+        for task in range(part.parallelism):
+            arriving.tables.append(columns)
+            arriving.tasks.append(np.full(rows, task, np.int64))
+    else:
+        arriving.tables.append(columns)
+        arriving.tasks.append(tasks)
+    if part.sequenced:
+        codes = _partitions(arriving, settings.watermark_partition, table, partition)
+        arriving.doors.append(_at_the_door(part, found, inner[STREAM_COLUMN], codes))
+
+
+def _at_the_door(
+    part: WindowedNode, found: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
+) -> dict[str, Any]:
+    """What the watermark sees of rows, in order of arrival."""
+    settings, seen = part.bolt.settings, timely(found.actions)
+    counts = seen if found.end_edges is None else seen & ~found.end_edges
+    door: dict[str, Any] = {"time": found.times, "input": inputs, "counts": counts}
+    if settings.watermark_field is not None:
+        door["given"] = np.full(len(seen), NONE, np.int64) if found.given is None else found.given
+    if partitions is not None:
+        door["partition"] = partitions
+        door["heard"] = seen | (found.actions == Decision.WATERMARK)
+    if settings.estimate_arrival and (partitions is not None or len(part.inputs) > 1):
+        door["arrived"] = found.arrivals
+    return door
+
+
+def write(arriving: Arriving, part: WindowedNode, writer: SegmentWriter) -> tuple[list[tuple[int, Ref]], Ref | None]:
+    """Write what has come: a section for each task, and one with the order of arrival of all."""
+    table = pa.concat_tables(arriving.tables).combine_chunks()
+    tasks = np.concatenate(arriving.tasks)
+    found: list[tuple[int, Ref]] = []
+    if part.parallelism == 1:
+        found.append((0, _section(writer, table, len(part.inputs))))
+    else:
+        order = np.argsort(tasks, kind="stable")
+        tasks = tasks[order]
+        table = taken(table, order)
+        edges = np.searchsorted(tasks, np.arange(part.parallelism + 1)).tolist()
+        for task in range(part.parallelism):
+            if edges[task + 1] > edges[task]:
+                split = table.slice(edges[task], edges[task + 1] - edges[task])
+                found.append((task, _section(writer, split, len(part.inputs))))
+    door = None
+    if arriving.doors:
+        door = writer.add(_door(arriving))
+    return found, door
+
+
+_NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
+"""What stands for rows of a source without partitions beside those of one that has some."""
+
+
+def _door(arriving: Arriving) -> pa.Table:
+    """The order of arrival of all events; of those without a partition it is null."""
+    names = dict.fromkeys(name for each in arriving.doors for name in each)
+    columns = {
+        name: np.concatenate(
+            [each.get(name, np.full(len(each["time"]), _NOTHING.get(name))) for each in arriving.doors]
+        )
+        for name in names
+    }
+    if "partition" in columns:
+        codes = columns["partition"]
+        indices = pa.array(codes, pa.int32(), mask=codes < 0)
+        columns["partition"] = pa.DictionaryArray.from_arrays(indices, pa.array(list(arriving.partitions), pa.string()))
+    return pa.table(columns)
+
+
+def _partitions(
+    arriving: Arriving, by: str | Partition | None, table: pa.Table, own: str | Origins
+) -> NDArray[np.int32] | None:
+    """The codes of the partitions of rows; None where they have none."""
+    rows = table.num_rows
+    if isinstance(by, Partition) and isinstance(own, Origins):
+        there = np.unique(own.codes).tolist()
+        codes_of = np.full(len(own.names), -1, np.int32)
+        codes_of[there] = [_code(arriving, own.names[code]) if own.names[code] else -1 for code in there]
+        return codes_of[own.codes]
+    if isinstance(by, Partition):
+        assert isinstance(own, str)
+        return np.full(rows, _code(arriving, own), np.int32) if own else None
+    if by is None:
+        return None
+    if by not in table.column_names:
+        return np.full(rows, _code(arriving, NO_PARTITION), np.int32)
+    column = table.column(by).combine_chunks()
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    # The last is the code of a null, whose index is -1.
+    values = [*column.dictionary.to_pylist(), None]
+    codes = [_code(arriving, NO_PARTITION if value is None else str(value)) for value in values]
+    indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    found: NDArray[np.int32] = np.array(codes, np.int32)[indices]
+    return found
+
+
+def _code(arriving: Arriving, name: str) -> int:
+    return arriving.partitions.setdefault(name, len(arriving.partitions))
+
+
+def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
+    ref = writer.add(table)
+    codes = table.column(STREAM_COLUMN).to_numpy()
+    times = table.column(TIME_COLUMN).to_numpy()
+    by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
+    return replace(ref, earliest=int(times.min()), latest=int(times.max()), by_stream=by_stream)
+
+
+def _given(name: str | None, table: pa.Table, reasons: NDArray[Any]) -> NDArray[np.int64] | None:
+    """The watermarks that the source put in; None where this input has no column for them."""
+    if name is None or name not in table.column_names:
+        return None
+    column = table.column(name)
+    there = column.is_valid().to_numpy(zero_copy_only=False) if hasattr(column, "is_valid") else None
+    assert there is not None
+    if not there.any():
+        return None
+    values, wrong = from_column(column)
+    given = np.where(there, values, NONE)
+    if wrong is not None:
+        bad = there & (wrong != "")
+        given[bad] = NONE
+        reasons[bad] = [f"watermark: {text}" for text in wrong[bad]]
+    return given
+
+
+def _lifetimes(
+    part: WindowedNode, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
+) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None]:
+    """Where each event ends, and which of them are the ends of edges (SI-3)."""
+    lifetime = part.bolt.settings.lifetime
+    if lifetime is None:
+        return None, None
+    rows = table.num_rows
+    ends = times + 1
+    there = np.zeros(rows, np.bool_)
+    if lifetime.end_field in table.column_names:
+        column = table.column(lifetime.end_field)
+        there = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        values, wrong = from_column(column)
+        ends = np.where(there, values, ends)
+        if wrong is not None:
+            bad = there & (wrong != "") & (reasons == "")
+            reasons[bad] = [f"end of its lifetime: {text}" for text in wrong[bad]]
+    edges = None
+    # An input without the column has points; where there is one, an end that is not known yet is none.
+    has_ends = lifetime.end_field in table.column_names
+    shapes = np.full(rows, "interval" if has_ends else "point", dtype=object)
+    if has_ends:
+        ends = np.where(there, ends, FOREVER)
+    if lifetime.shape_field is not None:
+        edges = np.zeros(rows, np.bool_)
+        if lifetime.shape_field in table.column_names:
+            shapes = np.array(table.column(lifetime.shape_field).to_pylist(), dtype=object)
+        strange = ~np.isin(shapes.astype(str), SHAPES) & (reasons == "")
+        reasons[strange] = [
+            f"shape {shape!r} is none of point, interval, start_edge, end_edge" for shape in shapes[strange]
+        ]
+        ends = np.where(shapes == "point", times + 1, ends)
+        ends = np.where(shapes == "start_edge", FOREVER, ends)
+        edges = np.asarray(shapes == "end_edge")
+        unknown = np.isin(shapes.astype(str), ("interval", "end_edge")) & ~there & (reasons == "")
+        reasons[unknown] = "it has no end"
+    backwards = (ends <= times) & (reasons == "")
+    reasons[backwards] = "its lifetime ends before it begins, or as it begins"
+    return ends, edges
+
+
+def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64], at: int) -> NDArray[np.int64]:
+    """What the start and the end of an edge have in common: when it began, its input stream, and its key."""
+    begun = pa.table({"start": started, "input": np.full(len(started), at, np.int8)})
+    found = hash_rows(begun, ("start", "input"))
+    if key:
+        found = found * np.uint64(0x9E3779B97F4A7C15) ^ hash_rows(table, key)
+    return found.view(np.int64)
+
+
+def _gaps(
+    part: WindowedNode, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
+) -> NDArray[np.int64] | None:
+    """The session gap of each event in microseconds, where each has its own."""
+    kinds = [kind for kind in part.bolt.settings.kinds if getattr(kind, "gap_field", None)]
+    if not kinds:
+        return None
+    name, usual = kinds[0].gap_field, kinds[0].gap.micros  # type: ignore[union-attr]
+    if name not in table.column_names:
+        return np.full(table.num_rows, usual, np.int64)
+    column = table.column(name).combine_chunks()
+    scale = 1 if pa.types.is_duration(column.type) else 1_000
+    if pa.types.is_duration(column.type):
+        values = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
+    else:
+        values = column.cast(pa.int64(), safe=False)
+    gaps = values.fill_null(usual if scale == 1 else -(-usual // scale)).to_numpy(zero_copy_only=False)
+    wrong = (gaps <= 0) & (reasons == "")
+    reasons[wrong] = "its session gap is not above zero"
+    beyond = (gaps > (LATEST - times) // scale) & (reasons == "")
+    reasons[beyond] = "its session would end after the year 9999"
+    gaps = np.where(
+        wrong | beyond, usual, np.where(column.is_null().to_numpy(zero_copy_only=False), usual, gaps * scale)
+    )
+    return np.asarray(gaps, np.int64)

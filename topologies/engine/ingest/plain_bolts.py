@@ -1,0 +1,79 @@
+"""Plain bolts run where their rows are: within the task that reads or emits these (decision 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from topologies.engine.batch.failures import bolt_failure
+from topologies.engine.batch.plan import Context
+from topologies.engine.ingest.rows import Rows
+from topologies.graph.model import PlainNode, copies, stream_label
+from windowing.bolt import BatchBolt, Bolt, TaskContext
+from windowing.rows import tables
+from windowing.tuples import Tuple
+
+
+class PlainBolts:
+    """The plain bolts of one task, each prepared when it is first needed."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._prepared: dict[tuple[str, int], Bolt | BatchBolt] = {}
+
+    def run(self, node: PlainNode, at: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
+        """What a bolt emits of rows of its input ``at``: streams, and rows on them."""
+        for task in range(copies(node, at)):
+            bolt = self._bolt(node, task)
+            emitted = (
+                self._tuple_by_tuple(node, bolt, at, rows)
+                if isinstance(bolt, Bolt)
+                else self._batch_by_batch(node, bolt, rows)
+            )
+            for stream, out in emitted:
+                yield stream, out.shifted(node.shift) if node.shift else out
+
+    def _tuple_by_tuple(self, node: PlainNode, bolt: Bolt, at: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
+        label = stream_label(node.inputs[at].stream)
+        gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
+        times = np.full(len(rows.positions), rows.clock) if rows.times is None else rows.times
+        for place, row in enumerate(rows.table.to_pylist()):
+            with bolt_failure(node.name, self._context.batch, f"on row {rows.positions[place]} of {label!r}"):
+                for stream, table in tables(bolt.execute(Tuple(row, int(times[place]), label)), node.outputs):
+                    found = gathered.setdefault(stream, ([], []))
+                    found[0].append(table)
+                    found[1].extend([place] * table.num_rows)
+        for stream, (found_tables, places) in gathered.items():
+            where = np.array(places, np.int64)
+            kept = rows.times[where] if rows.times is not None and (node.carries_time or node.clocked) else None
+            yield stream, rows.become(pa.concat_tables(found_tables), kept, where)
+
+    def _batch_by_batch(self, node: PlainNode, bolt: BatchBolt, rows: Rows) -> Iterator[tuple[str, Rows]]:
+        """Rows of one time at a time, where they have one, so that what is emitted has it too.
+
+        Nobody knows which row came of which: what is emitted is of no partition.
+        """
+        edges, has_times = [0, rows.table.num_rows], node.carries_time or node.clocked
+        if rows.times is not None and has_times:
+            edges = [0, *(np.flatnonzero(np.diff(rows.times)) + 1).tolist(), rows.table.num_rows]
+        for start, stop in pairwise(edges):
+            with bolt_failure(node.name, self._context.batch, f"on rows {start} to {stop}"):
+                emitted = list(tables(bolt.execute(rows.table.slice(start, stop - start)), node.outputs))
+            for stream, table in emitted:
+                times = None
+                if rows.times is not None and has_times:
+                    times = np.full(table.num_rows, rows.times[start], np.int64)
+                places = rows.positions[start] + np.arange(table.num_rows)
+                yield stream, Rows(table, times, places, rows.clock, placed=False)
+
+    def _bolt(self, node: PlainNode, task: int) -> Bolt | BatchBolt:
+        if (node.name, task) not in self._prepared:
+            bolt = deepcopy(node.bolt)
+            with bolt_failure(node.name, self._context.batch, "in prepare"):
+                bolt.prepare(TaskContext(node.name, task, node.parallelism, self._context.run))
+            self._prepared[node.name, task] = bolt
+        return self._prepared[node.name, task]

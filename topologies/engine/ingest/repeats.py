@@ -1,0 +1,284 @@
+"""Repeated message ids: which of the events that arrive bear the id of one that is still live (ST-27)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.assigned import AssignedWindows, Span
+from manager.keyed.held import Held
+from manager.storage.segments import SegmentStore, read_events
+from manager.window_manager import WindowManager
+from policies.marks import NONE
+from topologies.engine.batch.plan import FireItem
+from topologies.graph.model import WindowedNode
+from windowing.events import Events
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PLACE = "place"
+
+
+@dataclass(frozen=True)
+class IncomingIds:
+    """The events that arrive at a task in a batch, in order; an entry for each."""
+
+    ids: pa.ChunkedArray
+    counts: NDArray[np.bool_]
+    """Which of them are events that have a time; the others have no id either."""
+    accepted: NDArray[np.bool_]
+    """Which are let in, if they are no duplicates."""
+    held: Held
+    """Their times, keys and lifetimes; without columns."""
+    marks: NDArray[np.int64]
+    """The watermark before each, in microseconds; of its own key where each has one."""
+
+
+class Lives(Protocol):
+    """What knows which events are live, as they come one after the other."""
+
+    def __call__(self, place: int, row: int) -> bool:
+        """Whether the event at a place, those of earlier batches first, is live as a row comes; rows do not go back."""
+        ...
+
+
+@dataclass
+class Repeats:
+    """Finds the duplicates among what arrives at one task."""
+
+    part: WindowedNode
+    item: FireItem
+    store: SegmentStore
+    earlier: Callable[[], Held | None] | None = None
+    """The events that an assigned task holds, with their ids; None: they are those of a queue."""
+
+    def among(self, comers: IncomingIds) -> NDArray[np.bool_]:
+        """Which of them repeat the id of an event that has come before them and that some window may still need.
+
+        The first in order of arrival wins. Only ids that come again are looked at one by one.
+        """
+        parts, old = self._before
+        field = self.part.bolt.settings.message_id_field
+        assert field is not None
+        ids = list(comers.ids.chunks) if old is None else [*old.payload.column(field).chunks, *comers.ids.chunks]
+        before = 0 if old is None else len(old)
+        codes = _codes(pa.chunked_array(ids, comers.ids.type), comers, old, per_key=self._per_key)
+        found = np.zeros(len(comers.counts), np.bool_)
+        if not len(found):
+            return found
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        rows = np.arange(len(found)) + before
+        again = (codes[before:] >= 0) & (first[inverse[before:]] < rows)
+        if not again.any():
+            return found
+        lives = self._lives(comers, old, parts, found)
+        repeated = np.unique(codes[before:][again])
+        originals: dict[int, list[int]] = {}
+        for place in np.flatnonzero(np.isin(codes, repeated)).tolist():
+            code, row = int(codes[place]), place - before
+            alive = originals.setdefault(code, [])
+            if row < 0:
+                alive.append(place)
+                continue
+            alive[:] = [original for original in alive if lives(original, row)]
+            if alive:
+                found[row] = True
+            elif comers.accepted[row]:
+                alive.append(place)
+        return found
+
+    @cached_property
+    def _before(self) -> tuple[list[Events], Held | None]:
+        """The events of earlier batches: as a queue has them, and with their ids."""
+        if self.earlier is not None:
+            return [], self.earlier()
+        parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.alive]
+        return parts, _as_held(parts, self.part)
+
+    @property
+    def _per_key(self) -> bool:
+        return self.part.bolt.settings.watermark_per_key and self.part.event_time
+
+    def _lives(
+        self, comers: IncomingIds, old: Held | None, parts: Sequence[Events], duplicates: NDArray[np.bool_]
+    ) -> Lives:
+        part = self.part
+        new = comers.held
+        times = new.times if old is None else np.concatenate([old.times, new.times])
+        marks = comers.marks if part.event_time else new.times
+        over = part.over(marks)
+        if part.event_time and self.item.forced is not None:
+            over = np.maximum(over, self.item.forced)
+        if part.last_end is not None:
+            ends = _both(None if old is None else old.ends, new.ends)
+            return _ByLastEnd(times, part.last_end(times, ends), over, part.door.holds_start)
+        accepted = comers.accepted
+        if part.assigners:
+            whole = new if old is None else Held.concat([_bare(old), new])
+            return _ByAssigners(part, whole, accepted, duplicates, over, per_key=self._per_key)
+        return _ByQueue(part, self.item, parts, new.times, accepted, duplicates, comers.marks)
+
+
+@dataclass(frozen=True)
+class _ByLastEnd:
+    """An event is live until the last window that can hold it is over, which follows from its time alone."""
+
+    times: NDArray[np.int64]
+    last: NDArray[np.int64]
+    over: NDArray[np.int64]
+    holds_start: bool
+
+    def __call__(self, place: int, row: int) -> bool:
+        between = self.last[place] < self.times[place] + self.holds_start
+        return bool(self.last[place] > self.over[row]) and not between
+
+
+class _ByAssigners:
+    """An event is live until the assigners have no use for it, as far as events have come."""
+
+    def __init__(
+        self,
+        part: WindowedNode,
+        held: Held,
+        accepted: NDArray[np.bool_],
+        duplicates: NDArray[np.bool_],
+        over: NDArray[np.int64],
+        *,
+        per_key: bool,
+    ) -> None:
+        self._part, self._held, self._over, self._per_key = part, held, over, per_key
+        self._accepted, self._duplicates = accepted, duplicates
+        self._before = len(held) - len(accepted)
+        self._alive = np.arange(len(held)) < self._before
+        self._fed = 0
+        self._next = NONE
+        """Nothing is over before this."""
+
+    def __call__(self, place: int, row: int) -> bool:
+        if row > self._fed:
+            fresh = self._accepted[self._fed : row] & ~self._duplicates[self._fed : row]
+            self._alive[self._before + self._fed : self._before + row] = fresh
+            if fresh.any():
+                times = self._held.times[self._before + self._fed : self._before + row]
+                self._next = min(self._next, int(times[fresh].min()))
+            self._fed = row
+        limit = int(self._over[row])
+        if self._alive[place] and limit > NONE and limit >= self._next:
+            self._look(place, limit)
+        return bool(self._alive[place])
+
+    def _look(self, place: int, limit: int) -> None:
+        chosen = self._alive
+        if self._per_key:  # other keys have other watermarks
+            assert self._held.keys is not None
+            chosen = chosen & (self._held.keys == self._held.keys[place])
+        places = np.flatnonzero(chosen)
+        windows = AssignedWindows(self._part.assigners, self._held.take(places), self._part.streams)
+        self._alive[places[windows.finished(limit)]] = False
+        if not self._per_key:
+            due = windows.next_end(Span(limit, limit))
+            self._next = FOREVER if due is None else due
+
+
+class _ByQueue:
+    """An event is live until a queue that does what the task's does has no use for it."""
+
+    def __init__(
+        self,
+        part: WindowedNode,
+        item: FireItem,
+        parts: Sequence[Events],
+        times: NDArray[np.int64],
+        accepted: NDArray[np.bool_],
+        duplicates: NDArray[np.bool_],
+        marks: NDArray[np.int64],
+    ) -> None:
+        self._part, self._times, self._marks = part, times, marks
+        self._accepted, self._duplicates = accepted, duplicates
+        state = replace(deepcopy(item.state.manager), passed=item.passed)
+        self._manager = WindowManager(part.eviction, part.trigger, part.streams, task=item.task, state=state)
+        self._before = sum(map(len, parts))
+        numbered, first = [], 0
+        for events in parts:
+            numbered.append(_numbered(events.timestamps, np.arange(first, first + len(events))))
+            first += len(events)
+        self._manager.restore(numbered)
+        self._manager.resume()
+        self._fed = 0
+        self._reached = item.passed
+        self._alive = self._needed()
+
+    def __call__(self, place: int, row: int) -> bool:
+        fresh = np.flatnonzero(self._accepted[self._fed : row] & ~self._duplicates[self._fed : row]) + self._fed
+        self._fed = max(row, self._fed)
+        if len(fresh):
+            self._manager.queue.add(_numbered(self._times[fresh], fresh + self._before).sorted())
+        if self._moves(row, fed=bool(len(fresh))):
+            for _ in self._manager.advance(self._reached):
+                pass
+            self._alive = self._needed()
+        elif len(fresh):
+            self._alive |= set((fresh + self._before).tolist())
+        return place in self._alive
+
+    def _moves(self, row: int, *, fed: bool) -> bool:
+        """Bring time to where it is as a row comes; whether something may have changed."""
+        if self._part.event_time:
+            mark = int(self._marks[row])
+            if mark == NONE or (self._reached is not None and mark <= self._reached):
+                return False
+            self._reached = mark
+            return True
+        clock = self._part.trigger.frontier(int(self._times[row]), None)
+        moved = clock is not None and (self._reached is None or clock > self._reached)
+        self._reached = clock if moved else self._reached
+        return moved or fed
+
+    def _needed(self) -> set[int]:
+        return {place for events in self._manager.needed_events() for place in events.payload.column(0).to_pylist()}
+
+
+def _numbered(times: NDArray[np.int64], places: NDArray[np.int64]) -> Events:
+    return Events(times, pa.RecordBatch.from_arrays([pa.array(places)], names=[_PLACE]))
+
+
+def _as_held(parts: Sequence[Events], part: WindowedNode) -> Held | None:
+    """The ids and times of the events of a queue, one part after the other."""
+    if not parts:
+        return None
+    field = part.bolt.settings.message_id_field
+    tables = [pa.Table.from_batches([events.payload]).select([field]) for events in parts]
+    return Held(np.concatenate([events.timestamps for events in parts]), pa.concat_tables(tables))
+
+
+def _bare(held: Held) -> Held:
+    return replace(held, payload=pa.table({_PLACE: pa.nulls(len(held))}), streams=None, edges=None, born=None)
+
+
+def _both(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    return new if old is None or new is None else np.concatenate([old, new])
+
+
+def _codes(ids: pa.ChunkedArray, comers: IncomingIds, old: Held | None, *, per_key: bool) -> NDArray[np.int64]:
+    """A number for each id, -1 where there is none."""
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.cast(ids.type.value_type)  # dictionaries of several parts differ
+    encoded = ids.combine_chunks().dictionary_encode()
+    codes: NDArray[np.int64] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    before = len(codes) - len(comers.counts)
+    codes[before:][~comers.counts] = -1
+    if per_key:
+        keys = _both(None if old is None else old.keys, comers.held.keys)
+        assert keys is not None
+        known = codes >= 0
+        found = np.column_stack([codes[known], keys[known]])
+        codes[known] = np.unique(found, axis=0, return_inverse=True)[1].reshape(-1)
+    return codes

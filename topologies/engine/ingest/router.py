@@ -1,0 +1,139 @@
+"""Where the rows go that one task reads or emits: through plain bolts, to the doors of windowed bolts, into sinks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from manager.keyed.held import Held
+from manager.storage.taking import taken
+from topologies.engine.batch.plan import Context, Output
+from topologies.engine.ingest.door import InputDoor
+from topologies.engine.ingest.error_rows import error_rows, of_component
+from topologies.engine.ingest.ledger import Ledger
+from topologies.engine.ingest.plain_bolts import PlainBolts
+from topologies.engine.ingest.rows import Rows
+from topologies.engine.ingest.staging import Staging
+from topologies.graph.model import ERRORS, REASON, PlainNode, Stream, WindowedNode, copies
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Out = TypeVar("Out", bound=Output)
+
+
+class Router:
+    """Takes what one task reads or emits and brings it to whoever reads it."""
+
+    def __init__(self, context: Context) -> None:
+        self.context, self.topology = context, context.topology
+        self.ledger = Ledger(context.topology, traced=context.traced)
+        self._staging, self._plain = Staging(context), PlainBolts(context)
+        self._door = InputDoor(context, self.ledger, self._staging, self.emit)
+
+    def emit(self, stream: Stream, rows: Rows) -> None:
+        """Bring rows of a stream to its sinks and bolts."""
+        if not rows.table.num_rows:
+            return
+        for sink in self.topology.takers.get(stream, ()):
+            self._staging.serve(sink, rows.table)
+        for name, at in self.topology.readers.get(stream, ()):
+            if name in self.topology.windowed:
+                self._door.arrive(self.topology.windowed[name], at, rows)
+            else:
+                self._run(self.topology.plain[name], at, rows)
+
+    def finish(self, output: Out) -> Out:
+        """Write everything that has come, and say where it lies."""
+        writer = self.context.store.writer(self.context.folder)
+        try:
+            self._staging.write(output, writer)
+            self.ledger.write(output, writer)
+        finally:
+            writer.close()
+        return output
+
+    def emit_late(self, node: WindowedNode, table: pa.Table, positions: NDArray[np.int64]) -> None:
+        """Bring events that were turned away to the late stream."""
+        assert node.bolt.settings.late_stream is not None
+        self.emit((node.name, node.bolt.settings.late_stream), Rows(table, None, positions, self.context.clock))
+
+    def refuse(self, component: str, bad: pa.Table, clock: int) -> None:
+        """Account for rows of a spout that could not be read, at every bolt that they would have reached."""
+        if not len(bad):
+            return
+        self.ledger.complain(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
+        self._emit_errors(component, bad, clock)
+        for name, at in sorted(self._reached(component)):
+            self._count_unread(name, at, len(bad))
+            if self.ledger.traced and name in self.topology.windowed:
+                for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # others are whole files
+                    self.ledger.trace("invalid", {"bolt": name, "row": row["_row"], "reason": row["_reason"]})
+            self._emit_errors(name, bad, clock)
+
+    def refuse_events(self, node: WindowedNode, events: Held, refused: list[tuple[int, str]]) -> None:
+        """Account for events on which the rule of a trigger failed; they are in no window."""
+        places = np.array([place for place, _ in refused], np.int64)
+        inputs = np.zeros(len(events), np.int8) if events.streams is None else events.streams
+        self.ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), places))
+        reasons, clock = [reason for _, reason in refused], self.context.clock
+        stream = node.bolt.settings.refused_stream
+        if stream is not None:
+            rows = taken(events.payload, places).append_column(REASON, pa.array(reasons, pa.string()))
+            self.ledger.complain(node.name, stream, reasons[0])
+            self.emit((node.name, stream), Rows.made(rows, clock, events.times[places]))
+            return
+        for at in np.unique(inputs[places]).tolist():
+            mine = inputs[places] == at
+            label, why = node.streams[at], [reason for reason, here in zip(reasons, mine, strict=True) if here]
+            self.ledger.complain(node.name, label, why[0])
+            table = taken(events.payload, places[mine])
+            self._emit_errors(node.name, error_rows(node.name, label, table, None, why), clock)
+
+    def refuse_edges(self, node: WindowedNode, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
+        """Account for ends of edges that fit no start."""
+        reason = "the end of an edge, and no start edge with its start and key has come before that end (SI-3)"
+        for at in np.unique(inputs).tolist():
+            places, label = np.flatnonzero(inputs == at), node.streams[at]
+            self.ledger.count(node, at, "invalid", len(places))
+            self.ledger.complain(node.name, label, f"row {places[0]}: {reason}")
+            bad = error_rows(node.name, label, taken(rows, places), places, [reason] * len(places))
+            self._emit_errors(node.name, bad, self.context.clock)
+
+    def _run(self, node: PlainNode, at: int, rows: Rows) -> None:
+        """Give rows to a plain bolt, and what it emits to those who read it."""
+        for stream, out in self._plain.run(node, at, rows):
+            if stream == node.bolt.refused_stream:
+                for name, reader_at in self._reached(node.name):
+                    self._count_unread(name, reader_at, out.table.num_rows)
+            self.emit((node.name, stream), out)
+
+    def _count_unread(self, name: str, at: int, rows: int) -> None:
+        """Rows that could not be read are invalid at the windowed bolts that they would have reached."""
+        node = self.topology.windowed.get(name)
+        if node is not None:
+            self.ledger.count(node, at, "received", rows * copies(node, at))
+            self.ledger.count(node, at, "invalid", rows * copies(node, at))
+
+    def _emit_errors(self, component: str, bad: pa.Table, clock: int) -> None:
+        self.emit((component, ERRORS), Rows.made(of_component(component, bad), clock))
+
+    def _reached(self, component: str) -> set[tuple[str, int]]:
+        """The bolts, and their inputs, that readable rows of a spout or plain bolt reach before any window."""
+        reached: set[tuple[str, int]] = set()
+        waiting = [component]
+        while waiting:
+            source = waiting.pop()
+            plain = self.topology.plain.get(source)
+            refused = (ERRORS, None if plain is None else plain.bolt.refused_stream)
+            for (name, stream), readers in self.topology.readers.items():
+                if name != source or stream in refused:
+                    continue
+                for reader in readers:
+                    if reader not in reached:
+                        reached.add(reader)
+                        waiting.extend([reader[0]] if reader[0] in self.topology.plain else [])
+        return reached

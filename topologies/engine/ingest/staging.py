@@ -1,0 +1,150 @@
+"""What a task has for others: events for the queues of windowed bolts and rows for sinks, written as one segment."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.storage.segments import SegmentWriter, write_events
+from topologies.engine.batch.failures import bolt_failure
+from topologies.engine.batch.plan import Context, Output
+from topologies.engine.ingest.arriving import Arriving
+from topologies.engine.ingest.arriving import write as write_arriving
+from topologies.graph.groupings import AllGrouping
+from topologies.graph.model import WindowedNode
+from topologies.io.formats import write_table
+from topologies.io.places import locate
+from topologies.io.sinks import DiscardSink, FileSink
+from windowing.errors import DataError
+from windowing.events import Events
+from windowing.order import is_sorted, stable_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass
+class _Queued:
+    """Events for one windowed bolt, part by part, in order of arrival."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    times: list[NDArray[np.int64]] = field(default_factory=list)
+    codes: list[NDArray[np.int8]] = field(default_factory=list)
+    tasks: list[NDArray[np.int64]] = field(default_factory=list)
+    """Empty for bolts whose events are added up first, whose task is derived from the key."""
+
+
+class Staging:
+    """What one task has for others, until it is written: one segment, with a section for every task that reads it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._topology = context, context.topology
+        self._queued: dict[str, _Queued] = {}
+        self._arriving: dict[str, Arriving] = {}
+        self._for_sinks: dict[str, list[pa.Table]] = {}
+
+    def queue(
+        self, node: WindowedNode, at: int, table: pa.Table, times: NDArray[np.int64], tasks: NDArray[np.int64]
+    ) -> None:
+        """Events that were let in from input ``at``, for the tasks of a bolt."""
+        queued = self._queued.setdefault(node.name, _Queued())
+        queued.tables.append(table)
+        queued.times.append(times)
+        queued.codes.append(np.full(len(times), at, np.int8))
+        queued.tasks.append(tasks)
+
+    def arriving(self, node: WindowedNode) -> Arriving:
+        """Where events are noted that the tasks of a bolt are to decide about."""
+        return self._arriving.setdefault(node.name, Arriving())
+
+    def serve(self, sink: str, table: pa.Table) -> None:
+        """Rows for a sink."""
+        self._for_sinks.setdefault(sink, []).append(table)
+
+    def write(self, output: Output, writer: SegmentWriter) -> None:
+        """Write everything, and say where it lies."""
+        for name, queued in self._queued.items():
+            node = self._topology.windowed[name]
+            for task, events in self._by_task(node, queued):
+                output.queued.append((name, task, write_events(writer, events, len(node.inputs))))
+        for name, arriving in self._arriving.items():
+            sections, door = write_arriving(arriving, self._topology.windowed[name], writer)
+            output.arrived.extend((name, task, ref) for task, ref in sections)
+            output.doors[name] = (arriving.count, door)
+        for name, tables in self._for_sinks.items():
+            self._write_for_sink(name, pa.concat_tables(tables), output, writer)
+
+    def _by_task(self, node: WindowedNode, queued: _Queued) -> Iterator[tuple[int, Events]]:
+        """The events of each task, in order of time, those of equal time in order of arrival."""
+        events = _in_one(queued, len(node.inputs))
+        slicing = node.summed(self._context.traced)
+        if slicing is None:
+            yield from _by_task(events, queued.tasks, node.parallelism)
+            return
+        with bolt_failure(node.name, self._context.batch, "in adding up events"):
+            folded = slicing.fold(events)
+        grouping = node.inputs[0].grouping
+        tasks = np.zeros(len(folded), np.int64)
+        if node.parallelism > 1 and not isinstance(grouping, AllGrouping):
+            tasks = grouping.tasks(slicing.keys_of(folded), None, node.parallelism)
+        yield from _by_task(folded, [tasks], node.parallelism)
+
+    def _write_for_sink(self, name: str, table: pa.Table, output: Output, writer: SegmentWriter) -> None:
+        match self._topology.sinks[name].sink:
+            case DiscardSink():
+                pass
+            case FileSink() as sink:
+                output.files.append((name, self._write_file(sink, table)))
+            case _:
+                output.for_sinks.append((name, writer.add(table)))
+
+    def _write_file(self, sink: FileSink, table: pa.Table) -> str:
+        filesystem, folder, _ = locate(sink.path)
+        path = f"{folder}/.{self._context.key}-{uuid.uuid4().hex}.{sink.format.name}"
+        write_table(filesystem, path, table, sink.format)
+        return path
+
+
+def _in_one(queued: _Queued, streams: int) -> Events:
+    """All events in order of arrival."""
+    times = _joined(queued.times)
+    table = queued.tables[0] if len(queued.tables) == 1 else pa.concat_tables(queued.tables)
+    batches = table.combine_chunks().to_batches()
+    if len(batches) != 1:
+        raise DataError(
+            f"a micro-batch holds {table.nbytes / 2**30:.1f} GiB for one bolt in one task",
+            why="an Arrow column holds at most 2 GiB of text",
+            do="read less a batch (bytes_per_batch or files_per_batch), or smaller files",
+        )
+    return Events(times, batches[0], _joined(queued.codes) if streams > 1 else None)
+
+
+def _by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelism: int) -> Iterator[tuple[int, Events]]:
+    """The events of each task, in order of time, those of equal time in order of arrival."""
+    if parallelism == 1:
+        yield 0, events.sorted()
+        return
+    tasks, times = _joined(tasks_of), events.timestamps
+    low, span = int(times.min()), int(times.max()) - int(times.min()) + 1
+    if span < (1 << 62) // parallelism:
+        keys = tasks * span + (times - low)
+        order = None if is_sorted(keys) else stable_order(keys)
+    else:
+        by_time = stable_order(times)
+        order = by_time[np.argsort(tasks[by_time], kind="stable")]
+    if order is not None:
+        events, tasks = events.take(order), tasks[order]
+    edges = np.searchsorted(tasks, np.arange(parallelism + 1))
+    for task in range(parallelism):
+        start, stop = int(edges[task]), int(edges[task + 1])
+        if stop > start:
+            yield task, events.slice(start, stop)
+
+
+def _joined(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

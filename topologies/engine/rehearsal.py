@@ -1,0 +1,72 @@
+"""Micro-batches in this process whose state lies in memory, and which may crash: for scenarios and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, get_args
+
+from manager.storage.checkpoint import MemoryCheckpoint
+from topologies.engine.batch.plan import BatchPlan, InProcess
+from topologies.engine.batch.report import BatchReport
+from topologies.engine.step import MicroBatch
+from topologies.graph.model import Topology
+
+Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "committed"]
+"""The phases of a micro-batch, in order; the state is that after the batch from ``committed`` on."""
+
+PHASES: tuple[str, ...] = get_args(Phase)
+
+
+class Crash(Exception):
+    """Everything in memory is gone."""
+
+
+class Rehearsal:
+    """Runs micro-batches of a topology; what was committed survives a crash, as it would in a folder."""
+
+    def __init__(self, topology: Topology, watch: Callable[[MicroBatch], object] = lambda step: None) -> None:
+        """``watch`` is called with what runs the batches: at the beginning, and after each crash with the new one."""
+        self.topology, self.checkpoint, self._watch = topology, MemoryCheckpoint(), watch
+        self.step = self._begin()
+
+    def run(
+        self,
+        plan: BatchPlan,
+        *,
+        crash_at: Phase | None = None,
+        before: Callable[[MicroBatch], object] = lambda step: None,
+    ) -> BatchReport | None:
+        """Run a batch; with ``crash_at`` it loses all that is in memory as that phase begins, and is run again.
+
+        ``before`` is called before each attempt. None where the batch had been committed before the crash: then
+        nothing is left to run. After an error the state is that before the batch.
+        """
+        try:
+            if crash_at is not None:
+                before(self.step)
+                self._crash(plan, crash_at)
+                self.step = self._begin()
+                if self.step.done(plan.batch):
+                    return None
+            before(self.step)
+            return self.step.run(plan)
+        except BaseException:
+            self.step = self._begin()
+            raise
+
+    def _begin(self) -> MicroBatch:
+        step = MicroBatch(self.topology, self.checkpoint, InProcess())
+        self._watch(step)
+        return step
+
+    def _crash(self, plan: BatchPlan, at: Phase) -> None:
+        def fail(phase: str) -> None:
+            if phase == at:
+                raise Crash
+
+        self.step.hook = fail
+        try:
+            self.step.run(plan)
+        except Crash:
+            return
+        raise AssertionError(f"the crash did not happen: no phase {at!r}")

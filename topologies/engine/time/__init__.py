@@ -1,0 +1,1 @@
+"""Time at the door of a bolt: what time an event has, whether it is let in, how far time is."""

@@ -1,0 +1,188 @@
+"""The door of a windowed bolt: which time an event has, and whether it is let in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from policies.marks import NONE
+from topologies.graph.model import LATE_COLUMNS, WindowedNode
+from windowing.durations import Duration
+from windowing.errors import ConfigError
+from windowing.kinds import kind_reach
+from windowing.timestamps import EARLIEST, LATEST, from_column, from_datetime, is_time, to_column
+from windowing.tuples import Tuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+_FAR = 1 << 62
+"""Later than any event time, in microseconds; it is out of range, and fits into 64 bits."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """Events sorted by what becomes of them; the arrays are positions in the table that came."""
+
+    times: NDArray[np.int64]
+    """The event time of every row, in microseconds; 0 where it has none."""
+    reasons: NDArray[np.str_] | None
+    """Per row why it has no event time, "" where it has one; None when all have one."""
+    late: NDArray[np.int64]
+    gap: NDArray[np.int64]
+    """Rows that no window can hold."""
+    queued: NDArray[np.int64] | None
+    """Rows that go to the queue; None when all do."""
+    latest: int | None
+    """The latest time among the rows, late ones too."""
+
+    @property
+    def invalid(self) -> NDArray[np.int64]:
+        """Rows without a usable event time."""
+        return np.zeros(0, np.int64) if self.reasons is None else np.flatnonzero(self.reasons != "")
+
+
+def admit(
+    part: WindowedNode, at: int, table: pa.Table, times: NDArray[np.int64] | None, clock: int, watermark: int | None
+) -> Admitted:
+    """Give each row its time and decide about it, for input ``at`` of a bolt."""
+    none = np.zeros(0, np.int64)
+    reasons = None
+    if not part.event_time:
+        times, watermark = np.full(table.num_rows, clock, np.int64), None
+    elif not part.carried[at] or times is None:
+        times, reasons = event_times(part, table)
+    good = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
+    late = part.lateness.late(times, watermark) & good
+    gap = part.lateness.in_gap(times)
+    out = good & ~late if gap is None else good & ~late & ~gap
+    return Admitted(
+        times,
+        reasons,
+        np.flatnonzero(late),
+        none if gap is None else np.flatnonzero(gap & good & ~late),
+        None if out.all() else np.flatnonzero(out),
+        int(times[good].max()) if part.event_time and good.any() else None,
+    )
+
+
+def late_rows(
+    part: WindowedNode,
+    rows: pa.Table,
+    inputs: NDArray[np.int8],
+    times: NDArray[np.int64],
+    reasons: list[str],
+    late_by: NDArray[np.int64],
+    watermarks: NDArray[np.int64],
+) -> pa.Table:
+    """Events that were turned away, with what the late stream says of them; ``watermarks`` NONE where there is none."""
+    rows = conform_input(rows, part.schema)
+    names = np.array(part.streams, dtype=object)[inputs].tolist()
+    end = part.last_end
+    ends = np.full(len(times), NONE, np.int64) if end is None else np.asarray(end(times, None))
+    length = part.eviction.reach if not part.assigners else getattr(part.assigners[0], "length", None)
+    starts = np.where(ends > NONE, ends - length.micros, NONE) if length is not None else np.full(len(ends), NONE)
+    said = [
+        pa.array(names, pa.string()),
+        to_column(times),
+        pa.array(reasons, pa.string()),
+        pa.array(late_by),
+        _known(watermarks),
+        _known(starts),
+        _known(ends),
+    ]
+    for field, column in zip(LATE_COLUMNS, said, strict=True):
+        rows = rows.append_column(field, column)
+    return rows
+
+
+def _known(times: NDArray[np.int64]) -> pa.Array:
+    """Times as a column, null where there is none."""
+    unknown = (times < EARLIEST) | (times > LATEST)
+    column = to_column(np.where(unknown, 0, times))
+    return pa.compute.if_else(pa.array(~unknown), column, pa.scalar(None, column.type))
+
+
+def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns of the bolt's windows; those that its stream lacks are null."""
+    if table.schema.equals(schema):
+        return table
+    columns = [
+        table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def event_times(part: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """The time of each row in microseconds by the bolt's field or extractor, and why it has none where it has none."""
+    return _inside(part, *_times(part, table))
+
+
+def _times(part: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    settings = part.bolt.settings
+    if settings.timestamp_field is not None:
+        return from_column(table.column(settings.timestamp_field))
+    extractor = settings.timestamp_extractor
+    assert extractor is not None
+    if settings.extractor_on_columns:
+        column = extractor(table)
+        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+            column = pa.array(column)
+        if not is_time(column.type):
+            raise ConfigError(
+                f"the timestamp extractor of bolt {part.name!r} returned a column of {column.type}",
+                why="event times are timestamps, dates, or whole numbers of milliseconds (ST-9)",
+                do="return one of these",
+            )
+        if len(column) != table.num_rows:
+            raise ConfigError(
+                f"the timestamp extractor of bolt {part.name!r} returned {len(column)} times for {table.num_rows} rows",
+                do="return one time per row",
+            )
+        return from_column(column)
+    return _each_time(extractor, table)
+
+
+def _inside(
+    part: WindowedNode, times: NDArray[np.int64], reasons: NDArray[np.str_] | None
+) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """Refuse times so near to the year 1 or 9999 that a window which holds them would reach beyond."""
+    settings = part.bolt.settings
+    margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
+    margin = max([margin, *(kind_reach(kind) for kind in settings.kinds)])
+    outside = (times < EARLIEST + margin) | (times > LATEST - margin)
+    if not margin or not outside.any():
+        return times, reasons
+    said = np.full(len(times), "", dtype=object) if reasons is None else reasons
+    said[outside & (said == "")] = "timestamp so near to the year 1 or 9999 that its window would lie beyond"
+    return np.where(outside, 0, times), said
+
+
+def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """Ask the extractor row by row; a row on which it fails is invalid, for the reason it gives."""
+    values: list[int | None] = []
+    failures: dict[int, str] = {}
+    for at, row in enumerate(table.to_pylist()):
+        value: int | None = None
+        try:
+            found = extractor(Tuple(row, 0, ""))
+            if isinstance(found, datetime):
+                value = from_datetime(found)
+            elif found is not None:
+                value = int(found) * 1_000
+            values.append(None if value is None else max(min(value, _FAR), -_FAR))
+        except Exception as error:
+            failures[at] = f"the timestamp extractor failed: {type(error).__name__}: {error}"
+            values.append(None)
+    times, reasons = from_column(pa.array(values, pa.int64()).cast(pa.timestamp("us")))
+    if failures:
+        assert reasons is not None
+        for at, failure in failures.items():
+            reasons[at] = failure
+    return times, reasons

@@ -1,0 +1,148 @@
+"""A run that starts at the time of an output: which input that takes, and which windows come before it (AZ-13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from policies.assigners import (
+    AlignedWindows,
+    CalendarWindows,
+    OnsetWindows,
+    SessionWindows,
+    SlidingLogWindows,
+    SnapshotWindows,
+    WindowAssigner,
+)
+from topologies.engine.time.admission import event_times
+from topologies.graph.model import Topology, WindowedNode
+from topologies.io.times import parse_time
+from windowing.bounds import Bounds
+from windowing.errors import ConfigError, ScenarioError
+from windowing.timestamps import from_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_HOUR = 3_600_000_000
+_LONGEST_UNITS = {"hour": _HOUR, "day": 25 * _HOUR, "week": (7 * 24 + 1) * _HOUR, "month": (31 * 24 + 1) * _HOUR}
+"""A day has 25 hours where clocks go back."""
+
+
+def as_moment(given: datetime | str) -> int:
+    """The microseconds of a time that a user gives; ConfigError, with how to write it, where it cannot be one."""
+    try:
+        if isinstance(given, (datetime, str)):
+            return parse_time(given)
+    except ScenarioError:
+        pass
+    raise ConfigError(
+        f"the first output {given!r} is no time",
+        why="it is a moment, down to microseconds",
+        do="write it in ISO 8601, such as 2024-01-01T12:10:00Z (without a zone it is UTC), or give a datetime",
+    ) from None
+
+
+def read_from(topology: Topology, first_output: int) -> int | None:
+    """From which moment on input is needed, in microseconds; None where it is not known: all of it is.
+
+    The first output, less the longest window, less how early an event may be: it may have arrived that long before
+    its time. A source that can go to a moment begins there.
+    """
+    needed = [_reach(topology.windowed[name]) for name in {name for name, _ in _first_inputs(topology)}]
+    known = [reach for reach in needed if reach is not None]
+    return None if len(known) < len(needed) else first_output - max(known, default=0)
+
+
+@dataclass(frozen=True)
+class FirstOutput:
+    """Where a run starts, in microseconds; the bolts that it concerns are those that read spouts."""
+
+    at: int
+    """Windows that end before are not emitted."""
+    read_from: int | None
+    """Events from before are skipped."""
+    inputs: frozenset[tuple[str, int]]
+    """The bolts, and their inputs, that spouts reach before any window."""
+
+    @staticmethod
+    def of(topology: Topology, at: int | None) -> FirstOutput | None:
+        """Where a run of this topology starts; None where it starts with its input."""
+        return None if at is None else FirstOutput(at, read_from(topology, at), _first_inputs(topology))
+
+    @cached_property
+    def _bolts(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.inputs)
+
+    def is_after(self, bolt: str, end: int) -> bool:
+        """Whether a window of a bolt ends before the first output."""
+        return end < self.at and bolt in self._bolts
+
+    def older(self, part: WindowedNode, at: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
+        """Which events are older than what is read, by their arrival where they tell it, else by their time.
+
+        Those whose time cannot be told are not: what is wrong with them is said at the door.
+        """
+        limit, settings = self.read_from, part.bolt.settings
+        if limit is None or (part.name, at) not in self.inputs:
+            return np.zeros(table.num_rows, np.bool_)
+        if not part.event_time:
+            return np.full(table.num_rows, clock < limit)
+        field = None if settings.arrival is None else settings.arrival.field
+        if field is not None and field in table.column_names:
+            times, wrong = from_column(table.column(field))
+        else:
+            times, wrong = event_times(part, table)
+        older: NDArray[np.bool_] = times < limit
+        if wrong is not None:
+            older &= wrong == ""
+        if settings.watermark_field is not None and settings.watermark_field in table.column_names:
+            older &= table.column(settings.watermark_field).is_null().to_numpy()  # the others are no events
+        return older
+
+
+def _first_inputs(topology: Topology) -> frozenset[tuple[str, int]]:
+    found: set[tuple[str, int]] = set()
+    waiting = list(topology.spouts)
+    while waiting:
+        source = waiting.pop()
+        for (name, _), readers in topology.readers.items():
+            for bolt, at in readers if name == source else ():
+                if bolt in topology.plain and (bolt, at) not in found:
+                    waiting.append(bolt)
+                found.add((bolt, at))
+    return frozenset((bolt, at) for bolt, at in found if bolt in topology.windowed)
+
+
+def _reach(part: WindowedNode) -> int | None:
+    """How long before an output of a bolt its events may have arrived; None where there is no limit."""
+    settings = part.bolt.settings
+    if settings.lifetime is not None:
+        return None  # what began long ago may last into the window
+    early = settings.arrival.early if settings.arrival is not None and part.event_time else None
+    if part.assigners:
+        lengths = [_longest(assigner) for assigner in part.assigners]
+    else:
+        lengths = [None if part.eviction.reach is None else part.eviction.reach.micros]
+    known = [length for length in lengths if length is not None]
+    return None if len(known) < len(lengths) else max(known) + (0 if early is None else early.micros)
+
+
+def _longest(assigner: WindowAssigner) -> int | None:
+    match assigner:
+        case AlignedWindows() | SlidingLogWindows():
+            return assigner.length.micros
+        case SessionWindows(max_duration=longest) if longest is not None:
+            return 2 * longest.micros  # it is looked at when the clock shows a multiple
+        case CalendarWindows():
+            return _LONGEST_UNITS[assigner.unit]
+        case OnsetWindows():
+            return 1
+        case SnapshotWindows():
+            return int(assigner.bounds is Bounds.START)  # of points: a microsecond before, or after
+    return None

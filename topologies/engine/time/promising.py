@@ -1,0 +1,36 @@
+"""Watermarks that nobody's events have made: all inputs of a topology promise that nothing older will come."""
+
+from __future__ import annotations
+
+from manager.storage.manifest import BoltState, Manifest
+from manager.watermarks.event_watermarks import input_of
+from policies.marks import NONE, MarkState
+from topologies.graph.model import Topology, WindowedNode
+
+
+def promise(topology: Topology, state: Manifest, bolts: list[str], watermark: int) -> None:
+    """Let the inputs of some bolts promise a watermark, in microseconds; the next tick emits it.
+
+    Inputs from other windowed bolts have the watermark of these, and promise nothing by themselves.
+    """
+    for name in bolts:
+        _promise(topology.windowed[name], state.bolts[name], watermark)
+
+
+def can_promise(part: WindowedNode) -> bool:
+    """Whether a bolt has one watermark that its inputs from spouts can move."""
+    settings = part.bolt.settings
+    return part.event_time and not settings.watermark_per_key and not all(part.origins)
+
+
+def _promise(part: WindowedNode, bolt: BoltState, watermark: int) -> None:
+    mark = bolt.watermark
+    mine = [label for label, origins in zip(part.streams, part.origins, strict=True) if not origins]
+    for label in mine:
+        mark.latest[label] = max(mark.latest.get(label, NONE), watermark + part.lag.micros)
+        if part.sequenced and not any(input_of(source) == label for source in mark.sources):
+            mark.sources[label] = MarkState()
+    mark.ticked_at = None  # the interval between watermarks is no reason to wait
+    for source, state in mark.sources.items():
+        if input_of(source) in mine:
+            state.mark = max(state.mark, watermark)

@@ -1,0 +1,1 @@
+"""Topologies that are ready to run."""

@@ -1,0 +1,58 @@
+"""Sends the messages of files to a topic: ``python -m topologies.examples.aggregation.send --topic orders in/1.jsonl``.
+
+The files are those of a trial without Kafka: an envelope of JSON a line. The topic of the command goes before theirs.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from topologies.cli.consoles import out
+from topologies.cli.failing import Debug, readable_errors
+from topologies.examples.aggregation.kafka import Conf, Servers, opened_topic
+from topologies.step.bolts.columns import Row
+from topologies.step.bolts.envelopes import OpenEnvelopes
+from windowing.errors import ConfigError, DataError
+
+_COLUMNS = ("key", "value", "headers")
+_SCHEMA = "key binary, value binary, headers array<struct<key: string, value: binary>>"
+
+
+def send(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of envelopes, one a line.")],
+    servers: Servers = "localhost:9092",
+    topic: Annotated[str, typer.Option(help="The topic, which must be there.")] = "input",
+    conf: Conf = None,
+    debug: Debug = False,
+) -> None:
+    """Send the messages of files to a topic, in their order."""
+    with readable_errors(debug=debug):
+        rows = [row for file in files for row in _messages(file)]
+        with opened_topic(servers, topic, conf or []) as (spark, options):
+            messages = spark.createDataFrame([tuple(row[name] for name in _COLUMNS) for row in rows], _SCHEMA)
+            messages.coalesce(1).write.format("kafka").options(**options).option("topic", topic).save()
+        out().print(Text(f"{len(rows):,} messages are in {topic}"))
+
+
+def _messages(file: Path) -> Iterator[Row]:
+    try:
+        lines = file.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}", do="name files of messages") from None
+    opened = OpenEnvelopes().opened
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield opened(line)
+            except ValueError as error:
+                raise DataError(f"{file}, line {number}: it is no envelope: {error}") from None
+
+
+if __name__ == "__main__":
+    typer.run(send)

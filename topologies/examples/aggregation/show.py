@@ -1,0 +1,63 @@
+"""Shows the messages of a topic, a line of JSON each.
+
+    python -m topologies.examples.aggregation.show --topic deadletter
+
+Values are read by the output format of the step, and so are Avro; a message that is none is shown as text.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from topologies.cli.failing import Debug, readable_errors
+from topologies.examples.aggregation.kafka import Conf, opened_topic
+from topologies.scenarios.schema.messages import shown
+from topologies.step.config import Step, StepConfig, load_step
+from topologies.step.config.connecting import Destination, KafkaConnection
+from topologies.step.formatting import messages_of
+
+_HERE = Path(str(files("topologies.examples.aggregation")))
+_COLUMNS = ("topic", "key", "value", "headers")
+
+
+def show(
+    servers: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Kafka; if left out, the step's.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="The topic; if left out, that of the last step's destination.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 20,
+    step: Annotated[Path, typer.Option(help="The step that wrote them.")] = _HERE / "aggregation.conf",
+    overlays: Annotated[list[Path] | None, typer.Option("--with", metavar="FILE", help="As in windbolt run.")] = None,
+    conf: Conf = None,
+    debug: Debug = False,
+) -> None:
+    """Show what is in a topic, and how much it is."""
+    with readable_errors(debug=debug):
+        given = overlays or ([_HERE / "local.conf"] if step == _HERE / "aggregation.conf" else [])
+        config = load_step(step, overlays=given)
+        wrote, to = _destination(config, topic)
+        read = messages_of(wrote.format.output).read
+        kafka = config.connections.get(to.config.name)
+        servers = servers or (kafka.servers if isinstance(kafka, KafkaConnection) else "localhost:9092")
+        topic = topic or to.topic
+        with opened_topic(servers, topic, conf or []) as (spark, options):
+            reader = spark.read.format("kafka").options(**options).option("includeHeaders", True)
+            messages = reader.option("subscribe", topic).load().select(*_COLUMNS)
+            for row in messages.limit(most).collect():
+                typer.echo(json.dumps(shown(row.asDict(recursive=True), read), ensure_ascii=False, default=str))
+            typer.echo(f"{messages.count():,} messages in {topic}", err=True)
+
+
+def _destination(config: StepConfig, topic: str | None) -> tuple[Step, Destination]:
+    """The destination with a topic, and the step that writes there; else, or without one, the main one."""
+    there = ((step, to) for _, step in config.steps for _, to in step.ways if isinstance(to, Destination))
+    return next(((step, to) for step, to in there if to.topic == topic), config.last)
+
+
+if __name__ == "__main__":
+    typer.run(show)

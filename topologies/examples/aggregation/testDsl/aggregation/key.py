@@ -1,0 +1,8 @@
+"""Which orders belong together."""
+
+from windbolt.step import Event
+
+
+def key(event: Event) -> str:
+    """The shop. An order without one raises a KeyError, and goes to the error step."""
+    return str(event.value["shop"])

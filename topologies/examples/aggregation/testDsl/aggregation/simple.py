@@ -1,0 +1,16 @@
+"""What becomes of the orders of a shop."""
+
+from windbolt.step import Aggregation, Event, Out
+
+
+def aggregate(events: list[Event], call: Aggregation) -> Out:
+    """The takings of these orders; if the last of the day is among them, as a message of the schema DayClosed."""
+    takings = {
+        "shop": call.key,
+        "orders": call.count,
+        "total": round(sum(event.value["amount"] for event in events), 2),
+    }
+    last = events[-1].value
+    if last.get("last"):
+        return Out({**takings, "lastOrder": last["id"]}, key=call.key, headers={"schemaName": "DayClosed"})
+    return Out(takings, key=call.key)

@@ -1,0 +1,131 @@
+"""The demo: how late the flights from New York are hour by hour, and which hour of each day was the worst.
+
+departures ─┐                                          ┌─> worst_hour ─> worst_hour/
+            ├─> hourly, an hour every 15 minutes ──────┼───────────────> hourly/
+arrivals ───┘                                          ├─ late ────────> late/
+                                                       └─ errors ──────> errors/
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from topologies.examples.flights.data import SCHEMA
+from windbolt import Duration, Topology, TopologyBuilder, TupleWindow, WindowedBolt, hours, minutes, sinks, spouts
+
+LAG = hours(1)
+ENOUGH_DEPARTURES = 10
+"""With fewer, an hour's mean is about a flight or two, not about the airport."""
+
+
+class FlightStats(NamedTuple):
+    """Some flights: how many took place, how late they were (in minutes; None where unknown), how many did not."""
+
+    flights: int
+    mean_delay: float | None
+    cancelled: int
+
+
+class HourlyDelays(WindowedBolt):
+    """Per airport of origin: what left and what arrived in an hour, and how late. Times are the scheduled ones."""
+
+    outputs = (
+        "origin string, window_end timestamp, departures long, mean_dep_delay double, "
+        "arrivals long, mean_arr_delay double, cancelled long"
+    )
+
+    def execute(self, window: TupleWindow) -> Iterator[tuple[Any, ...]]:
+        left = stats_by_origin(window.stream("departures"))
+        arrived = stats_by_origin(window.stream("arrivals"))
+        # A task may be in charge of several airports. In this window some of them may have no flights at all (they
+        # get no row), or only departures, or only arrivals.
+        nothing = FlightStats(0, None, 0)
+        for origin in sorted(left.keys() | arrived.keys()):
+            departures, arrivals = left.get(origin, nothing), arrived.get(origin, nothing)
+            yield (
+                *(origin, window.end),
+                *(departures.flights, departures.mean_delay),
+                *(arrivals.flights, arrivals.mean_delay),
+                departures.cancelled,
+            )
+
+
+class WorstHour(WindowedBolt):
+    """Per airport of origin: the hour of the day whose departures were the most delayed; of equals the earliest."""
+
+    outputs = (
+        "origin string, day_end timestamp, window_end timestamp, mean_dep_delay double, departures long, cancelled long"
+    )
+
+    def execute(self, window: TupleWindow) -> pa.Table:
+        busy = window.table.filter(pc.field("departures") >= ENOUGH_DEPARTURES)
+        ranked = busy.sort_by([("mean_dep_delay", "descending"), ("window_end", "ascending")])
+        # With threads, rows would come to a group in any order, and the first would be any row.
+        columns = ("window_end", "mean_dep_delay", "departures", "cancelled")
+        worst = ranked.group_by("origin", use_threads=False).aggregate([(name, "first") for name in columns])
+        worst = worst.rename_columns(["origin", *columns])
+        return worst.append_column("day_end", pa.array([window.end] * len(worst), pa.timestamp("us", tz="UTC")))
+
+
+def flights_topology(
+    input_dir: str | os.PathLike[str], output_dir: str | os.PathLike[str], *, lag: Duration = LAG
+) -> Topology:
+    """The topology, from what ``data.write_flights`` wrote into ``input_dir`` to Parquet files in ``output_dir``.
+
+    A flight that is delayed is in the file of the day on which it happened, hours after the one in which it was
+    scheduled. ``lag`` is how long to wait for such flights, in scheduled time: those that come later are late.
+    """
+    source, target = Path(input_dir), Path(output_dir)
+    builder = TopologyBuilder("flights")
+
+    # One file of each at a time: a micro-batch is the same span of both, as it would be if they came live.
+    builder.set_spout("departures", spouts.files(source / "departures" / "*.parquet", SCHEMA, files_per_batch=1))
+    builder.set_spout("arrivals", spouts.files(source / "arrivals" / "*.parquet", SCHEMA, files_per_batch=1))
+
+    hourly = (
+        HourlyDelays()
+        .with_window(hours(1), minutes(15))
+        .with_timestamp_field("scheduled")
+        .with_lag(lag)
+        .with_late_tuple_stream("late")
+    )
+    # Both streams by the same field, so that an airport's departures and arrivals meet in one task.
+    (
+        builder.set_bolt("hourly", hourly, parallelism=3)
+        .fields_grouping("departures", "origin")
+        .fields_grouping("arrivals", "origin")
+    )
+
+    # What hourly emits has the end of its window as its time, and hourly's watermark with it: there is no timestamp
+    # field to be named. A window's start is outside of it and its end inside, so the hour up to midnight belongs to
+    # the day that it ends. That is midnight in New York, at 5:00 UTC; the whole year, for a day has 24 hours here
+    # and no daylight time.
+    worst_hour = WorstHour().with_tumbling_window(hours(24)).with_offset(hours(5))
+    builder.set_bolt("worst_hour", worst_hour).global_grouping("hourly")
+
+    builder.set_sink("hourly_files", sinks.files(target / "hourly")).from_("hourly")
+    builder.set_sink("worst_hour_files", sinks.files(target / "worst_hour")).from_("worst_hour")
+    builder.set_sink("late_files", sinks.files(target / "late")).from_("hourly", stream="late")
+    # All that hourly had to do without: rows and files that could not be read, and events without a time.
+    builder.set_sink("errors_files", sinks.files(target / "errors")).from_("hourly", stream="errors")
+    return builder.build()
+
+
+def stats_by_origin(events: pa.Table) -> dict[str, FlightStats]:
+    """What became of the flights of one stream, per airport of origin."""
+    # A window holds few events, and there are many windows. For tables this small NumPy is faster than group_by.
+    origins, cancelled, delays = (events[name].to_numpy() for name in ("origin", "cancelled", "delay"))
+    stats = {}
+    for origin in set(origins):
+        here = origins == origin
+        flights, dropped = int(here.sum()), int(cancelled[here].sum())
+        known = delays[here & ~np.isnan(delays)]
+        stats[origin] = FlightStats(flights - dropped, float(known.mean()) if len(known) else None, dropped)
+    return stats

@@ -1,0 +1,347 @@
+"""A topology in words, as a flowchart, and as data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from topologies.graph.model import ERRORS, Input, PlainNode, SinkNode, SpoutNode, Topology, WindowedNode, stream_label
+from topologies.graph.rules_in_words import (
+    capacity_in_words,
+    changed,
+    key_trigger_in_words,
+    kind_in_words,
+    late_in_words,
+    policies_in_words,
+    rules_in_words,
+)
+from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
+from topologies.io.spouts import FileSpout, FrameSpout, MemorySpout, Spout
+from windowing.aggregate_bolt import AggregateBolt
+from windowing.bolt import StatefulWindowedBolt
+from windowing.bounds import Bounds
+from windowing.durations import Count, Duration
+from windowing.kinds import Calendar, Hopping
+from windowing.rows import DEFAULT_STREAM
+from windowing.schema import format_schema
+
+BoltPart = PlainNode | WindowedNode
+
+
+def as_text(topology: Topology) -> str:
+    """The topology for people: each spout, bolt and sink with what there is to know about it."""
+    blocks = [[f"topology {topology.name}"]]
+    if topology.stop_on_invalid:
+        blocks[0].append("  stops at the first input that cannot be read")
+    blocks += [_block(f"spout {part.name}", _spout_facts(part)) for part in topology.spouts.values()]
+    blocks += [_block(_bolt_title(part), _bolt_facts(topology, part)) for part in _bolts(topology)]
+    blocks += [_block(f"sink {part.name}", _sink_facts(part)) for part in topology.sinks.values()]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def as_mermaid(topology: Topology) -> str:
+    """The topology as a flowchart in Mermaid's language."""
+    lines = ["flowchart LR"]
+    nodes: dict[str, str] = {}
+    for spout in topology.spouts.values():
+        nodes[spout.name] = f"n{len(nodes)}"
+        lines.append(f"    {nodes[spout.name]}([{label(spout.name, spout_in_words(spout.spout))}])")
+    for bolt in _bolts(topology):
+        nodes[bolt.name] = f"n{len(nodes)}"
+        facts = [f"{bolt.parallelism} tasks"] if bolt.parallelism > 1 else []
+        if isinstance(bolt, WindowedNode):
+            facts = [window_in_words(bolt), time_in_words(bolt), *facts]
+        lines.append(f"    {nodes[bolt.name]}[{label(bolt.name, *facts)}]")
+    for sink in topology.sinks.values():
+        nodes[sink.name] = f"n{len(nodes)}"
+        lines.append(f"    {nodes[sink.name]}[({label(sink.name, sink_in_words(sink.sink))})]")
+    for bolt in _bolts(topology):
+        for each in bolt.inputs:
+            component, stream = each.stream
+            texts = [str(each.grouping)] if stream == DEFAULT_STREAM else [stream, str(each.grouping)]
+            lines.append(f"    {nodes[component]} -->|{label(*texts)}| {nodes[bolt.name]}")
+    for sink in topology.sinks.values():
+        for component, stream in sink.streams:
+            text = "" if stream == DEFAULT_STREAM else f"|{label(stream)}|"
+            lines.append(f"    {nodes[component]} -->{text} {nodes[sink.name]}")
+    return "\n".join(lines)
+
+
+def to_json(topology: Topology) -> dict[str, Any]:
+    """The topology as plain JSON."""
+    return {
+        "name": topology.name,
+        "on_invalid": "stop" if topology.stop_on_invalid else "divert",
+        "spouts": [
+            {"name": part.name, "source": spout_in_words(part.spout), "streams": _streams(part.outputs)}
+            for part in topology.spouts.values()
+        ],
+        "bolts": [_bolt_json(part) for part in _bolts(topology)],
+        "sinks": [
+            {
+                "name": part.name,
+                "target": sink_in_words(part.sink),
+                "takes": [{"component": component, "stream": stream} for component, stream in part.streams],
+                "columns": format_schema(part.schema),
+            }
+            for part in topology.sinks.values()
+        ],
+    }
+
+
+def window_in_words(part: WindowedNode) -> str:
+    """The windows of a bolt: ``20s long, one every 10s, (start, end]``."""
+    settings = part.bolt.settings
+    if settings.key_trigger is not None:
+        words, most = key_trigger_in_words(settings.key_trigger), settings.capacity
+        if most is None:
+            return words
+        of = f" of {', '.join(most.columns)}" if most.columns else ""
+        return f"{words}; at most {capacity_in_words(most.events, most.bytes)}{of}"
+    if settings.eviction is not None or settings.trigger is not None:
+        return policies_in_words(part.eviction, part.trigger)
+    if settings.kinds:
+        bounds = (
+            f", {settings.bounds.value}"
+            if any(isinstance(kind, (Hopping, Calendar)) for kind in settings.kinds)
+            else ""
+        )
+        return "; ".join(kind_in_words(kind) for kind in settings.kinds) + bounds
+    length, slide = settings.length, settings.slide
+    words = _window(length, slide)
+    if isinstance(length, Duration) or (isinstance(slide, Duration) and settings.bounds is not Bounds.END):
+        words += f", {settings.bounds.value}"
+    if settings.offset.micros:
+        words += f", ends shifted by {settings.offset}"
+    if type(length) is type(slide) and _size(slide) > _size(length):
+        words += "; what falls between two windows is in none"
+    return words
+
+
+def time_in_words(part: WindowedNode) -> str:
+    """Where a windowed bolt's time comes from, how far its watermark stays behind, and its rules of time."""
+    return "; ".join(_time(part))
+
+
+def _time(part: WindowedNode) -> Iterator[str]:
+    settings = part.bolt.settings
+    if not part.event_time:
+        yield "processing time: the clock at an event's arrival"
+        yield from rules_in_words(part)
+        return
+    if settings.timestamp_field is not None:
+        source = f"event time from {settings.timestamp_field}"
+    elif settings.timestamp_extractor is not None:
+        source = f"event time from {_called(settings.timestamp_extractor)}"
+    else:
+        source = f"event time of {', '.join(sorted({each.bolt for origins in part.origins for each in origins}))}"
+    interval = settings.watermark_interval
+    often = f", at most every {interval}" if interval.micros else ""
+    yield f"{source}, lag {part.lag}{often}"
+    yield from rules_in_words(part)
+
+
+def spout_in_words(spout: Spout) -> str:
+    """Where a spout's events come from."""
+    match spout:
+        case FileSpout():
+            limit = f", at most {spout.files_per_batch} a batch" if spout.files_per_batch else ""
+            if spout.bytes_per_batch:
+                limit = f", at most {spout.bytes_per_batch} bytes a batch"
+            order = f", merged by {spout.merge_by}" if spout.merge_by else ""
+            gone = "; one that is gone is invalid" if spout.on_missing == "invalid" else ""
+            return f"{spout.format.name} files {_near(spout.path)}{limit}{order}{gone}"
+        case KafkaSpout():
+            limit = f", at most {spout.records_per_batch} records a batch" if spout.records_per_batch else ""
+            what = "records" if spout.declared is None else "JSON"
+            return f"{what} of Kafka {spout.shown} at {spout.servers}{limit}"
+        case FrameSpout():
+            return "a streaming DataFrame"
+        case MemorySpout():
+            number = len(spout.batches)
+            return f"memory, {number} batch{'' if number == 1 else 'es'}"
+    return type(spout).__name__
+
+
+def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
+    """Where a sink's rows go."""
+    match sink:
+        case FileSink():
+            return f"{sink.format.name} files in {_near(sink.path)}"
+        case ConsoleSink():
+            return f"standard output, {sink.rows} rows a batch"
+        case MemorySink():
+            return "memory"
+        case FunctionSink():
+            return f"function {_called(sink.function)} ({sink.frame})"
+        case KafkaSink(servers, topic):
+            return f"Kafka {'topics by the row' if topic is None else f'topic {topic}'} at {servers}"
+        case DiscardSink():
+            return "nowhere"
+    return type(sink).__name__
+
+
+def _bolts(topology: Topology) -> list[BoltPart]:
+    """The bolts, each after those it reads from."""
+    waiting: dict[str, BoltPart] = {**topology.plain, **topology.windowed}
+    placed: list[BoltPart] = []
+    while waiting:
+        ready = [part for part in waiting.values() if not any(each.stream[0] in waiting for each in part.inputs)]
+        placed += ready
+        for part in ready:
+            del waiting[part.name]
+    return placed
+
+
+def _block(title: str, facts: Iterator[tuple[str, str]]) -> list[str]:
+    lines, last = [title], ""
+    for word, fact in facts:
+        lines.append(f"  {'' if word == last else word:<9}{fact}")
+        last = word
+    return lines
+
+
+def _spout_facts(part: SpoutNode) -> Iterator[tuple[str, str]]:
+    yield "from", spout_in_words(part.spout)
+    yield from _emitted(part.outputs)
+
+
+def _bolt_title(part: BoltPart) -> str:
+    tasks = f", {part.parallelism} tasks" if part.parallelism > 1 else ""
+    return f"bolt {part.name} ({type(part.bolt).__name__}{tasks})"
+
+
+def _bolt_facts(topology: Topology, part: BoltPart) -> Iterator[tuple[str, str]]:
+    for each in part.inputs:
+        yield "reads", f"{stream_label(each.stream)}, grouping {each.grouping}"
+    late = None
+    if isinstance(part, WindowedNode):
+        yield "windows", window_in_words(part)
+        for rule in _time(part):
+            yield "time", rule
+        late = part.bolt.settings.late_stream
+        if part.event_time:
+            to = "counted only; with_late_tuple_stream gives them a stream"
+            if late is not None:
+                read = (part.name, late) in topology.readers or (part.name, late) in topology.takers
+                to = f"to stream {part.name}.{late}" + ("" if read else ", which nobody takes")
+            for fate in late_in_words(part, to):
+                yield "late", fate
+        if isinstance(part.bolt, StatefulWindowedBolt):
+            kept = ", ".join(f"{name} {_type(kind)}" for name, kind in part.bolt.state_types.items())
+            yield "state", kept or "none declared"
+        if part.remembers:
+            yield "keeps", f"the last window of each {'key' if part.bolt.settings.key else 'task'}, for window.expired"
+        if isinstance(part.bolt, AggregateBolt):
+            yield "adds up", _sums_in_words(part.bolt)
+            yield "keeps", "the events of its windows" if part.slicing is None else "sums by slice of time, no events"
+    yield from _emitted({name: schema for name, schema in part.outputs.items() if name != late})
+
+
+def _sums_in_words(bolt: AggregateBolt) -> str:
+    sums = ", ".join(f"{name} = {aggregate}" for name, aggregate in bolt.aggregates.items())
+    return f"by {', '.join(bolt.by)}: {sums}" if bolt.by else sums
+
+
+def _sink_facts(part: SinkNode) -> Iterator[tuple[str, str]]:
+    yield "takes", ", ".join(map(stream_label, part.streams))
+    yield "to", sink_in_words(part.sink)
+    yield "columns", format_schema(part.schema)
+
+
+def _emitted(outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, str]]:
+    for stream, schema in outputs.items():
+        if stream != ERRORS:
+            yield "emits", ("" if stream == DEFAULT_STREAM else f"{stream}: ") + (format_schema(schema) or "nothing")
+
+
+def _bolt_json(part: BoltPart) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": part.name,
+        "class": type(part.bolt).__name__,
+        "parallelism": part.parallelism,
+        "inputs": [_input_json(each) for each in part.inputs],
+        "streams": _streams(part.outputs),
+    }
+    if isinstance(part, WindowedNode):
+        settings = part.bolt.settings
+        described["window"] = {
+            "in_words": window_in_words(part),
+            "length": _extent_json(settings.length),
+            "slide": _extent_json(settings.slide),
+            "bounds": settings.bounds.value,
+            "offset": str(settings.offset),
+            "eviction": repr(part.eviction),
+            "trigger": repr(part.trigger),
+            "keeps_last_window": part.remembers,
+        }
+        described["time"] = {
+            "in_words": time_in_words(part),
+            "event_time": part.event_time,
+            "timestamp_field": settings.timestamp_field,
+            "lag": str(part.lag),
+            "watermark_interval": str(settings.watermark_interval),
+            "late_stream": settings.late_stream,
+            "rules": changed(settings),
+        }
+    return described
+
+
+def _input_json(each: Input) -> dict[str, str]:
+    return {"component": each.stream[0], "stream": each.stream[1], "grouping": str(each.grouping)}
+
+
+def _streams(outputs: Mapping[str, pa.Schema]) -> dict[str, str]:
+    return {stream: format_schema(schema) for stream, schema in outputs.items()}
+
+
+def _extent_json(extent: Duration | Count | None) -> str | int | None:
+    return extent.value if isinstance(extent, Count) else None if extent is None else str(extent)
+
+
+def _window(length: Duration | Count | None, slide: Duration | Count) -> str:
+    match length, slide:
+        case (Count() | Duration(), _) if length == slide:
+            return f"{length}, one after the other"
+        case Duration(), Duration():
+            return f"{length} long, one every {slide}"
+        case Duration(), Count(1):
+            return f"the last {length}, at every event"
+        case Duration(), Count():
+            return f"the last {length}, every {slide}"
+        case Count(), Count(1):
+            return f"the last {length}, at every event"
+    return f"the last {length}, every {slide}"
+
+
+def _size(extent: Duration | Count | None) -> int:
+    return extent.micros if isinstance(extent, Duration) else 0 if extent is None else extent.value
+
+
+def _type(kind: object) -> str:
+    return kind.__name__ if isinstance(kind, type) else f"({kind})"
+
+
+def _called(function: object) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _near(path: str) -> str:
+    """A path as it is seen from here, where that is shorter."""
+    if "://" in path or not os.path.isabs(path):
+        return path
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+_ENTITIES = {sign: f"#{ord(sign)};" for sign in '#"&<>|`\\'}
+
+
+def label(*lines: str) -> str:
+    """Text in quotes, with what Mermaid or HTML would read as its own written as entities."""
+    safe = ("".join(_ENTITIES.get(sign, sign) for sign in line.replace("\n", " ")) for line in lines)
+    return f'"{"<br/>".join(safe)}"'

@@ -1,0 +1,407 @@
+"""A topology that has been built: what its parts are, who reads from whom, and what follows from that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pyarrow as pa
+
+from manager.slices.slicing import Slicing
+from policies.admission import Door, LastEnd
+from policies.assigners import AlignedWindows, CalendarWindows, SessionWindows, WindowAssigner
+from policies.choose import past_the_end
+from policies.eviction import EvictionPolicy, TimeEvictionPolicy
+from policies.lateness import Lateness
+from policies.slices import Slices
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
+from topologies.graph.groupings import AllGrouping, Grouping
+from windowing.aggregate_bolt import AggregateBolt
+from windowing.aggregates.accumulators import Accumulator
+from windowing.aggregates.lists import Gathered
+from windowing.bolt import BatchBolt, Bolt, WindowedBolt
+from windowing.bounds import Bounds
+from windowing.durations import Duration
+from windowing.panes import PaneMode
+from windowing.rows import DEFAULT_STREAM
+from windowing.rules import LateAction, LateBy, OutputTime, WatermarkCombiner
+from windowing.schema import TIMESTAMP
+from windowing.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topologies.io.sinks import Sink
+    from topologies.io.spouts import Spout
+    from windowing.settings import WindowSettings
+    from windowing.window import TupleWindow
+
+ERRORS = "errors"
+"""The output stream, of every spout and bolt, of what could not be read."""
+
+ERROR_SCHEMA = pa.schema(
+    [
+        ("_component", pa.string()),
+        ("_source", pa.string()),
+        ("_row", pa.int64()),
+        ("_reason", pa.string()),
+        ("_data", pa.string()),
+    ]
+)
+
+LATE_COLUMNS = (
+    pa.field("_stream", pa.string()),
+    pa.field("_event_time", TIMESTAMP),
+    pa.field("_reason", pa.string()),
+    pa.field("_late_by_us", pa.int64()),
+    pa.field("_watermark", TIMESTAMP),
+    pa.field("_window_start", TIMESTAMP),
+    pa.field("_window_end", TIMESTAMP),
+)
+"""What a late stream carries behind the event's own columns; the window is the last that could have held it."""
+
+ID = "id"
+"""Who watches a run knows events by this column, where their stream has it."""
+
+REASON = "_reason"
+"""What a refused stream carries behind the event's own columns: why the rule of the trigger failed."""
+
+RETRACT = "_retract"
+"""A column of what a bolt emits whose windows take rows back: whether this row is one of these."""
+
+Stream = tuple[str, str]
+"""A component and one of its output streams."""
+
+
+def stream_label(stream: Stream) -> str:
+    """How a stream is called by people, and by ``window.stream(...)``: the component alone for its default stream."""
+    return stream[0] if stream[1] == DEFAULT_STREAM else f"{stream[0]}.{stream[1]}"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A stream that a bolt reads, and how its events are shared out to the tasks."""
+
+    stream: Stream
+    grouping: Grouping
+
+
+@dataclass(frozen=True, order=True)
+class Origin:
+    """A windowed bolt whose watermark a stream carries, and by how much it is shifted on the way (SI-25)."""
+
+    bolt: str
+    shift: int = 0
+    """Microseconds."""
+
+
+def shifted(time: int, shift: int) -> int:
+    """A time so many microseconds later; the end of time stays where it is."""
+    return time if time == FOREVER else time + shift
+
+
+@dataclass(frozen=True)
+class SpoutNode:
+    """A spout under its name."""
+
+    name: str
+    spout: Spout
+    outputs: Mapping[str, pa.Schema]
+
+
+@dataclass(frozen=True)
+class PlainNode:
+    """A bolt without windows; it runs where its input is, in the same task."""
+
+    name: str
+    bolt: Bolt | BatchBolt
+    parallelism: int
+    inputs: tuple[Input, ...]
+    outputs: Mapping[str, pa.Schema]
+    carries_time: bool
+    """Whether its events have event times and a watermark, from a windowed bolt before it."""
+    shift: int = 0
+    """Microseconds by which it moves these times (SI-25)."""
+    clocked: bool = False
+    """Whether some of its events come with a moment of the clock: that at which windows fired before it."""
+
+
+@dataclass(frozen=True)
+class WindowedNode:
+    """A windowed bolt, with the policies that its settings come to."""
+
+    name: str
+    bolt: WindowedBolt
+    parallelism: int
+    inputs: tuple[Input, ...]
+    outputs: Mapping[str, pa.Schema]
+    schema: pa.Schema
+    """The columns of its windows: those of all input streams; a stream that lacks one has nulls there."""
+    event_time: bool
+    carried: tuple[bool, ...]
+    """Per input: whether its events bring their time along, and the watermark of the bolt they come from."""
+    origins: tuple[tuple[Origin, ...], ...]
+    """Per input: the windowed bolts whose watermark it carries; empty where the times seen decide."""
+    eviction: EvictionPolicy
+    trigger: TriggerPolicy
+    level: int
+    """0 where it depends on no windowed bolt, else one more than those it depends on."""
+    assigners: tuple[WindowAssigner, ...] = ()
+    """What forms its windows, where they are not the runs of a queue that eviction and trigger decide about."""
+    clocked: tuple[bool, ...] = ()
+    """Per input, of a bolt whose windows a trigger fires: whether its events come with the moment of the clock at which
+    the windows fired that they come of."""
+    remembers: bool = False
+    """Whether its tasks keep the last window of each key, to say what has expired since; queues know it anyway."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether its tasks hold events until no window needs them, and not a queue that is in order of time."""
+        return bool(self.assigners) or self.bolt.settings.key_trigger is not None
+
+    @cached_property
+    def slicing(self) -> Slicing | None:
+        """How its events are added up as they come; None where windows need the events themselves."""
+        return self._slicing(None)
+
+    @cached_property
+    def watched_slicing(self) -> Slicing | None:
+        """The same for a run that somebody watches, who is to know the events of each window by their ids."""
+        kind = self.schema.field(ID).type if ID in self.schema.names else None
+        return self.slicing if kind is None else self._slicing((ID, Gathered(ID, kind)))
+
+    def summed(self, traced: bool) -> Slicing | None:
+        """How its events are added up in a run, if they are."""
+        return self.watched_slicing if traced else self.slicing
+
+    def _slicing(self, watched: tuple[str, Accumulator] | None) -> Slicing | None:
+        bolt, slices = self.bolt, None if self.holds else Slices.of(self.eviction, self.trigger)
+        if bolt.settings.message_id_field is not None:
+            return None  # sums do not know which ids are in them
+        if slices is None or not isinstance(bolt, AggregateBolt) or type(bolt).execute is not AggregateBolt.execute:
+            return None
+        assert bolt.aggregation is not None
+        return Slicing(bolt.aggregation, slices, len(self.inputs), watched)
+
+    @property
+    def takes_events_at_the_watermark(self) -> bool:
+        """Whether an event at the very watermark is always in time, and all its windows are still to come."""
+        if self.bolt.settings.bounds is not Bounds.START:
+            return False
+        if not self.assigners:
+            return isinstance(self.eviction, TimeEvictionPolicy) and isinstance(self.trigger, TimeTriggerPolicy)
+        return all(each.takes_events_at_the_watermark for each in self.assigners)
+
+    @property
+    def streams(self) -> list[str]:
+        """The names of its input streams."""
+        return [stream_label(each.stream) for each in self.inputs]
+
+    @property
+    def lateness(self) -> Lateness:
+        """Who comes too late for it."""
+        return Lateness(self.eviction, self.trigger)
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether its windows may fire when no event comes, because the clock moves on."""
+        settings = self.bolt.settings
+        if not self.event_time:
+            by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
+            return self.holds or not by_count
+        timeouts = settings.idle_timeout or settings.partition_idle_timeout
+        early = settings.panes is not None and settings.panes.uses_clock
+        return timeouts is not None or settings.estimate_arrival or early
+
+    @property
+    def deferred(self) -> bool:
+        """Whether its tasks decide who is let in, not the task that reads: the rules need more than the last tick."""
+        settings = self.bolt.settings
+        return (
+            self.holds
+            or settings.message_id_field is not None
+            or (self.event_time and (self.sequenced or settings.watermark_per_key))
+            or (self.event_time and _has_rules(settings))
+        )
+
+    @property
+    def sequenced(self) -> bool:
+        """Whether its watermark follows its events in their order of arrival, and not only the ticks."""
+        settings = self.bolt.settings
+        asked = (
+            settings.watermark_every,
+            settings.watermark_field,
+            settings.watermark_partition,
+            settings.watermark_imports,
+            settings.partition_idle_timeout,
+            settings.idle_timeout,
+            settings.late_per_input or None,
+            None if settings.watermark_over is WatermarkCombiner.MIN else WatermarkCombiner.MAX,
+            settings.estimate_arrival or None,
+        )
+        return self.event_time and not settings.watermark_per_key and any(each is not None for each in asked)
+
+    @property
+    def door(self) -> Door:
+        """Who is let in, and with which time."""
+        settings = self.bolt.settings
+        return Door(
+            settings.late_by,
+            settings.late_action,
+            settings.late_per_input or settings.watermark_per_key,
+            settings.allowed_lateness.micros if self.event_time else 0,
+            self.past_the_end,
+            self.last_end,
+            settings.bounds is Bounds.START,
+            self.overtakes,
+        )
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether it takes events behind its watermark that are in order on their own input or partition (AZ-4).
+
+        Only in windows of which it is known which are over: others would change with an event that comes so late.
+        """
+        settings = self.bolt.settings
+        if not self.event_time or not settings.overtakes or settings.lifetime is not None:
+            return False
+        if self.assigners:
+            return all(isinstance(each, AlignedWindows | CalendarWindows) for each in self.assigners)
+        eviction, trigger = self.eviction, self.trigger
+        if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
+            return False
+        return trigger.slide.micros >= eviction.length.micros
+
+    def emit_time(self, window: TupleWindow) -> int:
+        """The time of the rows that a window emits, in microseconds (SI-31)."""
+        at_start = self.bolt.settings.output_time is OutputTime.START and window.start_timestamp is not None
+        return cast("int", window.start_timestamp) if at_start else window.end_timestamp
+
+    @property
+    def retracts(self) -> bool:
+        """Whether its windows, when they fire again, take back what they emitted."""
+        panes = self.bolt.settings.panes
+        return panes is not None and panes.mode is PaneMode.RETRACTING
+
+    @property
+    def session(self) -> SessionWindows | None:
+        """The first of its kinds of window that is sessions."""
+        return next((each for each in self.assigners if isinstance(each, SessionWindows)), None)
+
+    @property
+    def past_the_end(self) -> bool:
+        """Whether its windows close only when time is past their end."""
+        return past_the_end(self.bolt.settings, event_time=self.event_time)
+
+    def over(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """At each watermark, or mark of a key, in microseconds: windows that end up to here are due."""
+        return self.door.over(marks)
+
+    @property
+    def last_end(self) -> LastEnd | None:
+        """The end of the last window that can hold an event; None where that does not follow from the event alone."""
+        if self.assigners:
+            found = [assigner.last_end for assigner in self.assigners]
+            known = [each for each in found if each is not None]
+            if len(known) < len(found):
+                return None
+            return lambda starts, ends: np.maximum.reduce([each(starts, ends) for each in known])
+        eviction, trigger = self.eviction, self.trigger
+        if isinstance(eviction, TimeEvictionPolicy) and isinstance(trigger, TimeTriggerPolicy):
+            length, slide, offset = eviction.length.micros, trigger.slide.micros, trigger.offset.micros
+            return lambda starts, ends: trigger.bounds.last_end(starts, length, slide, offset)
+        return None
+
+    @property
+    def lag(self) -> Duration:
+        """How far its watermark stays behind."""
+        return self.bolt.settings.lag or Duration(0)
+
+
+@dataclass(frozen=True)
+class SinkNode:
+    """A sink under its name, and the streams it takes."""
+
+    name: str
+    sink: Sink
+    streams: tuple[Stream, ...]
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A topology that ``TopologyBuilder.build`` found no fault with. Immutable, and sent to the workers as it is."""
+
+    name: str
+    spouts: Mapping[str, SpoutNode]
+    plain: Mapping[str, PlainNode]
+    windowed: Mapping[str, WindowedNode]
+    """In an order in which each comes after those it depends on."""
+    sinks: Mapping[str, SinkNode]
+    stop_on_invalid: bool = False
+    readers: Mapping[Stream, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """Per stream: the bolts that read it, and which of their inputs it is."""
+    takers: Mapping[Stream, tuple[str, ...]] = field(default_factory=dict)
+    """Per stream: the sinks that take it."""
+
+    def columns_of(self, stream: Stream) -> list[str]:
+        """The names of the columns of a stream."""
+        component, name = stream
+        for parts in (self.spouts, self.plain, self.windowed):
+            if component in parts:
+                return list(parts[component].outputs[name].names)
+        return []
+
+    def spouts_before(self, part: WindowedNode) -> list[list[str]]:
+        """Per input of a windowed bolt, the spouts whose events come to it one by one, through plain bolts alone.
+
+        Which rows of a ``BatchBolt`` came of which is not known, so behind one there is nothing to tell partitions by.
+        """
+        return [sorted(self._spouts_of(each.stream)) for each in part.inputs]
+
+    def _spouts_of(self, stream: Stream) -> set[str]:
+        component, name = stream
+        if name == ERRORS or component in self.windowed:
+            return set()
+        if component in self.spouts:
+            return {component}
+        part = self.plain.get(component)
+        inputs = () if part is None or isinstance(part.bolt, BatchBolt) else part.inputs
+        return {spout for each in inputs for spout in self._spouts_of(each.stream)}
+
+    @property
+    def levels(self) -> list[list[WindowedNode]]:
+        """The windowed bolts, those that depend on no other first."""
+        depth = 1 + max((part.level for part in self.windowed.values()), default=-1)
+        return [[part for part in self.windowed.values() if part.level == level] for level in range(depth)]
+
+    @property
+    def needs_clock(self) -> bool:
+        """Whether time must move on a quiet stream: a window follows the clock."""
+        return any(part.follows_clock for part in self.windowed.values())
+
+    @property
+    def needs_heartbeat(self) -> bool:
+        """Whether there are batches without input too: windows follow the clock, or a watermark waits for its
+        interval."""
+        waits = any(part.bolt.settings.watermark_interval.micros for part in self.windowed.values())
+        return waits or self.needs_clock
+
+
+def _has_rules(settings: WindowSettings) -> bool:
+    """Whether other rules than Storm's decide who is let in."""
+    return (
+        settings.arrival is not None
+        or settings.late_by is not LateBy.WATERMARK
+        or settings.late_action is not LateAction.DIVERT
+        or settings.allowed_lateness.micros > 0
+        or settings.past_the_end
+    )
+
+
+def copies(node: WindowedNode | PlainNode, at: int) -> int:
+    """How many tasks of a bolt an event of input ``at`` goes to."""
+    return node.parallelism if isinstance(node.inputs[at].grouping, AllGrouping) else 1

@@ -1,0 +1,276 @@
+"""The windows and the rules of time of a bolt, in words: what differs from Storm's, for people and for checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from policies.eviction import CountEvictionPolicy, EvictionPolicy, TimeEvictionPolicy
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
+from topologies.graph.model import WindowedNode
+from windowing.durations import Count, Duration
+from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, Panes, PaneTrigger
+from windowing.presets import SOURCE_ONLY
+from windowing.rules import SOURCE, IdleRule, LateAction, LateBy, OutputTime, WatermarkCombiner
+from windowing.settings import WindowSettings
+from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
+
+_SHOWN_ELSEWHERE = {
+    "length", "slide", "eviction", "trigger", "timestamp_field", "timestamp_extractor", "extractor_on_columns",
+    "processing_time", "default_time", "bounds", "offset", "lag", "watermark_interval", "late_stream",
+    "asked", "forgotten", "expired", "given",
+}  # fmt: skip
+
+
+def changed(settings: WindowSettings) -> dict[str, Any]:
+    """The rules that are not Storm's, by their names, as plain JSON."""
+    return {
+        each.name: _plain(getattr(settings, each.name))
+        for each in fields(settings)
+        if each.name not in _SHOWN_ELSEWHERE and getattr(settings, each.name) != each.default
+    }
+
+
+def kind_in_words(kind: WindowKind) -> str:  # noqa: PLR0911 - one for each kind
+    """A kind of window: ``sessions with a gap of 5m``."""
+    match kind:
+        case Hopping(length, slide):
+            return f"{length} long, one every {slide}" if slide != length else f"{length} long, one after the other"
+        case Session(gap, touching, longest, field):
+            words = f"sessions with a gap of {gap}" + (f", or that in {field}" if field else "")
+            words += ", those that touch are one" if touching else ""
+            return words + (f", closed by the clock when longer than {longest}" if longest else "")
+        case Snapshot():
+            return "snapshots: one window between each two moments at which an event begins or ends"
+        case SlidingLog(length):
+            return f"the last {length}, at each moment at which an event enters or leaves"
+        case CountByStart(count):
+            return f"each run of {count.value} distinct start times"
+        case Onset():
+            return "each moment at which an event begins, with all that live then"
+        case Calendar(unit, zone):
+            return f"each {unit} of the calendar in {zone}"
+
+
+def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa: PLR0911 - one for each kind
+    """When a window fires beside its end: ``every 100 events or every 10s of the clock``."""
+    match trigger:
+        case AfterCount(count):
+            return f"{each} event" if count.value == 1 and each == "every" else f"{each} {count}"
+        case AfterClock(wait):
+            return f"{each} {wait} of the clock"
+        case AfterEventTime(wait):
+            return f"{each} {wait} of event time"
+        case AnyOf(triggers):
+            return " or ".join(trigger_in_words(one, each) for one in triggers)
+        case AllOf(triggers):
+            parts = [(one, trigger_in_words(one, each)) for one in triggers]
+            return " and ".join(f"({words})" if isinstance(one, AnyOf) else words for one, words in parts)
+        case Once(inner):
+            return trigger_in_words(inner, "once after")
+    return f"by {type(trigger).__name__}"
+
+
+def key_trigger_in_words(trigger: KeyTrigger) -> str:
+    """When the window of a key fires: ``until 2 events, 100ms after the first or after the last``."""
+    match trigger:
+        case CountTrigger(count, timeout, from_first):
+            return f"from the first event of a key until there are {count}{_timeouts(timeout, from_first=from_first)}"
+        case RuleTrigger(rule, timeout, from_first):
+            said = f"from the first event of a key until {_called(rule)} says so"
+            return said + _timeouts(timeout, from_first=from_first)
+        case DailyTrigger(time, most):
+            return f"from the first event of a key until {time}, daily{_forgotten(most)}"
+        case DailyByRule(rule, most):
+            return f"from the first event of a key until the time that {_called(rule)} takes from it{_forgotten(most)}"
+
+
+def capacity_in_words(events: int | None, size: int | None) -> str:
+    """How much a window may hold: ``100,000 events or 64 MiB``; empty where there is no bound."""
+    return " or ".join(
+        [
+            *([] if events is None else [f"{events:,} event{'' if events == 1 else 's'}"]),
+            *([] if size is None else [_size(size)]),
+        ]
+    )
+
+
+def _size(number: int) -> str:
+    for power, unit in ((20, "MiB"), (10, "KiB")):
+        if number % (1 << power) == 0:
+            return f"{number >> power:,} {unit}"
+    return f"{number:,} byte{'' if number == 1 else 's'}"
+
+
+def _timeouts(timeout: Duration | None, *, from_first: bool) -> str:
+    if timeout is None:
+        return ""
+    return f", or {timeout} after the {'first' if from_first else 'last'}"
+
+
+def _forgotten(most: int | None) -> str:
+    return "" if most is None else f"; forgotten after {most} empty days in a row"
+
+
+def _called(rule: object) -> str:
+    return getattr(rule, "__name__", type(rule).__name__)
+
+
+def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
+    """Windows that a policy of the user's own decides about; such a one goes by the name of its class."""
+    holds = fires = ""
+    if type(eviction).__module__ == EvictionPolicy.__module__:
+        match eviction:
+            case CountEvictionPolicy(length):
+                holds = f"the last {length}"
+            case TimeEvictionPolicy(length, bounds):
+                holds = f"the last {length}, {bounds.value}"
+    if type(trigger).__module__ == TriggerPolicy.__module__:
+        match trigger:
+            case CountTriggerPolicy(count):
+                fires = "at every event" if count.value == 1 else f"every {count}"
+            case TimeTriggerPolicy(slide):
+                fires = f"every {slide}"
+    return f"{holds or f'what {type(eviction).__name__} keeps'}, fired {fires or f'by {type(trigger).__name__}'}"
+
+
+def rules_in_words(part: WindowedNode) -> Iterator[str]:
+    """What of a bolt's rules of time is not Storm's, a sentence each."""
+    settings = part.bolt.settings
+    if settings.key and not settings.watermark_per_key:
+        yield f"windows for each {' and '.join(settings.key)}"
+    if settings.watermark_per_key:
+        yield f"windows and a watermark for each {' and '.join(settings.key)}"
+    if part.event_time:
+        yield from _watermark(settings)
+        yield from _lateness(settings)
+    if settings.message_id_field is not None:
+        yield f"an event with the {settings.message_id_field} of a live one is a duplicate, and in no window"
+    if settings.panes is not None:
+        yield _panes(settings.panes)
+    if settings.anchor is not None:
+        yield f"windows are counted from {settings.anchor if isinstance(settings.anchor, str) else 'a moment'}"
+    if settings.lifetime is not None:
+        yield f"events last until {settings.lifetime.end_field}"
+    if settings.output_time is OutputTime.START:
+        yield "what is emitted has the time of the window's start"
+    if settings.output_watermark is OutputTime.START and settings.output_time is OutputTime.END:
+        yield "the next bolt's watermark follows the start of the earliest open window"
+    if not settings.close_fires:
+        yield "the end of the streams fires nothing"
+
+
+def late_in_words(part: WindowedNode, diverted: str) -> Iterator[str]:
+    """What becomes of the events that are turned away or moved; ``diverted``: of those that may go to a stream."""
+    settings, arrival = part.bolt.settings, part.bolt.settings.arrival
+    fates = {
+        LateAction.DIVERT: diverted,
+        LateAction.DROP: "dropped, and counted as such",
+        LateAction.CUT: "what lasts beyond the watermark is cut to begin there, the rest dropped",
+        LateAction.ERROR: "the first one stops the run",
+    }
+    early = arrival is not None and arrival.early is not None
+    by_arrival = arrival.late_action if arrival is not None and arrival.late is not None else None
+    moved = "moved to the watermark" if settings.late_action is LateAction.ADJUST else ""
+    behind = moved or fates[settings.late_action]
+    if by_arrival is None and not early:
+        yield behind
+        return
+    if by_arrival is LateAction.ADJUST:
+        yield "by arrival: moved to the earliest time that is in time"
+    elif by_arrival is not None:
+        yield f"by arrival: {fates[by_arrival]}"
+    yield f"behind the watermark: {behind}"
+    if early:
+        yield f"early: {diverted}"
+
+
+def _watermark(settings: WindowSettings) -> Iterator[str]:
+    match settings.watermark_every:
+        case Count(1):
+            yield "a watermark at every event"
+        case Count() as every if every == SOURCE_ONLY:
+            yield f"watermarks as the source puts them in {settings.watermark_field or 'another input'}"
+        case Count(number):
+            yield f"a watermark at every {number} events of an input"
+        case Duration() as every:
+            yield f"a watermark at every {every} of event time of an input"
+    if settings.ahead.micros:
+        yield f"the watermark is {settings.ahead} past the latest event"
+    if settings.watermark_partition is SOURCE:
+        yield "the watermark is the least over the partitions of the source, where it has some"
+    elif settings.watermark_partition is not None:
+        yield f"the watermark is the least over the partitions by {settings.watermark_partition}{_existing(settings)}"
+    if settings.watermark_over is WatermarkCombiner.MAX:
+        yield "the fastest input decides the watermark"
+    for taker, giver in (settings.watermark_imports or {}).items():
+        yield f"{taker} takes the watermarks of {giver}"
+    if settings.estimate_arrival:
+        yield "when nothing comes, the watermark follows the estimated arrival"
+    if settings.idle_timeout is not None:
+        after = "after its end" if settings.idle_rule is IdleRule.AFTER_WINDOW_END else "after the last event"
+        yield f"a window closes {settings.idle_timeout} {after} when nothing comes"
+    if settings.partition_idle_timeout is not None:
+        yield f"an input that is silent for {settings.partition_idle_timeout} is left out of the watermark"
+
+
+def _existing(settings: WindowSettings) -> str:
+    """The partitions that are said to exist."""
+    match settings.partitions:
+        case None:
+            return ""
+        case tuple(names):
+            return f": {', '.join(names)}"
+        case by_input:
+            return ": " + "; ".join(f"{', '.join(names)} of {stream}" for stream, names in by_input.items())
+
+
+def _lateness(settings: WindowSettings) -> Iterator[str]:
+    arrival = settings.arrival
+    if arrival is not None:
+        by = f"by {arrival.field}" if arrival.field else "by the clock"
+        if arrival.early is not None:
+            yield f"early if more than {arrival.early} before its arrival ({by}): turned away"
+        if arrival.late is not None:
+            yield f"late if more than {arrival.late} after its time at arrival ({by}): {arrival.late_action.value}"
+    if settings.late_by is LateBy.WINDOW:
+        yield f"late when its windows have closed, {settings.allowed_lateness} after the watermark reached their end"
+    if settings.late_action is not LateAction.DIVERT:
+        yield f"behind the watermark: {settings.late_action.value}"
+
+
+def _panes(panes: Panes) -> str:
+    parts = [
+        f"{name} {trigger_in_words(trigger)}"
+        for name, trigger in (("early", panes.early), ("late", panes.late))
+        if trigger is not None
+    ]
+    return f"fires more than once, {panes.mode.value}: {', '.join(parts)}"
+
+
+def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
+    match value:
+        case Enum():
+            return value.value
+        case Duration():
+            return str(value)
+        case Count():
+            return value.value
+        case dict():
+            return value
+        case tuple():
+            return [_plain(each) for each in value]
+        case PaneTrigger():
+            return trigger_in_words(value)
+        case CountTrigger() | RuleTrigger() | DailyTrigger() | DailyByRule():
+            return key_trigger_in_words(value)
+        case Hopping() | Session() | Snapshot() | SlidingLog() | CountByStart() | Onset() | Calendar():
+            return kind_in_words(value)
+        case None | bool() | int() | str():
+            return value
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return repr(value)

@@ -1,0 +1,97 @@
+"""JSON and YAML as every file of windbolt is written in them: strictly, and with values shown as people know them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import yaml
+
+_DOUBLE_DIGITS = 17
+"""Digits that tell every double from its neighbours: further ones are its own, or are lost."""
+_LONGEST_SHOWN = 40
+
+
+def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The mapping of these pairs; ValueError for a key that comes twice."""
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice!r} twice in one mapping")
+    return mapping
+
+
+def no_constant(name: str) -> None:
+    """Refuse NaN and the infinities, which Python's reader would take."""
+    raise ValueError(f"{name}, which is not a number of JSON")
+
+
+def exact_float(text: str) -> float:
+    """The double that a number with a fraction or an exponent is; ValueError where its digits would be lost.
+
+    Up to 17 digits may be those of the double as they are rounded (0.1, 0.10000000000000001); more must be its own.
+    """
+    value = float(text)
+    digits = text.lower().partition("e")[0].lstrip("-").replace(".", "").strip("0")
+    if not digits:
+        return value
+    if value not in (0.0, float("inf"), float("-inf")):
+        if len(digits) <= 15 and abs(value) > 1e-300:
+            return value  # a double has that many digits
+        stated = Decimal(text)
+        if len(digits) <= _DOUBLE_DIGITS and Decimal(f"{value:.{len(digits) - 1}e}") == stated:
+            return value
+        if Decimal(value) == stated:
+            return value
+    spelled = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    raise ValueError(
+        f"the number {spelled} cannot be kept as it is: a double would make it {value!r}; send it as a text"
+    )
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it, cut where it is long."""
+    if isinstance(value, dict | list) and not value:
+        return "an empty mapping" if isinstance(value, dict) else "an empty list"
+    if isinstance(value, dict):
+        return "{" + ", ".join(map(str, list(value)[:6])) + (", ..." if len(value) > 6 else "") + "}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    text = json.dumps(value, ensure_ascii=False) if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class Yaml(yaml.SafeLoader):
+    """YAML as JSON has it, with the scalars of YAML 1.2.
+
+    Those of 1.1 would read ``6:00:03`` as 21603, ``no`` as false, and cut the digits of times.
+    """
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        known: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                if key.value in known:
+                    problem = f"the key {key.value!r} twice in one mapping"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                known.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+Yaml.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(?:[Tt]rue|TRUE|[Ff]alse|FALSE)$"), list("tTfF"))
+Yaml.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0|[1-9][0-9]*)$|0x[0-9a-fA-F]+$"), list("-+0123456789")
+)
+Yaml.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
+)
+Yaml.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"<<$"), ["<"])

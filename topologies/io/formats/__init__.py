@@ -1,0 +1,34 @@
+"""Event files as Arrow columns: Parquet, CSV, JSON lines and Arrow IPC.
+
+Reading loses nothing and changes nothing: a row is either good, with exactly the declared types, or it is in
+the bad rows with its place, the reason and its text. What a file as a whole cannot be is a DataError that
+names it.
+
+    reader = file_format("csv", delimiter=";")
+    for split in reader.split(fs, path, wanted=4):
+        for rows, numbers, bad in reader.read(fs, split, parse_schema("user string, amount double")):
+            ...
+"""
+
+from topologies.io.formats.arrow import ArrowFormat
+from topologies.io.formats.bad import BadRows
+from topologies.io.formats.choose import file_format, infer_schema
+from topologies.io.formats.csv import CsvFormat
+from topologies.io.formats.jsonl import JsonlFormat
+from topologies.io.formats.parquet import ParquetFormat
+from topologies.io.formats.split import Chunk, FileFormat, FileSplit
+from topologies.io.formats.writing import write_table
+
+__all__ = [
+    "ArrowFormat",
+    "BadRows",
+    "Chunk",
+    "CsvFormat",
+    "FileFormat",
+    "FileSplit",
+    "JsonlFormat",
+    "ParquetFormat",
+    "file_format",
+    "infer_schema",
+    "write_table",
+]

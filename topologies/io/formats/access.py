@@ -1,0 +1,140 @@
+"""The bytes of a file, apart from what they mean.
+
+What keeps bytes from being read (a path that is not there, a disk or a store that fails) is no fault of the file: it is
+an UnreachableError here, whichever reader asks. So what the readers themselves raise is about the content.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from topologies.io.formats.trouble import reading
+from windowing.errors import DataError, MissingError, UnreachableError
+
+_T = TypeVar("_T")
+_TEXT_END = " Detail: "
+
+
+@contextmanager
+def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False) -> Iterator[pa.NativeFile]:
+    """The bytes of a file, for a reader of ``kind``; ``streamed`` from front to end, and out of their compression.
+
+    Raises UnreachableError, also in the middle of reading: MissingError where there is no such file.
+    """
+    source = _Bytes(fs, path, kind, streamed=streamed)
+    try:
+        plain = pa.PythonFile(source, mode="r")
+        if not streamed:
+            yield plain
+            return
+        with reading(path, kind):
+            stream = _unpacked(plain, path)
+        yield stream
+    except Exception:
+        if source.failure is not None:  # a reader may have wrapped it in words of its own
+            raise source.failure from None
+        raise
+    finally:
+        source.close()
+
+
+@contextmanager
+def reached(path: str) -> Iterator[None]:
+    """Turns what a file system raises about a path into an UnreachableError."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise unreachable(path, error) from error
+
+
+def unreachable(path: str, error: Exception) -> UnreachableError:
+    """The error that says what kept a path from being read."""
+    said = str(error).strip().split("\n", 1)[0] or type(error).__name__
+    if isinstance(error, FileNotFoundError):
+        return MissingError(
+            f"{path!r} is not there",
+            why="it was listed as input, and has been moved or deleted since; or the machine that reads it has no such "
+            "path",
+            do="put it back and run again, for nothing of its batch was committed; or give its spout "
+            "on_missing='invalid', which counts such a file as invalid and goes on",
+        )
+    return UnreachableError(
+        f"{path!r} cannot be reached",
+        why=said.split(_TEXT_END, 1)[0],
+        do="see to it that the machines that read it can, then run again: nothing of its batch was committed",
+    )
+
+
+class _Bytes(io.RawIOBase):
+    """What a file system gives, and the first thing that kept it from giving more."""
+
+    def __init__(self, fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> None:
+        super().__init__()
+        self.failure: UnreachableError | None = None
+        self._path = path
+        if type(fs) is pafs.LocalFileSystem:
+            self._refuse_special(kind)
+        if streamed:
+            self._source: pa.NativeFile = self._tried(lambda: fs.open_input_stream(path, compression=None))
+        else:
+            self._source = self._tried(lambda: fs.open_input_file(path))
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._source.seekable())
+
+    def read_buffer(self, size: int = -1) -> pa.Buffer:
+        """As ``read``, without a copy; pyarrow prefers it."""
+        return self._tried(lambda: self._source.read_buffer(size))
+
+    def read(self, size: int | None = -1) -> Any:
+        return self._tried(lambda: self._source.read(size))
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._tried(lambda: self._source.seek(offset, whence)))
+
+    def tell(self) -> int:
+        return int(self._source.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            if hasattr(self, "_source"):
+                self._source.close()
+
+    def _tried(self, act: Callable[[], _T]) -> _T:
+        try:
+            with reached(self._path):
+                return act()
+        except UnreachableError as error:
+            self.failure = self.failure or error
+            raise
+
+    def _refuse_special(self, kind: str) -> None:
+        """A pipe would be waited for, for ever."""
+        mode = self._tried(lambda: os.stat(self._path)).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise DataError(
+                f"{self._path!r} cannot be read as {kind}",
+                why="it is a pipe, a socket or a device, and no file",
+                do="take it out of the folder of the input",
+            )
+
+
+def _unpacked(plain: pa.NativeFile, path: str) -> pa.NativeFile:
+    """The content of a file that is compressed, which its name tells."""
+    try:
+        codec = pa.Codec.detect(path)
+    except (TypeError, ValueError):  # none that pyarrow knows
+        return plain
+    return pa.CompressedInputStream(plain, codec.name)

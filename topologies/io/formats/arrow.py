@@ -1,0 +1,113 @@
+"""Arrow IPC: the file format (Feather 2) and the stream format, a chunk per record batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+from pyarrow import ipc
+
+from topologies.io.formats.access import opened
+from topologies.io.formats.conform import as_bytes, is_text, refuse_impossible, settle
+from topologies.io.formats.split import Chunk, FileSplit
+from topologies.io.formats.trouble import declared_once, reading, refuse_absent, refuse_empty
+from windowing.errors import DataError
+
+_MAGIC = b"ARROW1"
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_Reader: TypeAlias = "ipc.RecordBatchFileReader | ipc.RecordBatchStreamReader"
+
+
+@dataclass(frozen=True)
+class ArrowFormat:
+    """Reads Arrow IPC files, and streams that were saved as files and closed.
+
+    A saved stream without its end mark is refused: it cannot be told from one that was cut off between two
+    batches.
+    """
+
+    name: ClassVar[str] = "arrow"
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """One split."""
+        return [FileSplit(path)]
+
+    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+        """A chunk per record batch."""
+        declared_once(schema)
+        row = 0
+        with self._opened(fs, split.path) as reader:
+            with reading(split.path, "Arrow IPC"):
+                refuse_absent(split.path, reader.schema.names, schema)
+                refuse_impossible(split.path, reader.schema, schema)
+            for batch in self._batches(reader, split.path):
+                raw = pa.Table.from_batches([batch]).select(schema.names)
+                with reading(split.path, "Arrow IPC"):
+                    _validate(raw)
+                    chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64))
+                yield chunk
+                row += raw.num_rows
+
+    def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
+        """The columns as the file has them."""
+        with self._opened(fs, path) as reader, reading(path, "Arrow IPC"):
+            str(reader.schema)  # names may be no text
+            return reader.schema.remove_metadata()
+
+    def _batches(self, reader: _Reader, path: str) -> Iterator[pa.RecordBatch]:
+        if isinstance(reader, ipc.RecordBatchFileReader):
+            for place in range(reader.num_record_batches):
+                with reading(path, "Arrow IPC"):
+                    batch = reader.get_batch(place)
+                yield batch
+            return
+        while True:
+            with reading(path, "Arrow IPC"):
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+            yield batch
+
+    @contextmanager
+    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[_Reader]:
+        with opened(fs, path, "Arrow IPC") as source:
+            with reading(path, "Arrow IPC"):
+                refuse_empty(source, path, "Arrow IPC")
+                reader = _reader(source, path)
+            yield reader
+
+
+def _reader(source: pa.NativeFile, path: str) -> _Reader:
+    if source.read(len(_MAGIC)) == _MAGIC:
+        return ipc.open_file(source)
+    size = source.size()
+    source.seek(max(0, size - len(_END)))
+    ended = source.read(len(_END)) == _END
+    source.seek(0)
+    if not ended:
+        raise DataError(
+            f"{path!r} has no end mark",
+            why="it is not Arrow IPC, or it was cut off or is still being written",
+            do="close the writer before the file is read",
+        )
+    return ipc.open_stream(source)
+
+
+def _validate(table: pa.Table) -> None:
+    for column in table.columns:
+        for chunk in column.chunks:
+            chunk.validate()
+            _bare(chunk).validate(full=True)
+
+
+def _bare(chunk: pa.Array) -> pa.Array:
+    """Text as the bytes that it is, without a look at them: what is no text costs its row alone."""
+    if pa.types.is_string_view(chunk.type):
+        return pa.Array.from_buffers(pa.binary_view(), len(chunk), chunk.buffers(), offset=chunk.offset)
+    return as_bytes(chunk) if is_text(chunk.type) else chunk

@@ -1,0 +1,98 @@
+"""Rows that could not be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+BAD_SCHEMA = pa.schema([("row", pa.int64()), ("reason", pa.string()), ("data", pa.string())])
+LONGEST_DATA = 10_000
+LONGEST_VALUE = 200
+
+
+class BadRow(NamedTuple):
+    row: int | None
+    reason: str
+    data: str
+
+
+@dataclass(frozen=True)
+class BadRows:
+    """Rows that could not be read, as columns.
+
+    ``rows`` has the columns row (int64, counted from 0 in the file, null if unknown), reason (string) and
+    data (string: the raw line, or the declared columns of the row as JSON; cut at 10,000 characters).
+    """
+
+    rows: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    @staticmethod
+    def of(rows: Iterable[BadRow]) -> BadRows:
+        listed = sorted(rows, key=lambda bad: -1 if bad.row is None else bad.row)
+        if not listed:
+            return NO_BAD_ROWS
+        columns = [
+            pa.array([bad.row for bad in listed], pa.int64()),
+            pa.array([_encodable(bad.reason) for bad in listed], pa.string()),
+            pa.array([_encodable(bad.data[:LONGEST_DATA]) for bad in listed], pa.string()),
+        ]
+        return BadRows(pa.Table.from_arrays(columns, schema=BAD_SCHEMA))
+
+
+NO_BAD_ROWS = BadRows(BAD_SCHEMA.empty_table())
+
+
+def shown(value: Any) -> str:
+    """A value as a reason names it: its ``repr``, cut."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
+
+
+def plain(scalar: pa.Scalar) -> Any:
+    """The Python value of a scalar, or its text where Python has no such value (a year beyond 9999)."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError, ArithmeticError, ImportError):
+        return _without_python(scalar)
+
+
+def _without_python(scalar: pa.Scalar) -> Any:
+    kinds, kind = pa.types, scalar.type
+    if kinds.is_temporal(kind):
+        return str(scalar.cast(pa.int32()).cast(pa.int64()) if kinds.is_date32(kind) else scalar.cast(pa.int64()))
+    if kinds.is_struct(kind):
+        return {name: plain(value) for name, value in scalar.items()}
+    if kinds.is_nested(kind) and hasattr(scalar, "values"):
+        return [plain(value) for value in scalar.values]
+    return str(scalar)
+
+
+def python_columns(table: pa.Table) -> dict[str, list[Any]]:
+    return {name: _python(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+
+
+def row_as_json(columns: dict[str, list[Any]], at: int) -> str:
+    values = {name: column[at] for name, column in columns.items()}
+    return json.dumps(values, default=_text, ensure_ascii=False)
+
+
+def _python(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError, ArithmeticError, ImportError):
+        return [plain(scalar) for scalar in column]
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,110 @@
+"""Which format a name stands for, and what a file says its columns are."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from topologies.io.formats.arrow import ArrowFormat
+from topologies.io.formats.csv import CsvFormat
+from topologies.io.formats.jsonl import JsonlFormat
+from topologies.io.formats.parquet import ParquetFormat
+from topologies.io.formats.split import FileFormat
+from windowing.errors import ConfigError
+from windowing.schema import TIMESTAMP
+
+_FORMATS: dict[str, type[ParquetFormat] | type[CsvFormat] | type[JsonlFormat] | type[ArrowFormat]] = {
+    "parquet": ParquetFormat,
+    "csv": CsvFormat,
+    "jsonl": JsonlFormat,
+    "json": JsonlFormat,
+    "arrow": ArrowFormat,
+}
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+}
+
+
+class _Described(Protocol):
+    def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema: ...
+
+
+def file_format(name: str, **options: Any) -> FileFormat:
+    """The format ``name``: parquet, csv, jsonl (or json), arrow. Raises ConfigError for any other."""
+    chosen = _FORMATS.get(name)
+    if chosen is None:
+        raise ConfigError(f"{name!r} is not a file format", do=f"use one of {', '.join(_FORMATS)}")
+    known = [field.name for field in fields(chosen)]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise ConfigError(
+            f"{', '.join(map(repr, unknown))} is no option of the format {name!r}",
+            do=f"use {', '.join(known)}" if known else "leave it out, this format has no options",
+        )
+    return chosen(**options)
+
+
+def format_of(path: str) -> str | None:
+    """The format that the end of a path stands for, or None."""
+    plain = path.removesuffix(".gz").lower()
+    return next((name for suffix, name in _SUFFIXES.items() if plain.endswith(suffix)), None)
+
+
+def infer_schema(fs: pafs.FileSystem, path: str, format: str | None = None) -> pa.Schema:
+    """The columns that a Parquet or Arrow file has, in the types that can be declared.
+
+    Raises ConfigError for text files, whose columns have no types of their own, and DataError for a damaged
+    file.
+    """
+    name = format or format_of(path)
+    chosen: dict[str, _Described] = {"parquet": ParquetFormat(), "arrow": ArrowFormat()}
+    if name not in chosen:
+        raise ConfigError(
+            f"the columns of {path!r} must be declared",
+            why=f"{'a ' + name if name else 'such a'} file does not say what types its columns have",
+            do="give a schema like 'user string, amount double, ts timestamp'",
+        )
+    found = chosen[name].schema(fs, path)
+    return pa.schema([pa.field(field.name, _declarable(field.type)) for field in found])
+
+
+def _declarable(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - one for each kind of type
+    kinds = pa.types
+    if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
+        return _declarable(kind.value_type)
+    if kinds.is_timestamp(kind):
+        return TIMESTAMP
+    if kinds.is_large_string(kind) or kinds.is_string_view(kind):
+        return pa.string()
+    if kinds.is_large_binary(kind) or kinds.is_binary_view(kind) or kinds.is_fixed_size_binary(kind):
+        return pa.binary()
+    if kinds.is_date64(kind):
+        return pa.date32()
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        return pa.list_(_declarable(kind.value_type))
+    if kinds.is_map(kind):
+        return pa.map_(_declarable(kind.key_type), _declarable(kind.item_type))
+    if kinds.is_struct(kind):
+        return pa.struct([pa.field(field.name, _declarable(field.type)) for field in kind])
+    return _WIDER.get(kind, kind)
+
+
+_WIDER: dict[pa.DataType, pa.DataType] = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.null(): pa.string(),
+}

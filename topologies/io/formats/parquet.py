@@ -1,0 +1,74 @@
+"""Parquet: a chunk per row group, the declared columns only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from topologies.io.formats.access import opened
+from topologies.io.formats.conform import refuse_impossible, settle
+from topologies.io.formats.split import Chunk, FileSplit
+from topologies.io.formats.trouble import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
+
+
+@dataclass(frozen=True)
+class ParquetFormat:
+    """Reads Parquet. Page checksums are verified where the writer left some.
+
+    ``use_threads`` lets pyarrow decode columns in parallel, for a reader that has the machine to itself.
+    """
+
+    use_threads: bool = False
+    name: ClassVar[str] = "parquet"
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """Splits of whole row groups, in order and evenly."""
+        with self._opened(fs, path) as file:
+            parts = max(1, min(wanted, file.num_row_groups))
+        return [FileSplit(path, part, parts) for part in range(parts)]
+
+    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+        """A chunk per row group."""
+        declared_once(schema)
+        with self._opened(fs, split.path) as file:
+            with reading(split.path, "Parquet"):
+                present = file.schema_arrow
+                refuse_absent(split.path, present.names, schema)
+                refuse_impossible(split.path, present, schema)
+            groups = split.share(file.num_row_groups)
+            row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
+            for group in groups:
+                raw = self._group(file, split.path, group, schema)
+                with reading(split.path, "Parquet"):
+                    chunk = settle(raw, schema, np.arange(row, row + raw.num_rows, dtype=np.int64))
+                yield chunk
+                row += raw.num_rows
+
+    def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
+        """The columns as the file has them."""
+        with self._opened(fs, path) as file, reading(path, "Parquet"):
+            str(file.schema_arrow)  # names may be no text
+            return file.schema_arrow.remove_metadata()
+
+    def _group(self, file: pq.ParquetFile, path: str, group: int, schema: pa.Schema) -> pa.Table:
+        with reading(path, "Parquet"):
+            raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads)
+        raw = raw.select(schema.names)
+        expected = file.metadata.row_group(group).num_rows
+        refuse_invalid(path, raw, expected)
+        return raw
+
+    @contextmanager
+    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[pq.ParquetFile]:
+        with opened(fs, path, "Parquet") as source:
+            with reading(path, "Parquet"):
+                refuse_empty(source, path, "Parquet")
+                file = pq.ParquetFile(source, page_checksum_verification=True)
+            yield file

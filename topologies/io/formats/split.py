@@ -1,0 +1,58 @@
+"""What a reader is asked for, and the shape of every reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from topologies.io.formats.bad import BadRows
+from windowing.errors import ConfigError
+
+Chunk: TypeAlias = tuple[pa.Table, npt.NDArray[np.int64], BadRows]
+
+
+@dataclass(frozen=True)
+class FileSplit:
+    """One file, or part ``part`` of ``parts`` of it. Small, and picklable."""
+
+    path: str
+    part: int = 0
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.part < self.parts:
+            raise ConfigError(
+                f"part {self.part} of {self.parts} of {self.path!r} does not exist",
+                why="parts are counted from 0",
+                do="take the pieces that split() returns",
+            )
+
+    def share(self, count: int) -> range:
+        """Which of ``count`` things in a row are this part's: contiguous, and as even as can be."""
+        return range(self.part * count // self.parts, (self.part + 1) * count // self.parts)
+
+
+class FileFormat(Protocol):
+    """A kind of file: a frozen dataclass of its options, and picklable."""
+
+    @property
+    def name(self) -> str: ...
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """At most ``wanted`` splits that together are the file; one where the format cannot be divided."""
+        ...
+
+    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+        """The split in chunks of (good rows, their row numbers, bad rows).
+
+        Good rows have exactly ``schema``; row numbers count from 0 in the whole file. Memory is bounded by a
+        chunk. Raises DataError, which names the path, if the file as a whole is not what it is said to be;
+        that may be in the middle, so what came before it is not a whole file.
+        """
+        ...

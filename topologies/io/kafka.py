@@ -1,0 +1,262 @@
+"""Kafka at both ends: topics that events come from, and topics that results go to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from topologies.io.dead_letters import Undeliverable
+from windowing.errors import ConfigError
+from windowing.rows import DEFAULT_STREAM
+from windowing.schema import format_schema, parse_schema
+
+Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
+"""Per topic and partition, the first record to read."""
+
+Starting: TypeAlias = Literal["earliest", "latest"] | datetime | Offsets
+Form: TypeAlias = Literal["binary", "text"]
+
+RECORD = parse_schema(
+    "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
+    "headers array<struct<key: string, value: binary>>"
+)
+"""A record as it comes from Kafka."""
+
+ID_HEADER = "windbolt-id"
+"""The header that tells repeats of a record from others."""
+
+METADATA = {f"kafka_{name}": name for name in ("topic", "partition", "offset", "timestamp", "key")}
+"""What of a record may stand beside the columns of its value."""
+
+_ALWAYS = ("topic", "partition", "offset", "timestamp", "value")
+"""What is read of every record: where it lies, and when it was made."""
+_OURS = {
+    "kafka.bootstrap.servers": "servers",
+    "subscribe": "topics",
+    "subscribePattern": "pattern",
+    "assign": "topics",
+    "startingOffsets": "starting",
+    "startingTimestamp": "starting",
+    "startingOffsetsByTimestamp": "starting",
+    "maxOffsetsPerTrigger": "records_per_batch",
+    "includeHeaders": "schema",
+    "topic": "topic",
+}
+"""Options of Spark's, and the argument that says the same."""
+
+
+@dataclass(frozen=True)
+class KafkaSpout:
+    """Records of topics, as they are or with a JSON object in each."""
+
+    servers: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    declared: str | pa.Schema | None = None
+    """The columns of the JSON objects; None: the rows are the records."""
+    metadata: tuple[str, ...] = ()
+    """What of the record stands beside them, by the names of ``METADATA``."""
+    key: Form = "binary"
+    value: Form = "binary"
+    starting: Starting = "earliest"
+    records_per_batch: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # there may be passwords among them
+
+    def outputs(self) -> dict[str, pa.Schema]:
+        """The columns of the records, or the declared ones and the metadata."""
+        if self.declared is None:
+            return {DEFAULT_STREAM: _with_text(RECORD, {"key": self.key, "value": self.value})}
+        declared = parse_schema(self.declared)
+        taken = sorted(set(self.metadata) & set(declared.names))
+        if taken:
+            raise ConfigError(
+                f"column {', '.join(map(repr, taken))} is declared, and asked for as metadata",
+                why="a column is known by its name",
+                do="give the column another name, or list the metadata without it",
+            )
+        return {DEFAULT_STREAM: pa.schema([*declared, *self.metadata_schema])}
+
+    @property
+    def metadata_schema(self) -> pa.Schema:
+        """The columns that say where a JSON object is from."""
+        fields = _with_text(RECORD, {"key": "text"})
+        return pa.schema([fields.field(METADATA[name]).with_name(name) for name in self.metadata])
+
+    @property
+    def record(self) -> pa.Schema:
+        """What has to be read of each record."""
+        if self.declared is None:
+            return RECORD
+        wanted = {*_ALWAYS, *(METADATA[name] for name in self.metadata)}
+        return pa.schema([each for each in RECORD if each.name in wanted])
+
+    @property
+    def shown(self) -> str:
+        """Its topics, for people."""
+        return f"topics like {self.pattern}" if self.pattern else f"topic {', '.join(self.topics)}"
+
+
+@dataclass(frozen=True)
+class KafkaSink:
+    """Records written to topics."""
+
+    servers: str
+    topic: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    topics: tuple[str, ...] = ()
+    """Further topics that its rows are known to name."""
+    undeliverable: Undeliverable | None = None
+    """Where rows go that name a topic which there is not; None: they stop the run."""
+    largest: int | None = None
+    """Bytes that its rows were made to fit: a topic that takes less is refused before the run."""
+
+    def check(self) -> None:
+        """Nothing can be wrong with it by itself."""
+
+    def check_columns(self, schema: pa.Schema) -> None:
+        """Raise ConfigError for rows that are no records."""
+        strange = [name for name in schema.names if name not in _COLUMNS]
+        wrong = [
+            f"{each.name!r} is {format_schema(pa.schema([each])).split(' ', 1)[1]}, and should be {_COLUMNS[each.name]}"
+            for each in schema
+            if each.name in _COLUMNS and not _fits(each)
+        ]
+        if "value" not in schema.names:
+            wrong.append("there is no column 'value'")
+        if strange:
+            wrong.append(
+                f"{', '.join(map(repr, strange))} {'has' if len(strange) == 1 else 'have'} no place in a record"
+            )
+        if wrong:
+            raise ConfigError(
+                f"its rows are no Kafka records: {'; '.join(wrong)}",
+                why=f"the columns of a record are {', '.join(_COLUMNS)}, and all but value may be left out",
+                do="let a bolt before it make these columns, such as value = json.dumps(...)",
+            )
+        if self.topic is None and "topic" not in schema.names:
+            raise ConfigError(
+                "its records have no topic",
+                why="neither the sink names one, nor has a row the column 'topic'",
+                do="name one, kafka(servers, 'topic'), or let a bolt make the column",
+            )
+
+
+_COLUMNS = {
+    "value": "string or binary",
+    "key": "string or binary",
+    "headers": "array<struct<key: string, value: binary>> or map<string, string>",
+    "topic": "string",
+    "partition": "int",
+}
+
+
+def checked_servers(given: str | Sequence[str]) -> str:
+    """``host:port,host:port``; ConfigError for anything else."""
+    servers = [each.strip() for each in (given.split(",") if isinstance(given, str) else given)]
+    for server in servers:
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdigit():
+            raise ConfigError(
+                f"{server!r} is no Kafka server", why="a server is a host and a port", do="write 'host:9092,host:9092'"
+            )
+    return ",".join(servers)
+
+
+def checked_options(given: Mapping[str, Any] | None) -> dict[str, str]:
+    """Options for Spark's connector, as texts; ConfigError for those that are arguments."""
+    found: dict[str, str] = {}
+    for name, value in (given or {}).items():
+        if name in _OURS:
+            raise ConfigError(f"option {name!r} is an argument here", do=f"say {_OURS[name]}=... instead")
+        found[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return found
+
+
+def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> tuple[str, ...]:
+    """The names of topics; ConfigError unless there are some, or a pattern for them."""
+    names = (topics,) if isinstance(topics, str) else tuple(topics or ())
+    if bool(names) == bool(pattern):
+        raise ConfigError(
+            "kafka() with both topics and a pattern" if pattern else "kafka() without topics",
+            why="either the topics are named, or a pattern says which they are",
+            do="name a topic, several in a list, or give pattern='orders-.*'",
+        )
+    blank = [name for name in names if not name or not name.strip() or "," in name]
+    if blank:
+        raise ConfigError(
+            f"{blank[0]!r} is no topic", why="a name of a topic has no comma", do="give several as a list"
+        )
+    return tuple(dict.fromkeys(names))
+
+
+def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
+    """Where a run begins; ConfigError for what is no place in a topic."""
+    if starting in ("earliest", "latest"):
+        return starting
+    if isinstance(starting, datetime):
+        return starting if starting.tzinfo is not None else starting.replace(tzinfo=UTC)
+    if isinstance(starting, Mapping) and starting:
+        strange = [topic for topic in starting if topic not in topics]
+        if strange:
+            raise ConfigError(
+                f"starting names the topic {strange[0]!r}, which is not read",
+                why=f"the topics are {', '.join(topics) or 'those of a pattern'}",
+                do="name topics that are read; partitions that are left out begin with their earliest record",
+            )
+        offsets = [each for partitions in starting.values() for pair in partitions.items() for each in pair]
+        if all(isinstance(each, int) and each >= 0 for each in offsets):
+            return starting
+    raise ConfigError(
+        f"starting={starting!r:.60}",
+        why="it says where a run with a new checkpoint begins",
+        do="use 'earliest', 'latest', a datetime, or {topic: {partition: offset}}",
+    )
+
+
+def checked_metadata(asked: bool | Iterable[str]) -> tuple[str, ...]:
+    """The names of columns of metadata; ConfigError for unknown ones."""
+    if isinstance(asked, bool):
+        return tuple(METADATA) if asked else ()
+    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    full = [name if name.startswith("kafka_") else f"kafka_{name}" for name in names]
+    unknown = [name for name in full if name not in METADATA]
+    if unknown:
+        raise ConfigError(
+            f"{unknown[0]!r} is no metadata of a record", do=f"use True, or some of {', '.join(METADATA)}"
+        )
+    return tuple(name for name in METADATA if name in full)
+
+
+def checked_form(name: str, form: str) -> None:
+    """Raise ConfigError for what keys and values cannot be."""
+    if form not in ("binary", "text"):
+        raise ConfigError(f"{name}={form!r}", why="a key or value is bytes, or text", do="use 'binary' or 'text'")
+
+
+def _with_text(schema: pa.Schema, forms: Mapping[str, str]) -> pa.Schema:
+    return pa.schema([pa.field(each.name, pa.string()) if forms.get(each.name) == "text" else each for each in schema])
+
+
+def _fits(column: pa.Field) -> bool:
+    kind, kinds = column.type, pa.types
+    match column.name:
+        case "value" | "key":
+            return bool(kinds.is_string(kind) or kinds.is_binary(kind))
+        case "topic":
+            return bool(kinds.is_string(kind))
+        case "partition":
+            return bool(kinds.is_int32(kind))
+    if kinds.is_map(kind):
+        return _are_headers(kind.key_type, kind.item_type)
+    if not kinds.is_list(kind) or not kinds.is_struct(kind.value_type):
+        return False
+    pair = {each.name: each.type for each in kind.value_type}
+    return list(pair) == ["key", "value"] and _are_headers(pair["key"], pair["value"])
+
+
+def _are_headers(key: pa.DataType, value: pa.DataType) -> bool:
+    return bool(pa.types.is_string(key) and (pa.types.is_string(value) or pa.types.is_binary(value)))

@@ -1,0 +1,33 @@
+"""Single messages, such as the values of Kafka records: read into Python objects and written from them.
+
+    orders = CsvMessages(("id", "amount"), separator=";")
+    orders.read(b"1;2.5")                        # {"id": 1, "amount": 2.5}
+    JsonMessages().write({"id": 1})              # b'{"id":1}'
+
+Whatever bytes come, they are read or they are Unreadable, with the reason in a line; whatever object comes, it is
+written or Unwritable. Nothing is rounded or left out in silence.
+"""
+
+from topologies.io.messages.avro.messages import SCHEMA_NAME, AvroMessages
+from topologies.io.messages.avro.schema import AvroSchema
+from topologies.io.messages.csv.messages import CsvMessages
+from topologies.io.messages.errors import Unreadable, Unwritable
+from topologies.io.messages.json.messages import JsonMessages
+from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH
+from topologies.io.messages.message_format import Headers, MessageFormat
+from topologies.io.messages.xml.messages import XmlMessages
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "SCHEMA_NAME",
+    "AvroMessages",
+    "AvroSchema",
+    "CsvMessages",
+    "Headers",
+    "JsonMessages",
+    "MessageFormat",
+    "Unreadable",
+    "Unwritable",
+    "XmlMessages",
+]

@@ -1,0 +1,248 @@
+"""Whether bytes are a value of an Avro schema, before fastavro reads them.
+
+fastavro believes lengths, takes negative positions from the end and recurses in C as deep as a message says. Here
+every length, position and level is looked at first, without making a value.
+
+A check is called with the message, where the value starts, and how many levels may still nest; it returns where the
+value ends, and raises Misfit, or IndexError where the message ends too early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from topologies.io.messages.avro.parsing import RECORDS, Parsed, kind_of, logical_type
+from topologies.io.messages.places import Misfit
+
+Check = Callable[[bytes, int, int], int]
+
+_DAY_MILLIS = 24 * 60 * 60 * 1000
+
+
+def check_of(parsed: Parsed) -> Check:
+    """The check of a schema's values."""
+    return _Checks(parsed).of(parsed.schema)
+
+
+class _Checks:
+    """The checks of one schema; those of named types are made once, as these may be in themselves."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self._parsed = parsed
+        self._named: dict[str, Check] = {}
+
+    def of(self, schema: Any) -> Check:
+        kind = kind_of(schema)
+        if logical := _logical(schema):
+            return logical
+        return _PRIMITIVE[kind] if kind in _PRIMITIVE else self._composed(kind, schema)
+
+    def _composed(self, kind: str, schema: Any) -> Check:
+        match kind:
+            case "union":
+                return _union(tuple(self.of(branch) for branch in schema))
+            case "array":
+                return _blocks(self.of(schema["items"]))
+            case "map":
+                return _blocks(_entry(self.of(schema["values"])))
+            case "enum":
+                return _enum(str(schema["name"]), len(schema["symbols"]))
+            case "fixed":
+                return _sized(int(schema["size"]))
+        return self._by_name(str(schema["name"]) if kind in RECORDS else kind)
+
+    def _by_name(self, name: str) -> Check:
+        if name not in self._named:
+            self._named[name] = lambda data, at, levels: self._named[name](data, at, levels)  # noqa: PLW0108  once made
+            self._named[name] = self._definition(self._parsed.named[name])
+        return self._named[name]
+
+    def _definition(self, schema: Any) -> Check:
+        if kind_of(schema) not in RECORDS:
+            return self.of(schema)
+        return _record(tuple((str(field["name"]), self.of(field["type"])) for field in schema["fields"]))
+
+
+def long_at(data: bytes, at: int) -> tuple[int, int]:
+    """The whole number at a place, and where it ends."""
+    byte = data[at]
+    at += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at
+    number, shift = byte & 0x7F, 7
+    while byte > 0x7F:
+        if shift > 63:
+            raise Misfit("a number of more than 10 bytes")
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+    if number >> 64:
+        raise Misfit("a number of more than 64 bits")
+    return (number >> 1) ^ -(number & 1), at
+
+
+def _null(data: bytes, at: int, levels: int) -> int:
+    return at
+
+
+def _boolean(data: bytes, at: int, levels: int) -> int:
+    if data[at] > 1:
+        raise Misfit(f"{data[at]} is neither 0 nor 1")
+    return at + 1
+
+
+def _int(data: bytes, at: int, levels: int) -> int:
+    if data[at] < 0x80:
+        return at + 1
+    number, end = long_at(data, at)
+    if not -(2**31) <= number < 2**31:
+        raise Misfit(f"{number} is no number of 32 bits")
+    return end
+
+
+def _long(data: bytes, at: int, levels: int) -> int:
+    return at + 1 if data[at] < 0x80 else long_at(data, at)[1]
+
+
+def _bytes(data: bytes, at: int, levels: int) -> int:
+    length, start = long_at(data, at)
+    if not 0 <= length <= len(data) - start:
+        raise Misfit(f"{length} bytes are said to follow, {len(data) - start} do")
+    return start + length
+
+
+def _sized(size: int) -> Check:
+    def check(data: bytes, at: int, levels: int) -> int:
+        if size > len(data) - at:
+            raise IndexError
+        return at + size
+
+    return check
+
+
+def _enum(name: str, symbols: int) -> Check:
+    def check(data: bytes, at: int, levels: int) -> int:
+        number, end = long_at(data, at)
+        if not 0 <= number < symbols:
+            raise Misfit(f"{number} is no symbol of {name}, which has {symbols}")
+        return end
+
+    return check
+
+
+def _union(branches: tuple[Check, ...]) -> Check:
+    def check(data: bytes, at: int, levels: int) -> int:
+        number, start = long_at(data, at)
+        if not 0 <= number < len(branches):
+            raise Misfit(f"{number} is no branch of a union of {len(branches)}")
+        return branches[number](data, start, levels)
+
+    return check
+
+
+def _record(fields: tuple[tuple[str, Check], ...]) -> Check:
+    def check(data: bytes, at: int, levels: int) -> int:
+        if levels == 0:
+            raise Misfit("nested too deep")
+        name = ""
+        try:
+            for name, inner in fields:  # noqa: B007  the last one is told
+                at = inner(data, at, levels - 1)
+        except (Misfit, IndexError) as error:
+            raise _placed(error, name) from None
+        return at
+
+    return check
+
+
+def _entry(value: Check) -> Check:
+    return lambda data, at, levels: value(data, _bytes(data, at, levels), levels)
+
+
+def _blocks(inner: Check) -> Check:
+    """The check of an array or a map: blocks of items, each of which takes a byte at least."""
+
+    def check(data: bytes, at: int, levels: int) -> int:
+        if levels == 0:
+            raise Misfit("nested too deep")
+        done = 0
+        try:
+            count, at = long_at(data, at)
+            while count:
+                end = None
+                if count < 0:
+                    size, at = long_at(data, at)
+                    count, end = -count, at + size
+                if count > len(data) - at:
+                    raise Misfit(f"{count} items are said to follow in {len(data) - at} bytes")
+                for _ in range(count):
+                    at = inner(data, at, levels - 1)
+                    done += 1
+                if end not in (None, at):
+                    raise Misfit("a block is not as long as it says")
+                count, at = long_at(data, at)
+        except (Misfit, IndexError) as error:
+            raise _placed(error, done) from None
+        return at
+
+    return check
+
+
+def _placed(error: Misfit | IndexError, step: str | int) -> Misfit:
+    misfit = error if isinstance(error, Misfit) else Misfit("the message ends within the value")
+    return misfit.inside(step)
+
+
+def _logical(schema: Any) -> Check | None:
+    """The check of a logical type that fastavro would read wrong values of."""
+    match logical_type(schema):
+        case "int-time-millis":
+            return _time(_int, _DAY_MILLIS)
+        case "long-time-micros":
+            return _time(_long, _DAY_MILLIS * 1000)
+        case "bytes-decimal":
+            return _decimal(_bytes, int(schema["precision"]), long_at)
+        case "fixed-decimal":
+            return _decimal(_sized(int(schema["size"])), int(schema["precision"]), lambda data, at: (0, at))
+    return None
+
+
+def _time(inner: Check, day: int) -> Check:
+    def check(data: bytes, at: int, levels: int) -> int:
+        end = inner(data, at, levels)
+        number, _ = long_at(data, at)
+        if not 0 <= number < day:
+            raise Misfit(f"{number} is no time of a day")
+        return end
+
+    return check
+
+
+def _decimal(inner: Check, precision: int, length_at: Callable[[bytes, int], tuple[int, int]]) -> Check:
+    beyond = 10**precision
+
+    def check(data: bytes, at: int, levels: int) -> int:
+        end = inner(data, at, levels)
+        _, start = length_at(data, at)
+        if not -beyond < int.from_bytes(data[start:end], signed=True) < beyond:
+            raise Misfit(f"a decimal of more than {precision} digits")
+        return end
+
+    return check
+
+
+_PRIMITIVE: Mapping[str, Check] = MappingProxyType(
+    {
+        "null": _null,
+        "boolean": _boolean,
+        "int": _int,
+        "long": _long,
+        "float": _sized(4),
+        "double": _sized(8),
+        "bytes": _bytes,
+        "string": _bytes,
+    }
+)

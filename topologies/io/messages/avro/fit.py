@@ -1,0 +1,268 @@
+"""Whether an object is a value of an Avro schema, before fastavro writes it.
+
+fastavro writes some of what does not fit: it leaves out entries that are no fields, takes absent fields as None and
+rounds whole numbers to doubles. Here nothing is left out, filled in (but by the schema's own default) or rounded.
+
+A fit is called with the value and how many levels may still nest; it returns what fastavro is to write, with the
+branches of unions chosen, and raises Misfit.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from topologies.io.messages.avro.logical import LOGICAL
+from topologies.io.messages.avro.parsing import RECORDS, Parsed, kind_of, logical_type, tag_of
+from topologies.io.messages.places import Misfit, shown
+from topologies.io.messages.scalars import simple
+
+Fit = Callable[[Any, int], Any]
+
+_LATER = MappingProxyType({"double": 1, "float": 2})  # a whole number is rather an int or a long
+_TOO_DEEP = "nested too deep, or in itself"
+
+
+def fit_of(parsed: Parsed) -> Fit:
+    """The fit of a schema's values."""
+    return _Fits(parsed).of(parsed.schema)
+
+
+class _Fits:
+    """The fits of one schema; those of named types are made once, as these may be in themselves."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self._parsed = parsed
+        self._named: dict[str, Fit] = {}
+
+    def of(self, schema: Any) -> Fit:
+        kind = kind_of(schema)
+        if logical := LOGICAL.get(logical_type(schema)):
+            return logical(schema)
+        return _PRIMITIVE[kind] if kind in _PRIMITIVE else self._composed(kind, schema)
+
+    def _composed(self, kind: str, schema: Any) -> Fit:
+        match kind:
+            case "union":
+                return self._union(schema)
+            case "array":
+                return _array(self.of(schema["items"]))
+            case "map":
+                return _map(self.of(schema["values"]))
+            case "enum":
+                return _enum(str(schema["name"]), tuple(schema["symbols"]))
+            case "fixed":
+                return _fixed(int(schema["size"]))
+        return self._by_name(str(schema["name"]) if kind in RECORDS else kind)
+
+    def _by_name(self, name: str) -> Fit:
+        if name not in self._named:
+            self._named[name] = lambda value, levels: self._named[name](value, levels)  # noqa: PLW0108  once made
+            self._named[name] = self._definition(self._parsed.named[name])
+        return self._named[name]
+
+    def _definition(self, schema: Any) -> Fit:
+        if kind_of(schema) not in RECORDS:
+            return self.of(schema)
+        fields = {str(field["name"]): self.of(field["type"]) for field in schema["fields"]}
+        defaults = {str(field["name"]): self._default(field) for field in schema["fields"] if "default" in field}
+        return _record(str(schema["name"]), fields, defaults)
+
+    def _default(self, field: Any) -> Any:
+        binary = kind_of(self._parsed.resolved(field["type"])) in {"bytes", "fixed"}
+        return field["default"].encode("latin-1") if binary else field["default"]
+
+    def _union(self, schema: list[Any]) -> Fit:
+        ordered = sorted(schema, key=lambda branch: _LATER.get(kind_of(branch), 0))
+        branches = tuple((tag_of(branch), self.of(branch)) for branch in ordered if kind_of(branch) != "null")
+        return _union(branches, "null" in schema or {"type": "null"} in schema)
+
+
+def _null(value: Any, levels: int) -> None:
+    if value is not None:
+        raise Misfit(f"{shown(value)} is not None")
+
+
+def _boolean(value: Any, levels: int) -> bool:
+    value = simple(value)
+    if not isinstance(value, bool):
+        raise Misfit(f"{shown(value)} is no boolean")
+    return value
+
+
+def _whole(bits: int) -> Fit:
+    beyond = 2 ** (bits - 1)
+
+    def fit(value: Any, levels: int) -> int:
+        if type(value) is not int:
+            value = simple(value)
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise Misfit(f"{shown(value)} is no whole number")
+        if not -beyond <= value < beyond:
+            raise Misfit(f"{shown(value)} is no number of {bits} bits")
+        return int(value)
+
+    return fit
+
+
+def _double(value: Any, levels: int) -> float:
+    if type(value) is not float:
+        value = simple(value)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise Misfit(f"{shown(value)} is no number")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise Misfit(f"{shown(value)} is beyond a double") from None
+    if number != value and not math.isnan(number):
+        raise Misfit(f"{shown(value)} would be rounded as a double")
+    return number
+
+
+def _float(value: Any, levels: int) -> float:
+    number = _double(value, levels)
+    try:
+        (rounded,) = struct.unpack("<f", struct.pack("<f", number))
+    except OverflowError:
+        raise Misfit(f"{shown(value)} is beyond a float") from None
+    if isinstance(value, int) and rounded != number:
+        raise Misfit(f"{shown(value)} would be rounded as a float")
+    return number
+
+
+def _string(value: Any, levels: int) -> str:
+    if type(value) is not str:
+        value = simple(value)
+        if not isinstance(value, str):
+            raise Misfit(f"{shown(value)} is no text")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Misfit(f"{shown(value)} has half a surrogate pair, which is no Unicode") from None
+    return str(value)
+
+
+def _bytes(value: Any, levels: int) -> bytes:
+    if not isinstance(value, bytes | bytearray):
+        raise Misfit(f"{shown(value)} is no bytes")
+    return bytes(value)
+
+
+def _fixed(size: int) -> Fit:
+    def fit(value: Any, levels: int) -> bytes:
+        made = _bytes(value, levels)
+        if len(made) != size:
+            raise Misfit(f"{len(made)} bytes instead of {size}")
+        return made
+
+    return fit
+
+
+def _enum(name: str, symbols: tuple[str, ...]) -> Fit:
+    def fit(value: Any, levels: int) -> str:
+        value = simple(value)
+        if not isinstance(value, str) or value not in symbols:
+            raise Misfit(f"{shown(value)} is no symbol of {name}")
+        return str(value)
+
+    return fit
+
+
+def _array(inner: Fit) -> Fit:
+    def fit(value: Any, levels: int) -> list[Any]:
+        value = simple(value)
+        if not isinstance(value, list | tuple):
+            raise Misfit(f"{shown(value)} is no list")
+        if levels == 0:
+            raise Misfit(_TOO_DEEP)
+        made: list[Any] = []
+        try:
+            for item in value:
+                made.append(inner(item, levels - 1))  # noqa: PERF401  so that it is known which does not fit
+        except Misfit as misfit:
+            raise misfit.inside(len(made)) from None
+        return made
+
+    return fit
+
+
+def _map(inner: Fit) -> Fit:
+    def fit(value: Any, levels: int) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise Misfit(f"{shown(value)} is no object")
+        if levels == 0:
+            raise Misfit(_TOO_DEEP)
+        made = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise Misfit(f"the name {shown(key)} is no text")
+            try:
+                made[_string(key, levels)] = inner(item, levels - 1)
+            except Misfit as misfit:
+                raise misfit.inside(key) from None
+        return made
+
+    return fit
+
+
+def _record(name: str, fields: Mapping[str, Fit], defaults: Mapping[str, Any]) -> Fit:
+    def fit(value: Any, levels: int) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise Misfit(f"{shown(value)} is no object, as {name} is")
+        if levels == 0:
+            raise Misfit(_TOO_DEEP)
+        made = {}
+        absent = 0
+        key = ""
+        try:
+            for key, inner in fields.items():
+                if key in value:
+                    made[key] = inner(value[key], levels - 1)
+                elif key in defaults:
+                    made[key] = inner(defaults[key], levels - 1)
+                    absent += 1
+                else:
+                    raise Misfit("the field is missing")
+        except Misfit as misfit:
+            raise misfit.inside(key) from None
+        if len(value) != len(made) - absent:
+            extra = next(key for key in value if key not in fields)
+            raise Misfit(f"{name} has no field {shown(extra)}")
+        return made
+
+    return fit
+
+
+def _union(branches: tuple[tuple[str, Fit], ...], nullable: bool) -> Fit:
+    tags = ", ".join([*(["null"] if nullable else []), *(tag for tag, _ in branches)])
+
+    def fit(value: Any, levels: int) -> tuple[str, Any]:
+        if value is None and nullable:
+            return "null", None
+        for tag, inner in branches:
+            try:
+                return tag, inner(value, levels)
+            except Misfit:
+                if len(branches) == 1:
+                    raise
+        raise Misfit(f"{shown(value)} fits none of {tags}")
+
+    return fit
+
+
+_PRIMITIVE: Mapping[str, Fit] = MappingProxyType(
+    {
+        "null": _null,
+        "boolean": _boolean,
+        "int": _whole(32),
+        "long": _whole(64),
+        "float": _float,
+        "double": _double,
+        "bytes": _bytes,
+        "string": _string,
+    }
+)

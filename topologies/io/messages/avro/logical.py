@@ -1,0 +1,112 @@
+"""Avro's logical types: what Python has for them, as the numbers, bytes and texts that are written.
+
+- timestamps: an aware time, or one without a zone, which is UTC; local timestamps: a time without a zone. What is
+  finer than the type is cut off, towards minus infinity. Dates and times of day likewise. All may be given as the
+  whole number too.
+- decimals: a Decimal or a whole number, exactly or not at all.
+- UUIDs: a UUID or its text.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from topologies.io.messages.places import Misfit, shown
+
+LogicalFit = Callable[[Any, int], Any]
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_FIRST = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
+_LAST = datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=datetime.UTC)
+_DAY_ZERO = datetime.date(1970, 1, 1).toordinal()
+_MICRO, _MILLI = datetime.timedelta(microseconds=1), datetime.timedelta(milliseconds=1)
+
+
+def _timestamp(schema: Any, unit: datetime.timedelta, local: bool) -> LogicalFit:
+    first, last = (_FIRST - _EPOCH) // unit, (_LAST - _EPOCH) // unit
+
+    def fit(value: Any, levels: int) -> int:
+        if isinstance(value, datetime.datetime) and not (local and value.tzinfo):
+            zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+            return (zoned - _EPOCH) // unit
+        return _number(value, first, last, "local time" if local else "time")
+
+    return fit
+
+
+def _date(schema: Any) -> LogicalFit:
+    def fit(value: Any, levels: int) -> int:
+        if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+            return value.toordinal() - _DAY_ZERO
+        return _number(value, 1 - _DAY_ZERO, datetime.date.max.toordinal() - _DAY_ZERO, "date")
+
+    return fit
+
+
+def _time(schema: Any, unit: datetime.timedelta) -> LogicalFit:
+    last = datetime.timedelta(days=1) // unit - 1
+
+    def fit(value: Any, levels: int) -> int:
+        if isinstance(value, datetime.time) and value.tzinfo is None:
+            since = datetime.timedelta(0, value.second, value.microsecond, 0, value.minute, value.hour)
+            return since // unit
+        return _number(value, 0, last, "time of day without a zone")
+
+    return fit
+
+
+def _decimal(schema: Any) -> LogicalFit:
+    scale, size = int(schema.get("scale", 0)), schema.get("size")
+    context = Context(prec=int(schema["precision"]), traps=[Inexact, InvalidOperation])
+
+    def fit(value: Any, levels: int) -> bytes:
+        if not isinstance(value, Decimal | int) or isinstance(value, bool):
+            raise Misfit(f"{shown(value)} is no Decimal")
+        try:
+            unscaled = Decimal(value).scaleb(scale, context).to_integral_exact(context=context)
+            if unscaled and unscaled.adjusted() >= context.prec:
+                raise OverflowError
+            number = int(unscaled) if unscaled else 0
+            return number.to_bytes(size or number.bit_length() // 8 + 1, signed=True)
+        except (ArithmeticError, ValueError):
+            raise Misfit(f"{shown(value)} is no decimal of {context.prec} digits, {scale} after the point") from None
+
+    return fit
+
+
+def _uuid(schema: Any) -> LogicalFit:
+    def fit(value: Any, levels: int) -> str:
+        try:
+            return str(value if isinstance(value, UUID) else UUID(value))
+        except (ValueError, AttributeError, TypeError):
+            raise Misfit(f"{shown(value)} is no UUID") from None
+
+    return fit
+
+
+def _number(value: Any, first: int, last: int, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not first <= value <= last:
+        raise Misfit(f"{shown(value)} is no {what}")
+    return int(value)
+
+
+LOGICAL: Mapping[str, Callable[[Any], LogicalFit]] = MappingProxyType(
+    {
+        "long-timestamp-millis": partial(_timestamp, unit=_MILLI, local=False),
+        "long-timestamp-micros": partial(_timestamp, unit=_MICRO, local=False),
+        "long-local-timestamp-millis": partial(_timestamp, unit=_MILLI, local=True),
+        "long-local-timestamp-micros": partial(_timestamp, unit=_MICRO, local=True),
+        "int-date": _date,
+        "int-time-millis": partial(_time, unit=_MILLI),
+        "long-time-micros": partial(_time, unit=_MICRO),
+        "bytes-decimal": _decimal,
+        "fixed-decimal": _decimal,
+        "string-uuid": _uuid,
+    }
+)

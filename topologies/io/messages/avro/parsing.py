@@ -1,0 +1,132 @@
+"""The text of an Avro schema, parsed, and everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fastavro.schema import UnknownType, parse_schema
+
+from topologies.io.messages.errors import Unreadable
+from topologies.io.messages.json.messages import JsonMessages
+from topologies.io.messages.places import shown
+from windowing.errors import ConfigError
+
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+RECORDS = frozenset({"record", "error"})
+NAMED = RECORDS | {"enum", "fixed"}
+
+_JSON = JsonMessages(max_bytes=1024 * 1024, max_depth=100)
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A schema as fastavro has it, and the types that have names in it."""
+
+    schema: dict[str, Any]
+    named: dict[str, dict[str, Any]]
+
+    def resolved(self, schema: Any) -> Any:
+        """The definition of what may be a name."""
+        return self.named.get(schema, schema) if isinstance(schema, str) else schema
+
+
+def kind_of(schema: Any) -> str:
+    """The type of a schema: of Avro, "union", or the name of a named type."""
+    if isinstance(schema, list):
+        return "union"
+    return str(schema["type"] if isinstance(schema, dict) else schema)
+
+
+def logical_type(schema: Any) -> str:
+    """A type and its logical type as ``long-timestamp-millis``, or "" if there is none."""
+    return f"{schema['type']}-{schema['logicalType']}" if isinstance(schema, dict) and "logicalType" in schema else ""
+
+
+def parsed(text: str) -> Parsed:
+    """The schema in a text. Raises ConfigError."""
+    try:
+        given = _JSON.read(text.encode())
+    except (Unreadable, UnicodeEncodeError) as error:
+        raise ConfigError(f"the text of an Avro schema cannot be read: {error}") from None
+    if not isinstance(given, dict) or str(given.get("type")) not in NAMED:
+        raise ConfigError(
+            f"the Avro schema is {shown(given)}",
+            why="a message names its schema, so it must have a name",
+            do="give a record, an enum or a fixed",
+        )
+    named: dict[str, Any] = {}
+    try:
+        schema: Any = parse_schema(given, named)
+    except UnknownType as error:
+        raise ConfigError(
+            f"the Avro schema {shown(given.get('name'))} is wrong: there is no type {error.name!r}",
+            do=f"use one of {', '.join(sorted(PRIMITIVES))}, or a type that the schema has defined before",
+        ) from error
+    except Exception as error:  # fastavro meets much that is no schema with whatever Python raises
+        raise ConfigError(f"the Avro schema {shown(given.get('name'))} is wrong: {error!r}") from error
+    made = Parsed(schema, named)
+    for problem in _problems(made.schema, made):
+        raise ConfigError(f"the Avro schema {made.schema['name']} is wrong: {problem}")
+    return made
+
+
+def _problems(schema: Any, made: Parsed) -> Iterator[str]:
+    """What fastavro lets pass."""
+    kind = kind_of(schema)
+    yield from _decimal_problems(schema)
+    if kind == "union":
+        yield from _union_problems(schema, made)
+    elif kind in RECORDS:
+        names = [field["name"] for field in schema["fields"]]
+        yield from (f"field {name} is given twice" for at, name in enumerate(names) if name in names[:at])
+        for field in schema["fields"]:
+            yield from _problems(field["type"], made)
+    elif kind == "array":
+        if _takes_no_bytes(schema["items"], made, ()):
+            yield "an array of what takes no bytes: a message of a few bytes could hold any number of them"
+        yield from _problems(schema["items"], made)
+    elif kind == "map":
+        yield from _problems(schema["values"], made)
+    elif kind == "fixed":
+        if type(schema["size"]) is not int or schema["size"] < 0:
+            yield f"the size of {schema['name']} is {schema['size']!r}"
+    elif kind == "enum":
+        if not schema["symbols"]:
+            yield f"enum {schema['name']} has no symbols"
+    elif kind not in PRIMITIVES and kind not in made.named:
+        yield f"there is no type {kind}"
+
+
+def _decimal_problems(schema: Any) -> Iterator[str]:
+    if logical_type(schema) in {"bytes-decimal", "fixed-decimal"}:
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
+        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
+            yield f"a decimal of precision {precision!r} and scale {scale!r}"
+
+
+def _union_problems(union: list[Any], made: Parsed) -> Iterator[str]:
+    tags = [tag_of(branch) for branch in union]
+    if not tags:
+        yield "a union of nothing"
+    yield from (f"{tag} is twice in a union" for at, tag in enumerate(tags) if tag in tags[:at])
+    for branch in union:
+        if isinstance(branch, list):
+            yield "a union in a union"
+        else:
+            yield from _problems(branch, made)
+
+
+def tag_of(branch: Any) -> str:
+    """What tells a branch of a union from the others: its name, else its type."""
+    return str(branch["name"]) if isinstance(branch, dict) and branch["type"] in NAMED else kind_of(branch)
+
+
+def _takes_no_bytes(schema: Any, made: Parsed, within: tuple[str, ...]) -> bool:
+    schema = made.resolved(schema)
+    kind = kind_of(schema)
+    if kind in RECORDS:
+        inner = (*within, schema["name"])
+        return schema["name"] in within or all(_takes_no_bytes(one["type"], made, inner) for one in schema["fields"])
+    return kind == "null" or (kind == "fixed" and schema["size"] == 0)

@@ -1,0 +1,1 @@
+"""CSV messages: one row each."""

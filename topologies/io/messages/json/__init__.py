@@ -1,0 +1,1 @@
+"""JSON messages: one value each."""

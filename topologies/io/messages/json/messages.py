@@ -1,0 +1,77 @@
+"""JSON, one value a message.
+
+Reading is strict: UTF-8 (a byte order mark is skipped), nothing after the value, no NaN or Infinity, no name twice in
+one object. Whole numbers are exact, however long; other numbers are doubles, and one that no double can be as it is
+spelled (1E400, 1E-400, 0.1000000000000000055511151231257827) is Unreadable: nothing is rounded without a word.
+
+Writing knows what JSON knows, and times (ISO 8601 with Z or their offset; none = UTC), decimals, UUIDs and binary
+(base64) as text, members of enums and values of numpy as the values in them. NaN, an infinity, a name that is no
+text and everything else are Unwritable, with their place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import orjson
+
+from topologies.io.messages.errors import Unreadable, Unwritable
+from topologies.io.messages.json.depth import nests_deeper
+from topologies.io.messages.json.numbers import exact
+from topologies.io.messages.json.plain import may_have_nan, plain
+from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, no_message, too_deep, within
+from topologies.io.messages.message_format import NO_HEADERS, Headers
+from topologies.io.messages.places import Misfit
+
+_BOM = b"\xef\xbb\xbf"
+_OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+
+
+@dataclass(frozen=True)
+class JsonMessages:
+    """Messages in JSON, of at most ``max_bytes`` bytes and ``max_depth`` lists and objects in one another."""
+
+    max_bytes: int = MAX_BYTES
+    max_depth: int = MAX_DEPTH
+    name: ClassVar[str] = "json"
+
+    def __post_init__(self) -> None:
+        check_limits(self.max_bytes, self.max_depth)
+
+    def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
+        """The value in a message. Raises Unreadable."""
+        if not value or len(value) > self.max_bytes:
+            raise no_message(value, self.max_bytes)
+        try:
+            event = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            if value.startswith(_BOM) and not value.startswith(_BOM, len(_BOM)):
+                return self.read(value[len(_BOM) :])
+            raise Unreadable(f"not valid JSON: {error}") from None
+        if len(value) > 2 * self.max_depth and nests_deeper(event, value, self.max_depth):
+            raise too_deep(self.max_depth)
+        return exact(event, value)
+
+    def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
+        """The message for an event. Raises Unwritable."""
+        try:
+            message = orjson.dumps(event, option=_OPTIONS)
+        except Exception:  # what orjson does not know or nests too deep for it, and what an object's own code raises
+            return self._written_plain(event)
+        if b"null" in message and may_have_nan(event):
+            return self._written_plain(event)
+        if len(message) > 2 * self.max_depth and nests_deeper(event, message, self.max_depth):
+            return self._written_plain(event)
+        return within(message, self.max_bytes)
+
+    def _written_plain(self, event: Any) -> bytes:
+        """The slow way, which knows more values, and where the first is that cannot be written."""
+        try:
+            return within(orjson.dumps(plain(event, self.max_depth)), self.max_bytes)
+        except Misfit as misfit:
+            raise misfit.told() from None
+        except Unwritable:
+            raise
+        except Exception as error:  # objects bring code of their own
+            raise Unwritable(f"the event cannot be written: {error!r}") from error

@@ -1,0 +1,38 @@
+"""How large a message may be and how deep it may nest: what is beyond is refused before it costs memory or stack."""
+
+from __future__ import annotations
+
+from topologies.io.messages.errors import Unreadable, Unwritable
+from windowing.errors import ConfigError
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 200
+DEEPEST = 250  # orjson writes no deeper than 253
+
+
+def check_limits(max_bytes: int, max_depth: int) -> None:
+    """Whether they can be limits. Raises ConfigError."""
+    if max_bytes < 1:
+        raise ConfigError(f"max_bytes is {max_bytes}", why="no message is shorter than 1 byte", do="give at least 1")
+    if not 1 <= max_depth <= DEEPEST:
+        raise ConfigError(f"max_depth is {max_depth}", do=f"give 1 to {DEEPEST}")
+
+
+def no_message(value: bytes | None, max_bytes: int) -> Unreadable:
+    """Why there is nothing to read in a value that is None, empty or too long."""
+    if value is None:
+        return Unreadable("the message has no value (a tombstone)")
+    if not value:
+        return Unreadable("the message is empty")
+    return Unreadable(f"the message has {len(value):,} bytes, more than the {max_bytes:,} that may be read")
+
+
+def too_deep(max_depth: int) -> Unreadable:
+    return Unreadable(f"the message nests deeper than {max_depth} levels")
+
+
+def within(message: bytes, max_bytes: int) -> bytes:
+    """The message, if it is no longer than what may be read. Raises Unwritable."""
+    if len(message) > max_bytes:
+        raise Unwritable(f"the message has {len(message):,} bytes, more than the {max_bytes:,} that may be read")
+    return message

@@ -1,0 +1,42 @@
+"""Where in an event a value is, and why it cannot be written: the place is put together on the way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topologies.io.messages.errors import Unwritable
+
+LONGEST_SHOWN = 80
+
+
+class Misfit(Exception):
+    """A value that cannot be written; every level that it passes adds where it was."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.steps: list[str | int] = []
+
+    def inside(self, step: str | int) -> Misfit:
+        self.steps.append(step)
+        return self
+
+    def told(self) -> Unwritable:
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(self.steps))
+        return Unwritable(f"{_shortened(place.removeprefix('.')) or 'the event'}: {self.reason}")
+
+
+def shown(value: Any) -> str:
+    """A value and its type, as a reason names them."""
+    if value is None:
+        return "None"
+    kind = type(value).__name__
+    try:
+        text = ascii(value) if isinstance(value, str | bytes | int | float) else str(value)
+    except Exception:  # whatever object comes, its own code included
+        return f"a {kind}"
+    return f"{text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + '...'} ({kind})"
+
+
+def _shortened(place: str) -> str:
+    return place if len(place) <= 2 * LONGEST_SHOWN else f"{place[:LONGEST_SHOWN]}...{place[-LONGEST_SHOWN:]}"

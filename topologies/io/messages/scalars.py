@@ -1,0 +1,102 @@
+"""Values that have no form of their own in JSON, XML or CSV, as text.
+
+Times are ISO 8601 with a Z or their offset (none = UTC), decimals keep every digit, binary is base64: as in the
+files that windbolt writes.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import math
+from decimal import Decimal
+from enum import Enum
+from types import NoneType
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from topologies.io.messages.places import Misfit, shown
+
+_PLAIN = frozenset({str, int, float, bool, dict, list, NoneType})
+
+
+def simple(value: Any) -> Any:
+    """A value of numpy, or a member of an enum, as the plain value in it; any other value itself."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return _numpys_time(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return list(value) if value.ndim and value.dtype.kind in "mM" else value.tolist()
+    return value
+
+
+def as_text(value: Any) -> str | None:
+    """The text of a time, decimal, UUID or bytes; None for any other value. Raises Misfit."""
+    match value:
+        case datetime.datetime():
+            zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+            return _known(zoned.isoformat().replace("+00:00", "Z"), value)
+        case datetime.date() | datetime.time():
+            return _known(value.isoformat(), value)
+        case Decimal():
+            return _known(str(value), value) if value.is_finite() else _refused(value)
+        case UUID():
+            return str(value)
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode()
+    return None
+
+
+def number_text(value: float) -> str:
+    """A number as Python writes it. Raises Misfit for NaN, infinities and whole numbers beyond 4,300 digits."""
+    if not isinstance(value, int):
+        return float.__repr__(value) if math.isfinite(value) else _refused(value)
+    try:
+        return int.__repr__(value)
+    except ValueError:
+        raise Misfit("a whole number with too many digits") from None
+
+
+def text_of(value: Any) -> str:
+    """The text of any single value; None is empty. Raises Misfit for all that is no single value."""
+    value = simple(value)
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return number_text(value)
+    text = as_text(value)
+    if text is None:
+        raise Misfit(f"{type(value).__name__} is no single value")
+    return text
+
+
+def _numpys_time(value: np.datetime64 | np.timedelta64) -> Any:
+    """Python's own value for it, the text of a time finer than that; numpy would give a number. Raises Misfit."""
+    plain = value.item()
+    if not isinstance(plain, int):
+        return plain
+    text = str(value)
+    if isinstance(value, np.timedelta64) or len(text.partition("-")[0]) != len("2024"):
+        raise Misfit(f"{shown(value)} is no time that can be written")
+    return f"{text}Z"
+
+
+def _refused(value: Any) -> str:
+    raise Misfit(f"{shown(value)} is no number that can be written")
+
+
+def _known(text: str, value: Any) -> str:
+    """The text, unless it is that of pandas' NaT, which claims to be a time."""
+    return _refused(value) if text == "NaT" else text

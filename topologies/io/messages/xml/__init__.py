@@ -1,0 +1,1 @@
+"""XML messages: one document each."""

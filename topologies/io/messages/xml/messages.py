@@ -1,0 +1,60 @@
+"""XML, one document a message, as objects: element ``name`` is an entry ``name``.
+
+- An element with neither attributes nor elements in it is its text, exactly ("" where it is empty). Any other
+  is an object: attributes are ``@name``, elements ``name``, its own text is ``#text``. Elements of one name are a
+  list. All values are text. The document is an object with the root as its only entry.
+- White space between elements is layout and is dropped. Comments, processing instructions and the order of
+  elements of different names are not kept. Prefixes stay part of the names.
+- Refused: every document type declaration (so there are no entities but the five of XML, no external ones, no
+  default attributes), encodings other than UTF-8, UTF-16, US-ASCII, ISO-8859-x, windows-125x, KOI8 and IBM866.
+  No file is opened and no network used.
+
+Written is UTF-8 with a prolog. Numbers, booleans (true, false), times, decimals and binary (base64) become text,
+None an empty element, a list its elements one after the other. What was written reads back equal if it is text;
+but a list of one comes back as that one, and an empty list not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from xml.parsers.expat import ExpatError
+
+from topologies.io.messages.errors import Unreadable, Unwritable
+from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, no_message, within
+from topologies.io.messages.message_format import NO_HEADERS, Headers
+from topologies.io.messages.places import Misfit
+from topologies.io.messages.xml.reading import XmlReading
+from topologies.io.messages.xml.writing import XmlWriting
+
+
+@dataclass(frozen=True)
+class XmlMessages:
+    """Messages in XML, of at most ``max_bytes`` bytes and ``max_depth`` elements in one another."""
+
+    max_bytes: int = MAX_BYTES
+    max_depth: int = MAX_DEPTH
+    name: ClassVar[str] = "xml"
+
+    def __post_init__(self) -> None:
+        check_limits(self.max_bytes, self.max_depth)
+
+    def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
+        """The document in a message. Raises Unreadable."""
+        if not value or len(value) > self.max_bytes:
+            raise no_message(value, self.max_bytes)
+        try:
+            return XmlReading(self.max_depth).read(value)
+        except (ExpatError, ValueError, LookupError) as error:
+            raise Unreadable(f"not valid XML: {error}") from None
+
+    def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
+        """The message for an event, an object with one entry. Raises Unwritable."""
+        try:
+            return within(XmlWriting(self.max_bytes, self.max_depth).write(event), self.max_bytes)
+        except Misfit as misfit:
+            raise misfit.told() from None
+        except Unwritable:
+            raise
+        except Exception as error:  # objects bring code of their own
+            raise Unwritable(f"the event cannot be written: {error!r}") from error

@@ -1,0 +1,138 @@
+"""Sinks: where results go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from topologies.io.formats import FileFormat, file_format
+from topologies.io.kafka import KafkaSink, checked_options, checked_servers
+from windowing.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """Files in a folder, named after the batch: a batch that runs again replaces what it wrote."""
+
+    path: str
+    format: FileFormat
+
+    def check(self) -> None:
+        """Raise ConfigError where the sink cannot be used as it is."""
+        if os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise ConfigError(f"{self.path!r} is a file", why="the sink writes files into a folder", do="name a folder")
+
+
+@dataclass(frozen=True)
+class ConsoleSink:
+    """The first rows of each batch, on standard output."""
+
+    rows: int = 20
+
+    def check(self) -> None:
+        """Nothing can be wrong with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemorySink:
+    """Keeps all rows in the memory of the driver; for tests and examples."""
+
+    batches: dict[str, pa.Table] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Nothing can be wrong with it."""
+
+    @property
+    def table(self) -> pa.Table | None:
+        """All rows so far, in order of the batches; None before the first."""
+        return pa.concat_tables(self.batches[key] for key in sorted(self.batches)) if self.batches else None
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows so far, as dicts."""
+        return [] if self.table is None else self.table.to_pylist()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MemorySink, ()  # workers need the topology, not the rows
+
+
+@dataclass(frozen=True)
+class FunctionSink:
+    """A function of the user's, called once per batch that has rows."""
+
+    function: Callable[[Any, int], None]
+    frame: str
+
+    def check(self) -> None:
+        """Raise ConfigError where the sink cannot be used as it is."""
+        if not callable(self.function):
+            raise ConfigError(f"{self.function!r} cannot be called", do="give a function (frame, batch id)")
+
+
+@dataclass(frozen=True)
+class DiscardSink:
+    """Throws rows away; for benchmarks."""
+
+    def check(self) -> None:
+        """Nothing can be wrong with it."""
+
+
+Sink = FileSink | ConsoleSink | MemorySink | FunctionSink | KafkaSink | DiscardSink
+
+
+def files(path: str | os.PathLike[str], format: str = "parquet", **options: Any) -> FileSink:
+    """Parquet, CSV, JSON lines or Arrow files in a folder.
+
+    A file is named ``batch-<number>-<part>``, is written under a hidden name and then renamed; a batch that runs
+    again leaves the same rows and no other files. Every reader of such folders sees whole files only.
+    """
+    text = os.fspath(path)
+    return FileSink(text if "://" in text else os.path.abspath(text), file_format(format, **options))
+
+
+def console(rows: int = 20) -> ConsoleSink:
+    """Print up to ``rows`` rows of each batch."""
+    return ConsoleSink(rows)
+
+
+def memory() -> MemorySink:
+    """Keep the rows: ``sink.rows`` and ``sink.table``."""
+    return MemorySink()
+
+
+def foreach_batch(function: Callable[[Any, int], None], frame: str = "spark") -> FunctionSink:
+    """Call ``function(frame, batch id)`` once per batch that has rows. Ids grow, and each is of one batch alone.
+
+    ``frame``: ``"spark"`` for a Spark DataFrame whose rows stay with the workers, ``"arrow"`` for a pyarrow table, or
+    ``"pandas"``. A batch may come again with the same id and the same rows after a crash.
+    """
+    if frame not in ("spark", "arrow", "pandas"):
+        raise ConfigError(f"frame={frame!r}", why="there are three kinds", do="use 'spark', 'arrow' or 'pandas'")
+    return FunctionSink(function, frame)
+
+
+def kafka(
+    servers: str | Sequence[str],
+    topic: str | None = None,
+    *,
+    topics: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> KafkaSink:
+    """Records for Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
+
+    A row is a record: ``value`` (string or binary), and if there are such columns ``key``, ``headers`` (a list of
+    ``key`` and ``value``, or a map), ``partition``, and ``topic``, which goes before the topic of the sink. Each has
+    the header ``windbolt-id``: a record that comes again, after a crash, has the id that it had before. ``options``
+    are for Spark's connector: ``{"kafka.compression.type": "zstd"}``. That ``topic`` is there, and the ``topics`` that
+    rows are known to name, is asked before a run.
+    """
+    return KafkaSink(checked_servers(servers), topic, checked_options(options), tuple(topics))
+
+
+def discard() -> DiscardSink:
+    """Throw the rows away."""
+    return DiscardSink()

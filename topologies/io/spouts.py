@@ -1,0 +1,366 @@
+"""Spouts: where events come from."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from topologies.io.file_metadata import checked_file_metadata, with_file_metadata
+from topologies.io.formats import FileFormat, file_format, infer_schema
+from topologies.io.formats.access import reached
+from topologies.io.formats.choose import format_of
+from topologies.io.kafka import (
+    Form,
+    KafkaSpout,
+    Starting,
+    checked_form,
+    checked_metadata,
+    checked_options,
+    checked_servers,
+    checked_start,
+    checked_topics,
+)
+from topologies.io.patterns import candidates
+from topologies.io.places import shown_path
+from windowing.errors import ConfigError, DataError, UnreachableError
+from windowing.rows import DEFAULT_STREAM, Rows, tables
+from windowing.schema import format_schema, parse_schema
+from windowing.timestamps import is_time
+
+Declared: TypeAlias = str | pa.Schema
+
+BYTES_PER_BATCH = 256 * 2**20
+"""How many bytes of files a micro-batch reads at most where the spout does not say, and a file at least: beside the
+work on so many the fixed cost of a batch is little, and their columns fit into memory."""
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file of a spout, as it lies there."""
+
+    path: str
+    """Absolute."""
+    changed: int
+    """When it was last changed, in milliseconds since 1970."""
+    size: int
+    """In bytes."""
+
+
+@dataclass(frozen=True)
+class FileSpout:
+    """Files that appear in a folder, read as columns; a checkpoint keeps the list of those already seen."""
+
+    path: str
+    declared: Declared | None
+    format: FileFormat
+    files_per_batch: int | None = None
+    bytes_per_batch: int | None = None
+    metadata: tuple[str, ...] = ()
+    """What of the file stands beside its rows, by the names of ``FILE_METADATA``."""
+    merge_by: str | None = None
+    """The column by which the rows of a batch's files are merged; None: they arrive file after file."""
+    on_missing: str = "stop"
+    """What is done about a file that was listed and is not there any more: ``stop``, or count it as ``invalid``."""
+
+    def outputs(self) -> dict[str, pa.Schema]:
+        """The declared columns, or those of the first file where it says them; and the metadata."""
+        declared = self._inferred() if self.declared is None else parse_schema(self.declared)
+        schema = with_file_metadata(declared, self.metadata)
+        if self.merge_by is not None:
+            self._check_merging(schema)
+        return {DEFAULT_STREAM: schema}
+
+    def row_schema(self, output: pa.Schema) -> pa.Schema:
+        """Of the columns that the spout gives out, those that are read from a file."""
+        return pa.schema([field for field in output if field.name not in self.metadata])
+
+    def _check_merging(self, schema: pa.Schema) -> None:
+        """Raise ConfigError for a column that gives rows no order."""
+        why = "the rows of a batch's files arrive in the order of that column, a timestamp or a whole number"
+        if self.merge_by not in schema.names:
+            near = get_close_matches(str(self.merge_by), schema.names, 1)
+            raise ConfigError(
+                f"merge_by={self.merge_by!r} is no column of the files: they have {', '.join(schema.names)}",
+                why=why,
+                do=f"name one of them{f', such as {near[0]!r}' if near else ''}, or leave merge_by out",
+            )
+        kind = schema.field(self.merge_by).type
+        if not is_time(kind):
+            raise ConfigError(
+                f"merge_by={self.merge_by!r} is {format_schema(pa.schema([schema.field(self.merge_by)]))}",
+                why=why,
+                do="name a column of type timestamp, date, int or long, or leave merge_by out",
+            )
+
+    def files(self) -> list[str]:
+        """The files that are there now, in the order in which they are read: by time of change, then by name."""
+        return [found.path for found in self.listed()]
+
+    def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
+        """What is known of the files that are there now, in the order in which they are read; without those passed.
+
+        Files whose names are no UTF-8 are no input (topologies/sources/unnameable.py names them).
+        """
+        path = shown_path(self.path)
+        names = [name for name in candidates(path) if not hidden(name) and _is_text(name)]
+        with reached(path):
+            found = [_looked_at(name) for name in names if name not in passed]
+        return sorted((each for each in found if each is not None), key=lambda each: (each.changed, each.path))
+
+    def cut(self, found: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
+        """Files in their order, cut into micro-batches as Spark cuts them."""
+        batch: list[FoundFile] = []
+        total = 0
+        for each in found:
+            full = total + each.size > (self.bytes_per_batch or BYTES_PER_BATCH)
+            if batch and (full if self.files_per_batch is None else len(batch) == self.files_per_batch):
+                yield batch
+                batch, total = [], 0
+            batch.append(each)
+            total += each.size
+        if batch:
+            yield batch
+
+    def batches(self) -> Iterator[list[str]]:
+        """The files that are there now, cut into micro-batches as Spark cuts them."""
+        for batch in self.cut(self.listed()):
+            yield [each.path for each in batch]
+
+    def _inferred(self) -> pa.Schema:
+        found = self.files() if "://" not in self.path else []
+        if not found:
+            raise ConfigError(
+                f"no file at {self.path!r} tells the columns",
+                why="without a declared schema they are taken from the first file",
+                do="give a schema like 'user string, amount double, ts timestamp', or correct the path",
+            )
+        try:
+            return infer_schema(pafs.LocalFileSystem(), found[0], self.format.name)
+        except (DataError, UnreachableError) as error:
+            raise ConfigError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class FrameSpout:
+    """Any streaming DataFrame of Spark; its rows come through Arrow."""
+
+    make: Callable[[Any], Any]
+    declared: Declared
+
+    def outputs(self) -> dict[str, pa.Schema]:
+        """The declared columns."""
+        return {DEFAULT_STREAM: parse_schema(self.declared)}
+
+
+@dataclass(frozen=True)
+class MemorySpout:
+    """Batches that are given in Python; each becomes a micro-batch. For tests and examples."""
+
+    declared: Declared
+    batches: Sequence[Rows] = field(default_factory=list)
+
+    def outputs(self) -> dict[str, pa.Schema]:
+        """The declared columns."""
+        return {DEFAULT_STREAM: parse_schema(self.declared)}
+
+    def tables(self) -> list[pa.Table]:
+        """The batches as tables of the declared columns."""
+        schema = parse_schema(self.declared)
+        return [_one_table(batch, schema) for batch in self.batches]
+
+
+Spout = FileSpout | FrameSpout | KafkaSpout | MemorySpout
+
+
+def files(
+    path: str | os.PathLike[str],
+    schema: Declared | None = None,
+    *,
+    format: str | None = None,
+    files_per_batch: int | None = None,
+    bytes_per_batch: int | None = None,
+    metadata: bool | Iterable[str] = False,
+    merge_by: str | None = None,
+    on_missing: Literal["stop", "invalid"] = "stop",
+    **options: Any,
+) -> FileSpout:
+    """Events from Parquet, CSV, JSON lines or Arrow files, in the order in which they were last changed.
+
+    ``path`` is a folder or a pattern (``orders/*.parquet``); of a folder that a pattern matches the files are read, and
+    those further down are not. ``format`` is taken from the end of the path where it is left out. ``schema`` may be
+    left out for Parquet and Arrow where files are there already. A micro-batch takes what is new, up to
+    ``bytes_per_batch`` (256 MiB, as the files lie there; one file at least) or ``files_per_batch``. ``metadata=True``,
+    or a list, adds ``file_path`` and ``file_modified``, when the file was last changed: the arrival of events in Azure,
+    ``presets.azure(arrival_field="file_modified")`` (AZ-1).
+
+    ``merge_by`` names a column, a timestamp or a whole number, by which the rows of a batch's files are merged, as if
+    one log had been written into several files; without it they arrive file after file. The rows of one file keep
+    their order: one that has less than a row before it, or null, or that cannot be read, comes with the row before it.
+    At equal values the file that is read first comes first.
+
+    Further options are the format's (``delimiter=";"`` for CSV).
+
+    A file that cannot be read is tried again some times, and then stops the run: a later one reads it. That is also
+    so for one that was listed and has been deleted; with ``on_missing="invalid"`` it is counted as an invalid file.
+    """
+    text = os.fspath(path)
+    name = format or format_of(text) or _format_inside(text)
+    if name is None:
+        raise ConfigError(
+            f"files({text!r}): the format cannot be told from the path",
+            do="end the path in *.parquet, *.csv, *.jsonl or *.arrow, or give format=...",
+        )
+    for limit, most in (("files_per_batch", files_per_batch), ("bytes_per_batch", bytes_per_batch)):
+        if most is not None and (type(most) is not int or most < 1):
+            raise ConfigError(f"{limit}={most!r}", why="a batch reads a file or more", do="give a whole number above 0")
+    if on_missing not in ("stop", "invalid"):
+        raise ConfigError(
+            f"files({text!r}) with on_missing={on_missing!r}",
+            why="a file that is gone stops the run, or is counted as invalid",
+            do="use 'stop' or 'invalid'",
+        )
+    if files_per_batch is not None and bytes_per_batch is not None:
+        raise ConfigError(
+            f"files({text!r}) with files_per_batch and bytes_per_batch",
+            why="Spark bounds a micro-batch by the one or the other",
+            do="leave one of them out",
+        )
+    if "escape_formulas" in options:
+        raise ConfigError(
+            f"files({text!r}) with escape_formulas",
+            why="it is about what is written, for spreadsheets",
+            do="leave it out here; sinks.files(..., escape_formulas=True) has it",
+        )
+    return FileSpout(
+        text,
+        schema,
+        file_format(name, **options),
+        files_per_batch,
+        bytes_per_batch,
+        checked_file_metadata(metadata),
+        merge_by,
+        on_missing,
+    )
+
+
+def stream(make: Callable[[Any], Any] | Any, schema: Declared | None = None) -> FrameSpout:
+    """Events from a streaming DataFrame: rate, sockets, Delta, a Python data source.
+
+    ``make`` is a function that is given the SparkSession and returns the DataFrame, with the columns of ``schema``;
+    or the DataFrame itself, whose columns then need not be declared.
+    """
+    if not callable(make):
+        frame = make
+        declared = schema or _schema_of_frame(frame)
+        return FrameSpout(lambda _: frame, declared)
+    if schema is None:
+        raise ConfigError(
+            "stream(function) without a schema",
+            why="a topology is checked before Spark is started",
+            do="declare the columns: stream(function, 'user string, ts timestamp')",
+        )
+    return FrameSpout(make, schema)
+
+
+def kafka(
+    servers: str | Sequence[str],
+    topics: str | Iterable[str] | None = None,
+    schema: Declared | None = None,
+    *,
+    pattern: str | None = None,
+    starting: Starting = "earliest",
+    records_per_batch: int | None = None,
+    key: Form = "binary",
+    value: Form = "binary",
+    metadata: bool | Iterable[str] = False,
+    options: Mapping[str, Any] | None = None,
+) -> KafkaSpout:
+    """Events from Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
+
+    ``topics`` is a name or several; ``pattern`` a regular expression for them instead. Without ``schema`` a row is a
+    record: ``topic``, ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, where ``key="text"``
+    and ``value="text"`` make strings of bytes. With ``schema`` the value is a JSON object, read by the rules of JSON
+    lines; ``metadata=True``, or a list, adds ``kafka_topic``, ``kafka_partition``, ``kafka_offset``,
+    ``kafka_timestamp`` and ``kafka_key`` (text). What cannot be read is a bad row with its topic, partition and offset.
+
+    ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
+    record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
+    ``options`` are for Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``.
+    """
+    names = checked_topics(topics, pattern)
+    checked_form("key", key)
+    checked_form("value", value)
+    if schema is not None and (key, value) != ("binary", "binary"):
+        raise ConfigError(
+            "kafka() with a schema, and with the form of a key or value",
+            why="with a schema the value is JSON, and the key is metadata",
+            do="leave the form out; metadata=['key'] gives the key as the text kafka_key",
+        )
+    columns = checked_metadata(metadata)
+    if schema is None and columns:
+        raise ConfigError("kafka() with metadata and without a schema", why="the rows are the records, with all of it")
+    if records_per_batch is not None and records_per_batch < 1:
+        raise ConfigError(f"records_per_batch={records_per_batch}", why="a batch reads some", do="use 1 or more")
+    return KafkaSpout(
+        checked_servers(servers),
+        names,
+        pattern,
+        schema,
+        columns,
+        key,
+        value,
+        checked_start(starting, names),
+        records_per_batch,
+        checked_options(options),
+    )
+
+
+def memory(schema: Declared, *batches: Rows) -> MemorySpout:
+    """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame."""
+    return MemorySpout(schema, batches)
+
+
+def hidden(path: str) -> bool:
+    """Whether a file is none of the input, by its name: Spark, too, passes over _ and . files."""
+    return os.path.basename(path).startswith(("_", "."))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _looked_at(name: str) -> FoundFile | None:
+    """What is known of a file; None where it is none, or is gone since it was listed."""
+    try:
+        found = os.stat(name)
+    except FileNotFoundError:
+        return None
+    return FoundFile(name, found.st_mtime_ns // 1_000_000, found.st_size) if stat.S_ISREG(found.st_mode) else None
+
+
+def _format_inside(path: str) -> str | None:
+    if not os.path.isdir(path):
+        return None
+    found = {format_of(name) for name in os.listdir(path) if not hidden(name)} - {None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _schema_of_frame(frame: Any) -> pa.Schema:
+    return pa.schema(list(parse_schema(f"row {frame.schema.simpleString()}").field(0).type))
+
+
+def _one_table(batch: Rows, schema: pa.Schema) -> pa.Table:
+    outputs: Mapping[str, pa.Schema] = {DEFAULT_STREAM: schema}
+    parts = [table for _, table in tables(batch, outputs)]
+    return pa.concat_tables(parts) if parts else schema.empty_table()

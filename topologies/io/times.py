@@ -1,0 +1,73 @@
+"""Times as people write them in scenarios and options, and as answers give them back; int64 microseconds in between."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+
+from windowing.errors import ScenarioError
+from windowing.timestamps import FOREVER, from_datetime
+
+_HOW = "write whole milliseconds since the epoch, or ISO 8601 like '2024-01-01T06:00:03Z'"
+_MORE_DIGITS = re.compile(r"[.,]\d{7,}")
+_MOST = FOREVER - 1
+
+
+def parse_time(value: object) -> int:
+    """The microseconds of a time as a scenario writes it.
+
+    Numbers are milliseconds since the epoch, a fraction only down to 1 us; texts are ISO 8601, UTC where they
+    name no zone, down to 1 us as well. Raises ScenarioError for anything else.
+    """
+    match value:
+        case bool():
+            pass
+        case int():
+            return _in_range(value * 1000, value)
+        case float():
+            return _in_range(_from_fraction(value), value)
+        case datetime():
+            return from_datetime(value)
+        case str():
+            return _from_text(value)
+    raise ScenarioError(f"expected a time, found {value!r}", do=_HOW)
+
+
+def parse_end(value: object) -> int:
+    """As ``parse_time``, and ``"+inf"`` for the end of all streams."""
+    return FOREVER if value == "+inf" else parse_time(value)
+
+
+def written(micros: int) -> int | float | str:
+    """A time as answers give it: milliseconds, whole where they are; ``"+inf"`` at the end of streams."""
+    if micros == FOREVER:
+        return "+inf"
+    whole, rest = divmod(micros, 1000)
+    return whole if rest == 0 else micros / 1000
+
+
+def _from_fraction(value: float) -> int:
+    try:
+        exact = Decimal(repr(value)) * 1000
+        micros = int(exact)
+    except (InvalidOperation, ValueError, OverflowError):
+        raise ScenarioError(f"expected a time, found {value!r}", do=_HOW) from None
+    if micros != exact:
+        raise ScenarioError(f"the time {value!r} is finer than 1 microsecond", do="give three decimals")
+    return micros
+
+
+def _from_text(value: str) -> int:
+    if _MORE_DIGITS.search(value):
+        raise ScenarioError(f"the time {value!r} is finer than 1 microsecond", do="give at most six digits")
+    try:
+        return from_datetime(datetime.fromisoformat(value))
+    except (ValueError, OverflowError):
+        raise ScenarioError(f"expected a time, found {value!r}", do=_HOW) from None
+
+
+def _in_range(micros: int, value: object) -> int:
+    if not -_MOST <= micros <= _MOST:
+        raise ScenarioError(f"the time {value!r} does not fit into 64 bits of microseconds", do=_HOW)
+    return micros

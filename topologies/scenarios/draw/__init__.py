@@ -1,0 +1,1 @@
+"""A scenario's run drawn for a terminal."""

@@ -1,0 +1,21 @@
+"""A scenario and its answer as plain text: what a test prints that has failed."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console
+
+from topologies.scenarios.draw.timeline import timeline
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.schema.model import Scenario
+
+_WIDTH = 110
+
+
+def picture(scenario: Scenario, answer: Replayed) -> str:
+    """The timeline without colours; the differences from what was expected are its last part."""
+    file = StringIO()
+    console = Console(file=file, width=_WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(timeline(scenario, answer))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())

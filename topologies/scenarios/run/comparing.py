@@ -1,0 +1,244 @@
+"""An answer held against what its scenario expects."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from topologies.io.times import parse_end, written
+from topologies.scenarios.run.answer import (
+    AnswerEvent,
+    AnswerWindow,
+    Replayed,
+    event_json,
+    plain,
+    times_json,
+    window_json,
+)
+from topologies.scenarios.schema.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow
+from topologies.scenarios.schema.model import Scenario
+from windowing.errors import ScenarioError
+from windowing.timestamps import from_datetime
+
+Rows = Sequence[dict[str, Any]]
+
+
+def judge(scenario: Scenario, answer: Replayed) -> Replayed:
+    """The answer with its verdict: ``ok`` is None where the scenario expects nothing."""
+    if scenario.expect is None or scenario.expect.is_empty:
+        return replace(answer, ok=None, differences=[])
+    differences = compare(scenario, answer)
+    return replace(answer, ok=not differences, differences=differences)
+
+
+def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
+    """The answer with the verdicts on what was expected in between, by the place of each in the file."""
+    judged = [answer, *midway.values()]
+    if all(each.ok is None for each in judged):
+        return answer
+    differences = [f"{place}.expect: {text}" for place, each in midway.items() for text in each.differences]
+    return replace(
+        answer, ok=all(each.ok is not False for each in judged), differences=[*differences, *answer.differences]
+    )
+
+
+def compare(scenario: Scenario, answer: Replayed) -> list[str]:
+    """Where the answer is not what was expected, a text for each; times in milliseconds, as in the file.
+
+    Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it
+    gives, late events, watermarks and clocks in order, pending events in any. A count or a sink that is missing on
+    one side is zero, or empty; of the metrics those are compared that are named. Fractions may differ in the last
+    digits. The messages that a step sends are compared on the fields that are given.
+    """
+    expect = scenario.expect
+    return [] if expect is None else list(_differences(expect, answer, whole=scenario.step is None))
+
+
+def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[str]:
+    if expect.windows is not None:
+        for name, wanted_windows, fired in _by_step(expect.windows, answer):
+            yield from _window_differences(name, wanted_windows, fired)
+    if expect.late is not None:
+        yield from _list_difference("late", expect.late, answer.late)
+    if expect.watermarks is not None:
+        yield from _list_difference("watermarks", times_json(expect.watermarks), times_json(answer.watermarks))
+    if expect.pending is not None:
+        yield from _list_difference("pending", sorted(expect.pending), sorted(answer.pending))
+    if expect.events is not None:
+        yield from _event_differences(expect.events, answer.events)
+    if expect.clocks is not None:
+        yield from _list_difference("clocks", times_json(expect.clocks), times_json(answer.clocks))
+    for name, wanted_value in (expect.metrics or {}).items():
+        found_value = answer.metrics.get(name)
+        if found_value is None or not _same_number(wanted_value, found_value):
+            yield f"metrics.{name}: expected {_flow(wanted_value)}, found {_flow(found_value)}"
+    for account in _names(expect.counts, answer.counts):
+        wanted_count, found_count = (expect.counts or {}).get(account, 0), answer.counts.get(account, 0)
+        if wanted_count != found_count:
+            yield f"counts.{account}: expected {wanted_count}, found {found_count}"
+    for sink in _names(expect.outputs, answer.outputs):
+        wanted, found = (expect.outputs or {}).get(sink, []), answer.outputs.get(sink, [])
+        yield from _row_differences(sink, wanted, found if whole else list(_on_fields(wanted, found)))
+
+
+def _on_fields(expected: Rows, found: Rows) -> Iterator[dict[str, Any]]:
+    """What was found, on the fields that are expected at its place; whole where nothing is."""
+    for at, row in enumerate(found):
+        names = expected[at] if at < len(expected) else row
+        yield {name: value for name, value in row.items() if name in names}
+
+
+def _names(expected: dict[str, Any] | None, found: dict[str, Any]) -> list[str]:
+    return [] if expected is None else list(dict.fromkeys([*expected, *found]))
+
+
+def _by_step(
+    expected: Sequence[ExpectedWindow], answer: Replayed
+) -> Iterator[tuple[str, Sequence[ExpectedWindow], Sequence[AnswerWindow]]]:
+    """The windows of each step, and what they are called; those of the first are also those that name no step.
+
+    A window is one of its step, and in order among these: which of two steps fires first in a batch says nothing.
+    """
+    first = answer.steps[0] if answer.steps else None
+    strange = dict.fromkeys(each.step for each in expected if each.step is not None and each.step not in answer.steps)
+    for step in (*(answer.steps or (None,)), *strange):
+        wanted = [each for each in expected if (each.step or first) == step]
+        found = [each for each in answer.windows if each.get("step", first) == step]
+        yield "windows" if len(answer.steps) < 2 and step == first else f"windows of {step}", wanted, found
+
+
+def _window_differences(name: str, expected: Sequence[ExpectedWindow], found: Sequence[AnswerWindow]) -> Iterator[str]:
+    """The first window that differs, shown whole, and how many windows there are where the numbers differ."""
+    at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _fits(*pair)), None)
+    if at is None and len(expected) == len(found):
+        return
+    if at is None:
+        at = min(len(expected), len(found))
+    if _fit_at(expected, at + 1, found, at) or at >= len(found):
+        yield f"{name}[{at}]: expected {_show_expected(expected[at])}, not fired{_instead(found, at)}"
+    elif _fit_at(expected, at, found, at + 1) or at >= len(expected):
+        yield f"{name}[{at}]: fired, but not expected: {_flow(window_json(found[at]))}{_due(expected, at)}"
+    else:
+        fields = ", ".join(name for name in expected[at].given if not _fits_in(name, expected[at], found[at]))
+        here = {name: value for name, value in window_json(found[at]).items() if name in expected[at].given}
+        yield f"{name}[{at}]: {fields}: expected {_show_expected(expected[at])}, found {_flow(here)}"
+    if len(expected) != len(found):
+        yield f"{name}: expected {len(expected)}, found {len(found)}"
+
+
+def _instead(found: Sequence[AnswerWindow], at: int) -> str:
+    return f"; the next that did is {_flow(window_json(found[at]))}" if at < len(found) else ""
+
+
+def _due(expected: Sequence[ExpectedWindow], at: int) -> str:
+    return f"; the next expected is {_show_expected(expected[at])}" if at < len(expected) else ""
+
+
+def _fit_at(expected: Sequence[ExpectedWindow], i: int, found: Sequence[AnswerWindow], j: int) -> bool:
+    return i < len(expected) and j < len(found) and _fits(expected[i], found[j])
+
+
+def _fits(expected: ExpectedWindow, found: AnswerWindow) -> bool:
+    return all(_fits_in(name, expected, found) for name in expected.given)
+
+
+def _fits_in(name: str, expected: ExpectedWindow, found: AnswerWindow) -> bool:
+    if name == "step":
+        return True  # they are compared step by step
+    wanted, value = expected.given[name], found.get(name)
+    if isinstance(wanted, ExpectedPane):
+        return isinstance(value, dict) and all(value[field] == wish for field, wish in wanted.given.items())
+    return _same(wanted, value)
+
+
+def _event_differences(expected: Sequence[ExpectedEvent], found: Sequence[AnswerEvent]) -> Iterator[str]:
+    """The first event that differs, on the fields that are given, and how many there are where the numbers differ."""
+    for at, (wanted, event) in enumerate(zip(expected, found, strict=False)):
+        if any(getattr(wanted, name) != event.get(name) for name in wanted.given):
+            here = {name: value for name, value in event_json(event).items() if name in wanted.given}
+            yield f"events[{at}]: expected {_show_expected(wanted)}, found {_flow(here)}"
+            break
+    if len(expected) != len(found):
+        yield f"events: expected {len(expected)}, found {len(found)}"
+
+
+def _list_difference(name: str, expected: Sequence[object], found: Sequence[object]) -> Iterator[str]:
+    if list(expected) != list(found):
+        yield f"{name}: expected {_flow(list(expected))}, found {_flow(list(found))}"
+
+
+def _row_differences(sink: str, expected: Rows, found: Rows) -> Iterator[str]:
+    at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _same(*pair)), None)
+    if at is not None:
+        yield f"outputs.{sink}[{at}]: expected {_row(expected[at])}, found {_row(found[at])}"
+    elif len(expected) > len(found):
+        yield f"outputs.{sink}[{len(found)}]: expected {_row(expected[len(found)])}, found nothing"
+    elif len(found) > len(expected):
+        yield f"outputs.{sink}[{len(expected)}]: expected nothing, found {_row(found[len(expected)])}"
+    if len(expected) != len(found):
+        yield f"outputs.{sink}: expected {_rows(len(expected))}, found {len(found)}"
+
+
+def _row(row: dict[str, Any]) -> str:
+    return _flow(plain(row))
+
+
+def _rows(number: int) -> str:
+    return f"{number} row{'' if number == 1 else 's'}"
+
+
+def _same(expected: Any, found: Any) -> bool:
+    """Whether a value read from a file is the value that came out, whose types may be richer."""
+    match expected, found:
+        case (bool(), _) | (_, bool()):
+            return expected is found
+        case (int() | float() | str(), datetime()):
+            return _is_time(expected, found)
+        case (int() | float() | Decimal(), int() | float() | Decimal()):
+            return _same_number(expected, found)
+        case (dict(), dict()):
+            return expected.keys() == found.keys() and all(_same(expected[key], found[key]) for key in found)
+        case (list() | tuple(), list() | tuple()):
+            return len(expected) == len(found) and all(map(_same, expected, found))
+    return bool(expected == found or expected == plain(found))
+
+
+def _same_number(expected: float | Decimal, found: float | Decimal) -> bool:
+    if isinstance(expected, int) and isinstance(found, int):
+        return expected == found
+    both_nan = math.isnan(expected) and math.isnan(found)
+    return both_nan or math.isclose(expected, found, rel_tol=1e-12)
+
+
+def _is_time(expected: object, found: datetime) -> bool:
+    try:
+        return parse_end(expected) == from_datetime(found)
+    except ScenarioError:
+        return False
+
+
+def _show_expected(wanted: ExpectedWindow | ExpectedEvent) -> str:
+    shown: dict[str, Any] = {
+        name: value.given if isinstance(value, ExpectedPane) else value for name, value in wanted.given.items()
+    }
+    for name in ("start", "end", "time", "watermark", "mark"):
+        if shown.get(name) is not None:
+            shown[name] = written(shown[name])
+    return _flow(shown)
+
+
+def _flow(value: Any) -> str:
+    """A value on one line, as YAML would take it."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_flow, value)) + "]"
+        case str() if value.isidentifier():
+            return value
+    return json.dumps(value, ensure_ascii=False, default=str)

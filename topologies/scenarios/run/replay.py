@@ -1,0 +1,269 @@
+"""Replaying scenarios: through the micro-batches of the real engine, in this process or on Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
+
+import pyarrow as pa
+
+from manager.storage.manifest import Manifest
+from manager.storage.segments import SegmentStore
+from topologies.compose.builder import TopologyBuilder
+from topologies.engine.batch.plan import BatchPlan
+from topologies.engine.batch.report import BatchReport
+from topologies.engine.batch.trace import event_ids
+from topologies.engine.rehearsal import Rehearsal
+from topologies.engine.step import MicroBatch
+from topologies.engine.tasks import pending_events
+from topologies.graph.model import Topology, stream_label
+from topologies.io.sinks import MemorySink
+from topologies.loading import load_topology
+from topologies.scenarios.run.answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
+from topologies.scenarios.run.comparing import judge, judge_midway
+from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
+from topologies.scenarios.run.stepping import messages_of, names_of, step_of
+from topologies.scenarios.schema.bare import bare_bolt, imports_of
+from topologies.scenarios.schema.columns import schema_of
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.steps import EventStep
+from windowing.durations import Count
+from windowing.errors import ScenarioError
+from windowing.settings import WindowSettings
+
+
+def replay_locally(scenario: Scenario, topology: Topology | None = None) -> Replayed:
+    """The answer to a scenario, in this process; what it expects in between is asked of one that ends there."""
+    answer = _replayed(scenario, topology)
+    return judge_midway(answer, {place: _replayed(prefix, topology) for place, prefix in scenario.midway.items()})
+
+
+def _replayed(scenario: Scenario, topology: Topology | None) -> Replayed:
+    built = watched_topology(scenario, topology)
+    recording = Recording()
+    run = Rehearsal(built, recording.watch)
+    for number, batch in enumerate(script(scenario)):
+        split = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))
+        plan = BatchPlan(number, batch.advance, [split] if batch.arrivals else [], run=run.step.run_id)
+        report = run.run(plan, crash_at="commit" if batch.crash else None)
+        assert report is not None
+        recording.note(batch, report)
+    return judge(scenario, recording.answer(scenario, built, run.step.manifest, run.checkpoint.segments))
+
+
+def watched_topology(scenario: Scenario, topology: Topology | None = None, prefix: str = "") -> Topology:
+    """The topology of a scenario: a bolt of its own, or the user's, with sinks that keep the rows."""
+    if scenario.bolt is not None:
+        builder = TopologyBuilder("scenario")
+        add_bare_bolt(builder, scenario, prefix)
+        return builder.build()
+    if scenario.step is not None and topology is None:
+        stepped = step_of(scenario)
+        _check_sinks(scenario, stepped)
+        return stepped
+    chosen = topology or load_topology(scenario.topology or "")
+    sinks = {name: replace(part, sink=MemorySink()) for name, part in chosen.sinks.items()}
+    unknown = {step.stream for step in scenario.steps if isinstance(step, EventStep)} - set(chosen.spouts)
+    if unknown:
+        raise ScenarioError(
+            f"scenario {scenario.name!r} sends events to {', '.join(sorted(map(str, unknown)))}",
+            why=f"the spouts of the topology are {', '.join(chosen.spouts)}",
+            do="name a spout as the stream of each event",
+        )
+    _check_sinks(scenario, chosen)
+    return replace(chosen, sinks=sinks)
+
+
+def _check_sinks(scenario: Scenario, topology: Topology) -> None:
+    """Raise ScenarioError for outputs of a sink that is not there: that it gets nothing would always hold."""
+    asked = {"expect": scenario.expect} | {f"{at}.expect": prefix.expect for at, prefix in scenario.midway.items()}
+    for place, expect in asked.items():
+        for name in (expect and expect.outputs) or {}:
+            if name not in topology.sinks:
+                close = get_close_matches(name, topology.sinks, 1)
+                raise ScenarioError(
+                    f"scenario {scenario.name!r} expects outputs of a sink {name!r}, which is not there",
+                    why=f"the sinks are {', '.join(topology.sinks) or 'none'}"
+                    + (f"; did you mean {close[0]!r}?" if close else ""),
+                    do=f"correct the name in {place}.outputs",
+                )
+
+
+@dataclass(frozen=True)
+class ScenarioSpout:
+    """The events of a bare scenario; its streams share one order of arrival."""
+
+    streams: tuple[str, ...]
+    columns: pa.Schema
+
+    def outputs(self) -> dict[str, pa.Schema]:
+        """Every stream has the same columns."""
+        return dict.fromkeys(self.streams, self.columns)
+
+
+def add_bare_bolt(builder: TopologyBuilder, scenario: Scenario, prefix: str = "") -> None:
+    """Add the bolt that a scenario describes, and a spout for its events."""
+    settings = scenario.bolt
+    assert settings is not None
+    if scenario.expect is not None and scenario.expect.outputs:
+        raise ScenarioError(
+            f"scenario {scenario.name!r} has expect.outputs of {', '.join(scenario.expect.outputs)}",
+            why="a bolt that a scenario describes emits nothing, and has no sinks",
+            do="expect windows; or name your own topology: topology: file.py:name",
+        )
+    spout: Any = ScenarioSpout(tuple(scenario.streams), schema_of(scenario.rules))
+    builder.set_spout(f"{prefix}events", spout)
+    imports = {
+        stream_label((f"{prefix}events", to)): stream_label((f"{prefix}events", of))
+        for to, of in (imports_of(settings) or {}).items()
+    }
+    partitions = scenario.partitions
+    if isinstance(partitions, dict):
+        partitions = {stream_label((f"{prefix}events", stream)): names for stream, names in partitions.items()}
+    declarer = builder.set_bolt(f"{prefix}bolt", bare_bolt(settings, imports, partitions))
+    for stream in scenario.streams:
+        declarer.global_grouping(f"{prefix}events", stream=stream)
+
+
+@dataclass
+class Recording:
+    """What is seen of a run, whichever engine it is on; a batch that runs again replaces what was seen of it."""
+
+    windows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    late: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    invalid: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    watermarks: dict[str, list[int | None]] = field(default_factory=dict)
+    clocks: dict[str, list[int | None]] = field(default_factory=dict)
+    reached: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    """The clock and the watermark of each bolt, before the streams ended."""
+
+    def watch(self, step: MicroBatch) -> MicroBatch:
+        """Have a run tell what happens in it."""
+        step.tracer = self._trace
+        return step
+
+    def note(self, batch: ScriptBatch, report: BatchReport, prefix: str = "") -> None:
+        """Note the watermarks of a batch that was committed."""
+        for name, bolt in report.bolts.items():
+            if not name.startswith(prefix):
+                continue
+            if batch.advance.tick:
+                self.watermarks.setdefault(name, []).append(bolt.emitted)
+            if batch.clock:
+                self.clocks.setdefault(name, []).append(bolt.watermark)
+            if not batch.advance.close:
+                self.reached[name] = batch.advance.clock, bolt.watermark
+
+    def answer(
+        self, scenario: Scenario, topology: Topology, manifest: Manifest, store: SegmentStore, prefix: str = ""
+    ) -> Replayed:
+        """The answer, from what was seen and what the state is in the end."""
+        mine = [name for name in topology.windowed if name.startswith(prefix)]
+        windows = [row for key in sorted(self.windows) for row in self.windows[key] if row["bolt"] in mine]
+        late = [row["event"] for key in sorted(self.late) for row in self.late[key] if row["bolt"] in mine]
+        watched = {name for name in mine if _watched(topology.windowed[name].bolt.settings)}
+        arrived = [
+            _event(row)
+            for key in sorted(self.events)
+            for row in sorted(self.events[key], key=lambda row: row["seq"])
+            if row["bolt"] in watched
+        ]
+        steps_of = scenario.event_steps
+        invalid = {
+            steps_of[row["row"]].id: row["reason"]
+            for key in sorted(self.invalid)
+            for row in self.invalid[key]
+            if row["bolt"] in mine
+        }
+        counts: dict[str, int] = {}
+        metrics: dict[str, int | float] = {}
+        pending: list[str] = []
+        for name in mine:
+            part, bolt = topology.windowed[name], manifest.bolts[name]
+            for account, number in bolt.accounts.totals(sum(bolt.pending)).items():
+                counts[account] = counts.get(account, 0) + number
+            for metric, number in bolt.accounts.metrics().items():
+                metrics[metric] = metrics.get(metric, 0) + number
+            for task, state in enumerate(bolt.tasks):
+                for events in pending_events(store, part, task, state):
+                    pending.extend(event_ids(events))
+        outputs = {
+            name.removeprefix(prefix): part.sink.rows
+            for name, part in topology.sinks.items()
+            if isinstance(part.sink, MemorySink) and name.startswith(prefix)
+        }
+        steps: dict[str, str] = {}
+        if scenario.step is not None:
+            outputs, steps = messages_of(topology, outputs, prefix), names_of(topology, prefix)
+        first = mine[0] if mine else ""
+        clock, watermark = self.reached.get(first, (0, None))
+        if watermark is not None and scenario.has_clock:
+            metrics["watermark_delay"] = _milliseconds(clock - watermark)
+        return Replayed(
+            scenario.name,
+            windows=[_window(topology, row, steps) for row in windows],
+            late=late,
+            watermarks=list(self.watermarks.get(first, [])),
+            pending=pending,
+            counts=counts,
+            outputs=outputs,
+            events=arrived,
+            clocks=list(self.clocks.get(first, [])),
+            metrics=metrics,
+            steps=tuple(steps.values()),
+            invalid=invalid,
+        )
+
+    def _trace(self, key: str, kind: str, rows: list[dict[str, Any]]) -> None:
+        seen = {"windows": self.windows, "late": self.late, "events": self.events, "invalid": self.invalid}
+        seen[kind][key] = rows
+
+
+def _window(topology: Topology, row: dict[str, Any], steps: Mapping[str, str]) -> AnswerWindow:
+    """A window of an answer; ``steps``: the names of aggregation steps by those of their bolts."""
+    part = topology.windowed[row["bolt"]]
+    settings = part.bolt.settings
+    counts = isinstance(settings.length, Count) and isinstance(settings.slide, Count)
+    window = AnswerWindow(
+        start=row["start"],
+        end=None if counts and not part.event_time else row["end"],
+        events=row["events"],
+        new=row["new"],
+        expired=row["expired"],
+    )
+    if len(steps) > 1:
+        window["step"] = steps[row["bolt"]]
+    if part.parallelism > 1:
+        window["task"] = row["task"]
+    key, pane = row.get("key"), row.get("pane")
+    if key is not None:
+        values = json.loads(key)
+        window["key"] = values[0] if len(values) == 1 else values
+    if len(settings.kinds) > 1:
+        window["kind"] = row["kind"]
+    if settings.panes is not None and pane is not None:
+        shown = json.loads(pane)
+        window["pane"] = AnswerPane(index=shown["index"], timing=shown["timing"], last=shown["last"])
+    if row.get("by") is not None:
+        window["by"] = row["by"]
+    return window
+
+
+def _watched(rules: WindowSettings) -> bool:
+    """Whether an answer tells how the events of a bolt were taken in: where more than ticks decides about them."""
+    marks = rules.watermark_every or rules.watermark_field or rules.watermark_partition or rules.watermark_imports
+    return bool(marks) or rules.watermark_per_key or rules.arrival is not None or rules.message_id_field is not None
+
+
+def _event(row: dict[str, Any]) -> AnswerEvent:
+    return AnswerEvent(
+        id=row["event"], time=row["time"], action=row["action"], watermark=row["watermark"], mark=row["mark"]
+    )
+
+
+def _milliseconds(micros: int) -> int | float:
+    return micros / 1000 if micros % 1000 else micros // 1000

@@ -1,0 +1,81 @@
+"""The columns that a bare bolt's events have, beside ``id``, and how a scenario's values become theirs."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from topologies.io.times import parse_time
+from windowing.durations import parse_duration
+from windowing.errors import ScenarioError
+from windowing.kinds import Session
+from windowing.schema import TIMESTAMP
+from windowing.settings import WindowSettings
+from windowing.timestamps import EARLIEST, LATEST, to_datetime
+
+Column = Literal["time", "gap", "text"]
+"""What stands in a column: a moment, a duration, or a text."""
+
+TYPES = {"time": TIMESTAMP, "gap": pa.int64(), "text": pa.string()}
+
+
+def columns_of(rules: WindowSettings) -> dict[str, Column]:
+    """The columns that a bolt's settings name, and what stands in each."""
+    lifetime, arrival = rules.lifetime, rules.arrival
+    named: list[tuple[str | None, Column]] = [
+        (rules.timestamp_field, "time"),
+        (lifetime.end_field if lifetime else None, "time"),
+        (arrival.field if arrival else None, "time"),
+        (rules.watermark_field, "time"),
+        *((kind.gap_field, "gap") for kind in rules.kinds if isinstance(kind, Session)),
+        *((name, "text") for name in rules.key),
+        (rules.message_id_field, "text"),
+        (lifetime.shape_field if lifetime else None, "text"),
+        *((name, "text") for name in (lifetime.edge_key if lifetime else ())),
+        (rules.watermark_partition if isinstance(rules.watermark_partition, str) else None, "text"),
+    ]
+    found: dict[str, Column] = {}
+    for name, kind in named:
+        if name is not None and name != "id":
+            found.setdefault(name, kind)
+    return found
+
+
+def schema_of(rules: WindowSettings) -> pa.Schema:
+    """The columns of a bare bolt's events: ``id``, and those that its settings name."""
+    columns = {name: TYPES[kind] for name, kind in columns_of(rules).items()}
+    return pa.schema({"id": pa.string(), **columns}.items())
+
+
+def cell(kind: Column, value: object) -> Any:
+    """What stands in a column as JSON; ScenarioError where it cannot. Times out of the calendar are none."""
+    if value is None:
+        return None
+    match kind:
+        case "time":
+            moment = moment_of(value)
+            return None if moment is None else to_datetime(moment).isoformat()
+        case "gap":
+            return _milliseconds(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise ScenarioError(f"expected a text, found {value!r}")
+
+
+def moment_of(value: object) -> int | None:
+    """A time in microseconds; None outside the years 1 to 9999. ScenarioError where it is no time at all."""
+    micros = parse_time(value)
+    return micros if EARLIEST <= micros <= LATEST else None
+
+
+def _milliseconds(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        micros = parse_duration(value).micros
+        if micros % 1000 == 0:
+            return micros // 1000
+    raise ScenarioError(f"expected a duration or milliseconds, found {value!r}", do="write '5s' or 5000")

@@ -1,0 +1,123 @@
+"""What a scenario expects to come out of it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from topologies.scenarios.schema.values import End, EventId, Strict, Time
+from windowing.errors import ScenarioError
+
+ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged", "pending")
+"""Where a received event can be; the counts of an answer name these, ``received`` and ``adjusted``."""
+
+METRICS = ("late_input", "early_input", "out_of_order", "adjusted", "watermark_delay")
+"""What an answer counts beside the accounts."""
+
+
+def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
+    """The value, whose keys must be among the names."""
+    for key in value:
+        if key not in names:
+            close = difflib.get_close_matches(key, names, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise ScenarioError(f"expected some of {', '.join(names)}, found {key!r}{meant}")
+    return value
+
+
+Counts = Annotated[
+    dict[str, Annotated[int, Field(ge=0)]],
+    AfterValidator(lambda value: _only(value, ("received", *ACCOUNTS, "adjusted"))),
+]
+Metrics = Annotated[dict[str, int | float], AfterValidator(lambda value: _only(value, METRICS))]
+
+Action = Literal[
+    "accepted",
+    "duplicate",
+    "adjusted_late",
+    "adjusted_out_of_order",
+    "late",
+    "dropped_late",
+    "dropped_out_of_order",
+    "early",
+    "invalid",
+    "watermark",
+    "unwindowed",
+    "unmatched",
+]
+"""What was decided about an event when it arrived.
+
+``watermark``: it was none, but a watermark of the source; ``unwindowed``: it lies between windows; ``unmatched``: the
+end of an edge whose start is not known.
+"""
+
+
+class ExpectedPane(Strict):
+    """Which firing of its window it must be; it is compared on the fields that it gives."""
+
+    index: int | None = None
+    timing: Literal["early", "on_time", "late"] | None = None
+    last: bool | None = None
+
+
+class ExpectedWindow(Strict):
+    """A window that must fire; it is compared on the fields that it gives."""
+
+    step: str | None = None
+    """The step whose window it is; None: the first."""
+    start: End | None = None
+    end: End | None = None
+    events: list[EventId] | None = None
+    new: list[EventId] | None = None
+    expired: list[EventId] | None = None
+    task: int | None = None
+    key: Any = None
+    kind: int | None = None
+    pane: ExpectedPane | None = None
+    by: Literal["count", "rule", "timeout", "time", "close", "full"] | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> ExpectedWindow:
+        if not self.model_fields_set - {"step"}:
+            raise ScenarioError("expected a window with some of start, end, events, new, expired, found {}")
+        lists = {"events", "new", "expired"}
+        empty = [name for name, value in self.given.items() if name in lists and value is None]
+        if empty:
+            raise ScenarioError(f"expected a list for {', '.join(empty)}, found null", do="write [] for none")
+        return self
+
+
+class ExpectedEvent(Strict):
+    """An event as it must be taken in; it is compared on the fields that it gives."""
+
+    id: EventId
+    time: Time | None = None
+    """The time that it is assigned; null where it gets none."""
+    action: Action | None = None
+    watermark: End | None = None
+    """The watermark of the bolt after it."""
+    mark: End | None = None
+    """The mark of its own input, partition or key after it."""
+
+
+class Expect(Strict):
+    """What must come out; a key that is left out is not checked, one that is given is checked whole."""
+
+    windows: list[ExpectedWindow] | None = None
+    late: list[EventId] | None = None
+    watermarks: list[End | None] | None = None
+    pending: list[EventId] | None = None
+    counts: Counts | None = None
+    outputs: dict[str, list[dict[str, Any]]] | None = None
+    events: list[ExpectedEvent] | None = None
+    clocks: list[End | None] | None = None
+    metrics: Metrics | None = None
+    """Only those that are named are compared."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is expected at all."""
+        return all(getattr(self, name) is None for name in type(self).model_fields)

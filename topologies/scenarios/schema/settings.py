@@ -1,0 +1,299 @@
+"""The settings of the bolt that a scenario runs, by the names that scenario files use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+from pydantic import field_validator, model_validator
+
+from topologies.scenarios.schema.values import (
+    Action,
+    Anchor,
+    AzureAction,
+    AzureSpan,
+    AzureTolerance,
+    Behind,
+    Delay,
+    Edges,
+    Every,
+    Extent,
+    Grid,
+    Idle,
+    Listed,
+    Mode,
+    Most,
+    Names,
+    Number,
+    Output,
+    Positive,
+    Span,
+    Strict,
+    Text,
+    Yes,
+)
+from windowing import presets
+from windowing.errors import ConfigError, ScenarioError
+from windowing.kinds import Calendar, CalendarUnit, CountByStart, Hopping, Session, SlidingLog, Snapshot, WindowKind
+from windowing.presets import Preset
+
+
+class StormRules(Listed):
+    """The arguments of ``presets.storm``."""
+
+    lag: Span | None = None
+
+
+class AtlasRules(Listed):
+    """The arguments of ``presets.atlas``."""
+
+    allowed_lateness: Span | None = None
+    idle_timeout: Span | None = None
+    idle_rule: Idle | None = None
+    partition_idle_timeout: Span | None = None
+
+
+class StreamInsightRules(Listed):
+    """The arguments of ``presets.streaminsight``."""
+
+    every: Every | None = None
+    delay: Delay | None = None
+    policy: Action | None = None
+    to_infinity: bool | None = None
+    imports: dict[Text, Text] | None = None
+    field: Text | None = None
+
+
+class AzureRules(Listed):
+    """The arguments of ``presets.azure``."""
+
+    late: AzureTolerance = None
+    out_of_order: AzureSpan | None = None
+    early: AzureSpan | None = None
+    action: AzureAction | None = None
+    arrival_field: Text | None = None
+
+
+class NoRules(Listed):
+    """The arguments of a preset that has none."""
+
+
+class PresetSetting(Listed):
+    """One of the presets of ``windowing.presets`` by its name, with the arguments that the file gives it."""
+
+    storm: StormRules | None = None
+    atlas: AtlasRules | None = None
+    streaminsight: StreamInsightRules | None = None
+    increasing_start_time: NoRules | None = None
+    strictly_increasing_start_time: NoRules | None = None
+    azure: AzureRules | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        named = {value: {}} if isinstance(value, str) else value
+        if isinstance(named, dict) and (len(named) != 1 or not set(named) <= set(cls.model_fields)):
+            found = "nothing" if not named else ", ".join(map(repr, named))
+            raise ScenarioError(f"expected one of {', '.join(cls.model_fields)}, found {found}")
+        return named
+
+    @property
+    def preset(self) -> Preset:
+        """The preset; ConfigError where its arguments do not go together."""
+        ((name, rules),) = self.given.items()
+        make: Callable[..., Preset] = getattr(presets, name)
+        return make(**({} if rules is None else rules.given))
+
+
+class HoppingSetting(Listed):
+    """Windows of one length, one every ``slide``."""
+
+    length: Positive
+    slide: Positive
+
+
+class SessionSetting(Listed):
+    """Events with less than ``gap`` between them."""
+
+    gap: Positive
+    touching: bool = False
+    max_duration: Positive | None = None
+    gap_field: Text | None = None
+
+    @property
+    def kind(self) -> Session:
+        """As bolts declare it."""
+        return Session(self.gap, self.touching, self.max_duration, self.gap_field)
+
+
+class CalendarSetting(Listed):
+    """Hours, days, weeks or months of a zone."""
+
+    unit: CalendarUnit
+    zone: Text
+
+    @field_validator("unit", mode="before")
+    @classmethod
+    def _unit(cls, value: object) -> object:
+        if value not in get_args(CalendarUnit):
+            raise ScenarioError(f"expected one of {', '.join(get_args(CalendarUnit))}, found {value!r}")
+        return value
+
+
+class KindSetting(Listed):
+    """One kind of window of several."""
+
+    hopping: HoppingSetting | None = None
+    tumbling: Positive | None = None
+    session: SessionSetting | None = None
+    snapshot: Yes | None = None
+    sliding_log: Positive | None = None
+    count_by_start: Number | None = None
+    calendar: CalendarSetting | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> KindSetting:
+        if len(self.given) != 1:
+            found = ", ".join(self.given) or "nothing"
+            raise ScenarioError(f"expected one of {', '.join(type(self).model_fields)}, found {found}")
+        return self
+
+    @property
+    def kind(self) -> WindowKind:
+        """As bolts declare it."""
+        ((name, value),) = self.given.items()
+        return _MAKERS[name](value)
+
+
+_MAKERS: dict[str, Callable[[Any], WindowKind]] = {
+    "hopping": lambda setting: Hopping(setting.length, setting.slide),
+    "tumbling": lambda length: Hopping(length, length),
+    "session": lambda setting: setting.kind,
+    "snapshot": lambda _: Snapshot(),
+    "sliding_log": SlidingLog,
+    "count_by_start": CountByStart,
+    "calendar": lambda setting: Calendar(setting.unit, setting.zone),
+}
+
+
+class ArrivalSetting(Listed):
+    """How far an event may be from its arrival."""
+
+    field: Text | None = None
+    early: Span | None = None
+    late: Span | None = None
+    action: Action | None = None
+
+
+class PanesSetting(Listed):
+    """Firings beside the one at the end of a window."""
+
+    early: Every | None = None
+    late: bool = False
+    mode: Mode | None = None
+
+
+KINDS = ("length", "session", "snapshot", "sliding_log", "count_by_start", "calendar", "windows")
+"""The settings that say what the windows are: a bolt has exactly one of them."""
+
+
+class BoltSettings(Strict):
+    """The settings of the bolt that a scenario runs; those that are left out are the bolt's own defaults."""
+
+    preset: PresetSetting | None = None
+
+    length: Extent | None = None
+    sliding: Extent | None = None
+    tumbling: bool = False
+    session: SessionSetting | None = None
+    snapshot: Yes | None = None
+    sliding_log: Positive | None = None
+    count_by_start: Number | None = None
+    calendar: CalendarSetting | None = None
+    windows: list[KindSetting] | None = None
+    key: Names | None = None
+    panes: PanesSetting | None = None
+    message_id_field: Text | None = None
+
+    timestamp_field: Text | None = None
+    processing_time: Yes | None = None
+    end_field: Text | None = None
+    shape_field: Text | None = None
+    edge_key: Names | None = None
+    arrival: ArrivalSetting | None = None
+
+    bounds: Edges | None = None
+    past_the_end: bool | None = None
+    longest_window: Positive | None = None
+    aligned: Grid | None = None
+    offset: Span | None = None
+    anchor: Anchor | None = None
+    output_time: Output | None = None
+    output_watermark: Output | None = None
+
+    lag: Span | None = None
+    watermark_interval: Positive | None = None
+    watermark_every: Every | None = None
+    watermark_field: Text | None = None
+    watermark_partition: Text | None = None
+    watermark_over: Most | None = None
+    substreams: Names | None = None
+    imports: dict[Text, Text] | None = None
+    imports_beside: bool | None = None
+    estimate_arrival: bool | None = None
+    idle_timeout: Span | None = None
+    idle_rule: Idle | None = None
+    partition_idle_timeout: Span | None = None
+    close_fires: bool | None = None
+
+    late: Action | None = None
+    late_by: Behind | None = None
+    allowed_lateness: Span | None = None
+    late_stream: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> BoltSettings:
+        named = [name for name in KINDS if getattr(self, name) is not None]
+        if not named:
+            raise ScenarioError(
+                "expected length, and not there",
+                why=f"windows have a length, or another kind is given: {', '.join(KINDS[1:])}",
+                do="give one of them",
+            )
+        if len(named) > 1:
+            raise ScenarioError(
+                f"expected one of {', '.join(KINDS)}, found {' and '.join(named)}",
+                do="keep one of them, or list several kinds under windows",
+            )
+        if self.length is None and (self.tumbling or self.sliding is not None):
+            raise ScenarioError(f"{named[0]}, and {'tumbling' if self.tumbling else 'sliding'}, which go with length")
+        if self.windows is not None and not self.windows:
+            raise ScenarioError("windows: expected some kinds of window, found an empty list")
+        return self
+
+    @model_validator(mode="after")
+    def _one_slide(self) -> BoltSettings:
+        if self.tumbling and self.sliding is not None and self.sliding != self.length:
+            raise ScenarioError(
+                f"tumbling, and sliding by {self.sliding}",
+                why="a tumbling window slides by its length",
+                do="leave out one of the two",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> BoltSettings:
+        for name in ("shape_field", "edge_key"):
+            if getattr(self, name) is not None and self.end_field is None:
+                raise ScenarioError(f"{name} without end_field", why="it is of events that last", do="give end_field")
+        if self.key is not None and self.substreams is not None:
+            raise ScenarioError("key, and substreams, which are keys already", do="keep one of them")
+        timeout = self.idle_timeout
+        if self.preset is not None:
+            try:
+                timeout = timeout or self.preset.preset.changes()["idle_timeout"]
+            except ConfigError as error:
+                raise ScenarioError(f"preset: {error}") from None
+        if self.idle_rule is not None and timeout is None:
+            raise ScenarioError("idle_rule without idle_timeout", do="give idle_timeout")
+        return self

@@ -1,0 +1,165 @@
+"""Input on which the process that reads it dies: what it is, and how a file is read without it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from topologies.io.formats.access import opened
+from topologies.io.formats.bad import BAD_SCHEMA, BadRow, BadRows, python_columns, row_as_json
+from topologies.io.formats.split import Chunk, FileSplit
+
+_HEADERS = {"csv": 1, "jsonl": 0}
+"""The formats in which a row is a line, most of the time, and how many lines stand before them."""
+_MARK = "windbolt leaves out a line here"
+_CHUNK = 1 << 20
+
+
+class Deadly(StrEnum):
+    """How much of a file."""
+
+    FILE = "file"
+    LINE = "line"
+    """On which the reader dies: nobody knows what it means."""
+    ROW = "row"
+    """That can be read, and on which an extractor or a plain bolt dies."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """A part of a file, or of a split of it, that is not to be read any more."""
+
+    spout: str
+    path: str
+    part: int
+    parts: int
+    what: Deadly
+    at: int
+    """The number of the line or row, from 0; of a file 0."""
+    reason: str
+
+    def of(self, spout: str, split: FileSplit) -> bool:
+        """Whether it is in a split."""
+        return (self.spout, self.path, self.part, self.parts) == (spout, split.path, split.part, split.parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> Death:
+        """From what ``to_json`` gives."""
+        return Death(**{**values, "what": Deadly(values["what"])})
+
+
+def has_lines(format: str) -> bool:
+    """Whether files of a format have lines."""
+    return format in _HEADERS
+
+
+def header_lines(format: str) -> int:
+    """How many lines of a file of that format are no rows."""
+    return _HEADERS.get(format, 0)
+
+
+@contextmanager
+def without_lines(
+    filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death], lines: tuple[int, int] | None, header: int
+) -> Iterator[tuple[pafs.FileSystem, str]]:
+    """A copy of a text file in which lines that are deadly are marked; of the ``lines`` (start, stop) alone.
+
+    The first lines, as many as ``header`` says, are always there.
+    """
+    gone = {death.at for death in doomed}
+    with tempfile.TemporaryDirectory(prefix="windbolt-") as folder:
+        copy = os.path.join(folder, os.path.basename(path).removesuffix(".gz"))
+        with open(copy, "wb") as sink:
+            for number, line in enumerate(_lines(filesystem, path)):
+                if lines is None or number < header or lines[0] <= number < lines[1]:
+                    sink.write(f"{_MARK}\n".encode() if number in gone else line)
+        yield pafs.LocalFileSystem(), copy
+
+
+def count_lines(filesystem: pafs.FileSystem, path: str) -> int:
+    """How many lines a text file has."""
+    return sum(1 for _ in _lines(filesystem, path))
+
+
+def told(chunks: list[Chunk], doomed: Sequence[Death], raw: dict[int, str]) -> list[Chunk] | None:
+    """The chunks of a file without its deadly lines, with the reasons; None where a mark was read as something else.
+
+    ``raw``: what the lines say.
+    """
+    left = sorted(doomed, key=lambda death: death.at)
+    found: list[Chunk] = []
+    for table, numbers, bad in chunks:
+        rows = [BadRow(**row) for row in bad.rows.to_pylist()]
+        for at, row in enumerate(rows):
+            if left and row.data.strip() == _MARK:
+                death = left.pop(0)
+                rows[at] = BadRow(row.row, death.reason, raw.get(death.at, ""))
+        found.append((table, numbers, BadRows.of(rows)))
+    return None if left else found
+
+
+def raw_lines(filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death]) -> dict[int, str]:
+    """What the deadly lines say."""
+    wanted = {death.at for death in doomed}
+    return {
+        number: line.decode("utf-8", "backslashreplace").rstrip("\r\n")
+        for number, line in enumerate(_lines(filesystem, path))
+        if number in wanted
+    }
+
+
+def without_rows(chunks: list[Chunk], doomed: Sequence[Death]) -> list[Chunk]:
+    """The chunks without the rows that are deadly, which are bad rows now."""
+    reasons = {death.at: death.reason for death in doomed}
+    if not reasons:
+        return chunks
+    found: list[Chunk] = []
+    for table, numbers, bad in chunks:
+        dead = np.isin(numbers, list(reasons))
+        gone = np.flatnonzero(dead)
+        if not len(gone):
+            found.append((table, numbers, bad))
+            continue
+        columns = python_columns(table.take(pa.array(gone)))
+        rows = [
+            BadRow(number, reasons[number], row_as_json(columns, place))
+            for place, number in enumerate(numbers[gone].tolist())
+        ]
+        more = pa.concat_tables([bad.rows, BadRows.of(rows).rows])
+        found.append((table.filter(pa.array(~dead)), numbers[~dead], BadRows(more.cast(BAD_SCHEMA))))
+    return found
+
+
+def some_rows(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
+    """Of all good rows those from one place up to, not including, another; and no bad ones."""
+    found, before = list[Chunk](), 0
+    for table, numbers, bad in chunks:
+        start, stop = (min(max(edge - before, 0), len(numbers)) for edge in rows)
+        found.append((table.slice(start, stop - start), numbers[start:stop], BadRows(bad.rows.slice(0, 0))))
+        before += len(numbers)
+    return found
+
+
+def _lines(filesystem: pafs.FileSystem, path: str) -> Iterator[bytes]:
+    """The lines of a text file, out of its compression, each with its end."""
+    with opened(filesystem, path, "text", streamed=True) as source:
+        rest = b""
+        while chunk := source.read(_CHUNK):
+            *whole, rest = (rest + bytes(chunk)).split(b"\n")
+            for line in whole:
+                yield line + b"\n"
+        if rest:
+            yield rest

@@ -1,0 +1,159 @@
+"""Records of Kafka as events, and rows as records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from topologies.engine.batch.plan import SourceBatch
+from topologies.engine.ingest.merging import keys_of
+from topologies.io.formats.bad import BAD_SCHEMA
+from topologies.io.formats.conform import settle
+from topologies.io.formats.jsonl import parse_values
+from topologies.io.kafka import ID_HEADER, METADATA, KafkaSpout
+from windowing.errors import DataError
+from windowing.rows import DEFAULT_STREAM
+from windowing.schema import parse_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from topologies.graph.model import Topology
+    from topologies.io.formats.split import Chunk
+
+OUTGOING = "topic string, partition int, key binary, value binary, headers array<struct<key: string, value: binary>>"
+_OUTGOING = parse_schema(OUTGOING)
+_HEADER = _OUTGOING.field("headers").type.value_type
+
+
+class Records:
+    """Some records of one partition of a topic, in order: a split of a source."""
+
+    def __init__(self, component: str, parts: Sequence[pa.Table]) -> None:
+        self.component, self.parts = component, parts
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The events; what is none is a bad row with the offset of its record."""
+        part = topology.spouts[self.component]
+        spout, schema = part.spout, part.outputs[DEFAULT_STREAM]
+        assert isinstance(spout, KafkaSpout)
+        topic, partition, _ = self.place
+        chunks = [_chunk(spout, schema, table.combine_chunks()) for table in self.parts]
+        offsets = np.concatenate([offsets for _, offsets, _ in chunks])
+        bad = pa.concat_tables([bad for _, _, bad in chunks])
+        yield SourceBatch(
+            self.component,
+            DEFAULT_STREAM,
+            pa.concat_tables([table for table, _, _ in chunks]),
+            offsets,
+            bad,
+            f"topic {topic}, partition {partition}",
+            turn=partition,
+            partition=f"{topic}/{partition}",
+            keys=self._record_times(offsets),
+            bad_keys=self._record_times(bad.column("row").to_numpy()),
+        )
+
+    def _record_times(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The timestamps of the records at some offsets, in microseconds."""
+        known = np.concatenate([part.column("offset").to_numpy() for part in self.parts])
+        times = np.concatenate([keys_of(part.column("timestamp")) for part in self.parts])
+        return times if len(offsets) == len(times) else times[np.searchsorted(known, offsets)]
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Topic, partition and offset of the first of them, by which they are in order of arrival."""
+        first = self.parts[0].slice(0, 1).to_pylist()[0]
+        return first["topic"], first["partition"], first["offset"]
+
+
+def _chunk(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> tuple[pa.Table, NDArray[np.int64], pa.Table]:
+    """Good rows, their offsets, bad rows."""
+    offsets = table.column("offset").to_numpy()
+    if spout.declared is None:
+        rows, numbers, bad = settle(table, schema, offsets)
+        return rows, numbers, bad.rows
+    rows, places, bad = parse_values(_whole(table.column("value")), parse_schema(spout.declared))
+    unreadable = _placed(bad.rows, offsets)
+    if not spout.metadata:
+        return rows, offsets[places], unreadable
+    known = table if len(places) == table.num_rows else table.take(pa.array(places))
+    about, kept, bad = _metadata(spout, known)
+    if len(kept) < len(places):
+        unreadable = pa.concat_tables([unreadable, _placed(bad.rows, offsets[places])]).sort_by("row")
+        rows, places = rows.take(pa.array(kept)), places[kept]
+    return pa.Table.from_arrays([*rows.columns, *about.columns], schema=schema), offsets[places], unreadable
+
+
+def _metadata(spout: KafkaSpout, table: pa.Table) -> Chunk:
+    """The columns that say where rows are from; a key that is no text is bad."""
+    named = {name: table.column(METADATA[name]) for name in spout.metadata}
+    return settle(pa.table(named | {"value": table["value"]}), spout.metadata_schema, np.arange(table.num_rows))
+
+
+def _placed(bad: pa.Table, offsets: NDArray[np.int64]) -> pa.Table:
+    """Bad rows under the offsets of their records."""
+    if not len(bad):
+        return bad
+    return bad.set_column(0, BAD_SCHEMA.field("row"), pa.array(offsets[bad.column("row").to_numpy()], pa.int64()))
+
+
+def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Table:
+    """Rows as records, each with its id: the name, and its number from ``first`` on.
+
+    ``topic`` is for rows that have none of their own; DataError where there is none either.
+    """
+    rows = table.num_rows
+    topics = table.column("topic") if "topic" in table.column_names else pa.nulls(rows, pa.string())
+    topics = topics if topic is None else topics.fill_null(topic)
+    if topics.null_count:
+        raise DataError(
+            "a row for Kafka has no topic",
+            why="its column 'topic' is null, and the sink names none",
+            do="give every row a topic, or the sink: kafka(servers, 'topic')",
+        )
+    numbers = pa.array(np.arange(first, first + rows)).cast(pa.string())
+    columns = [topics]
+    columns += [
+        table.column(each.name).cast(each.type) if each.name in table.column_names else pa.nulls(rows, each.type)
+        for each in (_OUTGOING.field("partition"), _OUTGOING.field("key"), _OUTGOING.field("value"))
+    ]
+    given = _whole(table.column("headers")) if "headers" in table.column_names else None
+    columns.append(_with_ids(given, pc.binary_join_element_wise(name, numbers, "/")))
+    return pa.Table.from_arrays(columns, schema=_OUTGOING)
+
+
+def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
+    """Headers, and the id behind them in place of one that they had."""
+    rows = len(ids)
+    if given is None:
+        lengths, keys, values = np.zeros(rows, np.int64), pa.array([], pa.string()), pa.array([], pa.binary())
+    else:
+        if pa.types.is_map(given.type):
+            pair = pa.struct([("key", given.type.key_type), ("value", given.type.item_type)])
+            given = given.cast(pa.list_(pair))
+        lengths = pc.list_value_length(given).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        flat = given.flatten()
+        keys, values = flat.field(0), flat.field(1).cast(pa.binary())
+        ours = pc.equal(keys, ID_HEADER).fill_null(False).to_numpy(zero_copy_only=False)
+        if ours.any():  # a record that comes from another topology: a consumer must find one id
+            lengths = np.bincount(np.repeat(np.arange(rows), lengths)[~ours], minlength=rows)
+            keys, values = keys.filter(pa.array(~ours)), values.filter(pa.array(~ours))
+    edges = np.concatenate([[0], np.cumsum(lengths + 1)])
+    at = np.empty(edges[-1], np.int64)
+    own = np.zeros(len(at), np.bool_)
+    own[edges[1:] - 1] = True
+    at[~own], at[own] = np.arange(len(keys)), len(keys) + np.arange(rows)
+    names = pa.concat_arrays([keys, pa.array([ID_HEADER] * rows, pa.string())]).take(pa.array(at))
+    texts = pa.concat_arrays([values, ids.cast(pa.binary())]).take(pa.array(at))
+    pairs = pa.StructArray.from_arrays([names, texts], fields=list(_HEADER))
+    return pa.ListArray.from_arrays(pa.array(edges, pa.int32()), pairs, type=pa.list_(_HEADER))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

@@ -1,0 +1,210 @@
+"""Splits of sources: what one task of the ingest reads."""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from topologies.engine.batch.plan import Context, MergedSplits, SourceBatch, SourceSplit
+from topologies.engine.ingest.merging import keys_of
+from topologies.graph.model import Topology
+from topologies.io.file_metadata import FileMetadata
+from topologies.io.formats import Chunk, FileSplit
+from topologies.io.formats.access import reached
+from topologies.io.formats.bad import BAD_SCHEMA
+from topologies.io.places import locate, shown_path
+from topologies.io.spouts import FileSpout, hidden
+from topologies.sources.deaths import (
+    Deadly,
+    Death,
+    count_lines,
+    header_lines,
+    raw_lines,
+    some_rows,
+    told,
+    without_lines,
+    without_rows,
+)
+from windowing.errors import DataError, MissingError, UnreachableError
+from windowing.rows import DEFAULT_STREAM
+
+_MOST_SPLITS = 1000
+"""So many splits a batch has at most."""
+PAUSES = (0.2, 1.0, 3.0)
+"""Seconds before each further try to reach a file; after the last the task fails, and a batch with it."""
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A file, or a part of one, of a file spout."""
+
+    component: str
+    split: FileSplit
+    deaths: tuple[Death, ...] = ()
+    """What of it is not read any more, since workers die on it."""
+    lines: tuple[int, int] | None = None
+    """The lines from one number up to, not including, another are read alone, to find on which a worker dies."""
+    rows: tuple[int, int] | None = None
+    """The same, of rows that can be read, by their places."""
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The rows of the file; a file that is not what it should be is one bad row, without a number.
+
+        Raises UnreachableError, after some tries, where the file cannot be read for a reason that is none of its own.
+        """
+        part = topology.spouts[self.component]
+        spout = part.spout
+        assert isinstance(spout, FileSpout)
+        schema = part.outputs[DEFAULT_STREAM]
+        try:
+            read = self._tried(spout, schema)
+        except (DataError, MissingError) as error:
+            if isinstance(error, MissingError) and spout.on_missing == "stop":
+                raise
+            bad = pa.table([[None], [str(error)], [self._shown]], schema=BAD_SCHEMA)
+            none = np.zeros(0, np.int64)
+            yield SourceBatch(self.component, DEFAULT_STREAM, schema.empty_table(), none, bad, self._shown, keys=none)
+            return
+        turn = zlib.crc32(os.path.basename(self.split.path).encode())
+        for table, numbers, bad_rows in read:
+            keys = None if spout.merge_by is None else keys_of(table.column(spout.merge_by))
+            yield SourceBatch(
+                self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self._shown, turn=turn, keys=keys
+            )
+
+    def _tried(self, spout: FileSpout, schema: pa.Schema) -> list[Chunk]:
+        """The whole split; what cannot be reached is tried again, since disks, networks and stores come back."""
+        for pause in PAUSES:
+            try:
+                return self._whole(spout, schema)
+            except UnreachableError as error:
+                if isinstance(error, MissingError) and spout.on_missing == "invalid":
+                    raise
+                time.sleep(pause)
+        return self._whole(spout, schema)
+
+    def _whole(self, spout: FileSpout, schema: pa.Schema) -> list[Chunk]:
+        """The whole split, for a file may turn out to be damaged in its middle: none of it is let through then."""
+        with reached(self.split.path):
+            filesystem, path, _ = locate(self.split.path)
+        chunks = self._chunks(spout, filesystem, path, spout.row_schema(schema))
+        with reached(self.split.path):
+            about = FileMetadata(filesystem, path, self._shown, spout.metadata)
+        return [(about.beside(rows), numbers, bad) for rows, numbers, bad in chunks]
+
+    def _chunks(self, spout: FileSpout, filesystem: pafs.FileSystem, path: str, schema: pa.Schema) -> list[Chunk]:
+        """What is in the file, without that on which workers die."""
+        doomed = {what: [death for death in self.deaths if death.what is what] for what in Deadly}
+        for death in doomed[Deadly.FILE]:
+            raise DataError(f"{self._shown!r} is not read", why=death.reason, do="look at it by other means")
+        lines = doomed[Deadly.LINE]
+        if self.lines is not None:
+            lines = [death for death in lines if self.lines[0] <= death.at < self.lines[1]]
+        if not lines and self.lines is None:
+            split = FileSplit(path, self.split.part, self.split.parts)
+            chunks = list(spout.format.read(filesystem, split, schema))
+        else:
+            header = header_lines(spout.format.name)
+            with without_lines(filesystem, path, lines, self.lines, header) as (files, copy):
+                found = told(
+                    list(spout.format.read(files, FileSplit(copy), schema)), lines, raw_lines(filesystem, path, lines)
+                )
+            if found is None:
+                raise DataError(f"{self._shown!r} is not read", why=lines[0].reason, do="look at it by other means")
+            chunks = found
+        chunks = without_rows(chunks, doomed[Deadly.ROW])
+        return chunks if self.rows is None else some_rows(chunks, self.rows)
+
+    @property
+    def _shown(self) -> str:
+        """The path as people write it."""
+        return shown_path(self.split.path)
+
+
+@dataclass(frozen=True)
+class FileSources:
+    """Files in a row that one task reads, since they are many and small."""
+
+    files: tuple[FileSource, ...]
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The rows of the files."""
+        for each in self.files:
+            yield from each.read(topology)
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Rows that are there already."""
+
+    component: str
+    table: pa.Table
+    first: int = 0
+    """The number of the first row in its source."""
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        """The rows."""
+        positions = np.arange(self.first, self.first + self.table.num_rows)
+        yield SourceBatch(self.component, DEFAULT_STREAM, self.table, positions)
+
+
+def row_numbers(source: FileSource, context: Context) -> list[int]:
+    """A task: read a file, and nothing more; the numbers of its good rows."""
+    return [number for delivery in source.read(context.topology) for number in delivery.positions.tolist()]
+
+
+def line_count(source: FileSource, context: Context) -> int:
+    """A task: how many lines a text file has."""
+    filesystem, path, _ = locate(source.split.path)
+    return count_lines(filesystem, path)
+
+
+def file_splits(
+    topology: Topology, found: Sequence[tuple[str, str]], wanted: int, deaths: Sequence[Death] = ()
+) -> list[SourceSplit | MergedSplits]:
+    """The splits of some files, (spout, path) in order of arrival: about as many as wanted, if they can be split.
+
+    ``deaths``: what of them is not read. Very many files share splits, since each split becomes a segment. Those of a
+    spout that merges are together.
+    """
+    each = -(-wanted // len(found)) if found else 1
+    splits: list[FileSource] = []
+    for component, path in found:
+        if hidden(path):
+            continue
+        spout = topology.spouts[component].spout
+        assert isinstance(spout, FileSpout)
+        parts = [FileSplit(path)]
+        if each > 1:
+            with suppress(DataError, UnreachableError):  # the task that reads it will say what is wrong with it
+                with reached(path):
+                    filesystem, inside, _ = locate(path)
+                parts = [
+                    FileSplit(path, part.part, part.parts) for part in spout.format.split(filesystem, inside, each)
+                ]
+        for split in parts:
+            mine = tuple(death for death in deaths if death.of(component, split))
+            splits.append(FileSource(component, split, mine))
+    together = -(-len(splits) // _MOST_SPLITS)
+    ready: list[SourceSplit | MergedSplits] = []
+    for component, group in groupby(splits, key=lambda split: split.component):
+        ones = _together(list(group), together)
+        merges = cast("FileSpout", topology.spouts[component].spout).merge_by is not None
+        ready.extend([MergedSplits(ones)] if merges else ones)
+    return ready
+
+
+def _together(splits: list[FileSource], most: int) -> Sequence[SourceSplit]:
+    if most <= 1:
+        return splits
+    return [FileSources(tuple(splits[at : at + most])) for at in range(0, len(splits), most)]

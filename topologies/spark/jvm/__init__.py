@@ -1,0 +1,1 @@
+"""Java: the process, the session in it, and the jars it needs."""

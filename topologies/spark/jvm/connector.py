@@ -1,0 +1,212 @@
+"""Spark's Kafka connector: by its Maven coordinates, fetched by Spark when it starts, without its chatter."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from topologies.spark.jvm.jars import CONNECTOR, are_cached, is_published, jars
+from topologies.spark.jvm.java import JavaOptions, ends_with_driver, finding_windbolt
+from windowing.errors import EnvironmentMissing
+
+ARTIFACT = "spark-sql-kafka-0-10"
+_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+TOKENS = "spark-token-provider-kafka-0-10"
+_PACKAGES, _JARS = "spark.jars.packages", "spark.jars"
+_VERSION = re.compile(rf"{ARTIFACT}_2\.13-(.+)\.jar")
+_UNRESOLVED = re.compile(r"unresolved dependency: ([^\]\n]*)|(Server access error[^\n]*)")
+_REMEDY = (
+    "name a mirror of Maven Central with --conf spark.jars.repositories=URL or spark.jars.ivySettings=FILE; "
+    "another version with --conf spark.jars.packages=...; or give files, --conf spark.jars=/a.jar,/b.jar: those of "
+    "the connector, its token provider, kafka-clients, commons-pool2 and scala-parallel-collections"
+)
+
+
+def coordinates() -> str:
+    """The connector for the Spark that is installed."""
+    return f"org.apache.spark:{ARTIFACT}_2.13:{pyspark.__version__}"
+
+
+def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
+    """Settings that bring the connector along, beside the user's own packages, unless they have it already.
+
+    Where Maven Central says that it has none for this Spark, and an older one is known to work, that one is taken;
+    EnvironmentMissing where it cannot be had either.
+    """
+    settings = _defaults() | dict(conf)
+    packages, files = settings.get(_PACKAGES, ""), settings.get(_JARS, "")
+    if any(ARTIFACT in each for each in (packages, files, os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
+        return {}
+    elsewhere = any(name in settings for name in ("spark.jars.repositories", "spark.jars.ivySettings"))
+    if not elsewhere and _is_known_to_work() and _must_be_older():
+        return {_JARS: ",".join(filter(None, [files, *_older()]))}
+    return {_PACKAGES: ",".join(filter(None, [packages, coordinates()]))}
+
+
+def _is_known_to_work() -> bool:
+    """Whether the tests use the older connector with this Spark."""
+    return pyspark.__version__.startswith("4.3.")
+
+
+def _must_be_older() -> bool:
+    """Whether Maven Central has none of this version; or does not answer, and had none at an earlier start."""
+    published = is_published(_poms())
+    return published is False or (published is None and are_cached(CONNECTOR))
+
+
+def _poms() -> list[str]:
+    version = pyspark.__version__
+    names = (f"{ARTIFACT}_2.13", f"{TOKENS}_2.13")
+    return [f"org/apache/spark/{name}/{version}/{name}-{version}.pom" for name in names]
+
+
+def _older() -> list[str]:
+    found, spark = _VERSION.search(CONNECTOR.read_text("utf-8")), pyspark.__version__
+    assert found is not None
+    try:
+        files = jars(CONNECTOR)
+    except OSError as error:
+        raise EnvironmentMissing(
+            f"Spark's Kafka connector cannot be had: Maven Central has none for {spark}, nor gives {found[1]}",
+            why=str(error),
+            do=_REMEDY,
+        ) from error
+    sys.stderr.write(f"windbolt: Maven Central has no Kafka connector for Spark {spark}; that of {found[1]} is used\n")
+    return files
+
+
+def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
+    """Start Java, if it does not run yet.
+
+    Where it ``fetches`` what the settings name, what it says until it is ready is only shown if it fails;
+    EnvironmentMissing where the connector cannot be had.
+    """
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return  # it runs already, with what it has
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    if not fetches:
+        _ready(_launched(conf))
+        return
+    with _held_back(1) as out, _held_back(2) as said:
+        try:
+            gateway = _launched(conf, stdout=out.end, stderr=said.end)
+        except PySparkRuntimeError as error:
+            text = out.text() + said.text()
+            found = _UNRESOLVED.search(text)
+            if found is None:
+                sys.stderr.write(text)
+                raise
+            reason = next(each for each in found.groups() if each)
+            raise EnvironmentMissing(
+                f"Spark's Kafka connector cannot be had: {settings.get(_PACKAGES, coordinates())}",
+                why=f"Maven Central, or what stands in for it, does not give it ({reason})",
+                do=_REMEDY,
+            ) from error
+        _ready(gateway)
+
+
+def _launched(conf: SparkConf, **options: Any) -> Any:
+    with finding_windbolt():
+        gateway = launch_gateway(conf, JavaOptions(**options))  # type: ignore[no-untyped-call]
+    ends_with_driver(gateway.proc)
+    return gateway
+
+
+def _ready(gateway: Any) -> None:
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def check_connector(spark: SparkSession) -> None:
+    """Raise EnvironmentMissing for a session without the connector: it can only be had from the start."""
+    with suppress(Py4JError):
+        if spark._jvm.org.apache.spark.util.Utils.classIsLoadable(_CLASS):  # type: ignore[union-attr]
+            return
+    raise EnvironmentMissing(
+        "the Spark session has no Kafka connector",
+        why="the topology reads or writes Kafka, and a Java that runs cannot be given jars any more",
+        do=f"start it with --packages {coordinates()} (spark-submit), or spark.jars.packages in its configuration; "
+        "without a session of your own windbolt does it",
+    )
+
+
+def _defaults() -> dict[str, str]:
+    """What ``spark-defaults.conf`` says; a setting given at the start would replace it."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))
+    found: dict[str, str] = {}
+    if folder:
+        with suppress(OSError, UnicodeDecodeError):
+            for line in Path(folder, "spark-defaults.conf").read_text("utf-8").splitlines():
+                name, *value = re.split(r"[\s=:]+", line.strip(), maxsplit=1)
+                if value and not name.startswith("#"):
+                    found[name] = value[0].strip()
+    return found
+
+
+class _HeldBack:
+    """Keeps what is written to ``end``, and hands it on to a file descriptor once it is let go."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._start, self.end = os.pipe()
+        self._kept: list[bytes] = []
+        self._open = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def let_go(self) -> None:
+        """What comes from now on is handed on."""
+        while True:
+            with self._lock:
+                if not select.select([self._start], [], [], 0)[0]:
+                    self._open = True
+                    return
+            time.sleep(0.01)
+
+    def text(self) -> str:
+        """All that was said; whoever said it has ended."""
+        os.close(self.end)
+        self.end = -1
+        self._thread.join(5)
+        return b"".join(self._kept).decode("utf-8", "replace")
+
+    def _read(self) -> None:
+        while select.select([self._start], [], []):
+            with self._lock:
+                chunk = os.read(self._start, 65536)
+                if not chunk:
+                    return
+                if not self._open:
+                    self._kept.append(chunk)
+                    continue
+            with suppress(OSError):
+                os.write(self._target, chunk)
+
+
+@contextmanager
+def _held_back(target: int) -> Iterator[_HeldBack]:
+    held = _HeldBack(target)
+    try:
+        yield held
+        held.let_go()
+    finally:
+        if held.end >= 0:
+            os.close(held.end)

@@ -1,0 +1,145 @@
+"""The JVM of a run: started so that it outlives the signals that stop the driver, and told of in words when it dies."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from topologies.spark.workers.offspring import OFFSPRING
+from windowing.errors import WindboltError
+
+_ROOT = str(Path(__file__).resolve().parents[3])
+_LAST_BREATH = 20.0
+"""Seconds that Java has to tidy up after the driver, whose end it sees on its standard input."""
+_LOGGERS = ("py4j.clientserver", "py4j.java_gateway")
+
+
+class JavaOptions(dict[str, Any]):
+    """How pyspark is to start Java: in a session of its own, where SIGTERM is ignored as it has SIGINT ignored.
+
+    A signal that stops a run goes to all its processes where a terminal, ``timeout`` or systemd sends it. Only the
+    driver is to hear it: it ends the batch in hand, for which it needs Java. What is ignored when Java starts stays so.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(options, start_new_session=True)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _ignoring_sigterm(value) if name == "preexec_fn" else value)
+
+
+def _ignoring_sigterm(prepare: Callable[[], None]) -> Callable[[], None]:
+    def prepared() -> None:
+        prepare()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    return prepared
+
+
+def ends_with_driver(java: subprocess.Popen[bytes] | None) -> None:
+    """Have Java killed, if it does not end by itself soon after the driver."""
+    if java is not None:
+        OFFSPRING.watch(java.pid, _LAST_BREATH)
+
+
+@contextmanager
+def finding_windbolt() -> Iterator[None]:
+    """Lets what is started here, and what that starts, import windbolt, also where it is not installed."""
+    before = os.environ.get("PYTHONPATH")
+    if "-packages" not in _ROOT:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, before]))
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("PYTHONPATH", None)
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+@contextmanager
+def telling_of_javas_end() -> Iterator[None]:
+    """Raises, in place of whatever fails for it, an error that says that Java has ended."""
+    java = _process()
+    if java is None:
+        yield
+        return
+    quiet = _Quiet(java)
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        for left in [each for each in logger.filters if isinstance(each, _Quiet)]:
+            logger.removeFilter(left)  # of a Java that has died before this one
+        logger.addFilter(quiet)
+    try:
+        yield
+    except Exception as error:
+        if not _has_ended(java, error):
+            raise
+        forget_java()
+        raise _ended(java.returncode) from error
+    finally:
+        for name in _LOGGERS:
+            if java.poll() is None:  # else py4j complains until the process ends
+                logging.getLogger(name).removeFilter(quiet)
+
+
+def forget_java() -> None:
+    """Forget the session of a Java that has ended, so that a further run starts another."""
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def java_runs() -> bool:
+    """Whether there is a Java; also where another process has started it."""
+    java = _process()
+    return SparkContext._gateway is not None and (java is None or java.poll() is None)
+
+
+def _process() -> subprocess.Popen[bytes] | None:
+    return getattr(SparkContext._gateway, "proc", None)
+
+
+def _has_ended(java: subprocess.Popen[bytes], error: BaseException | None) -> bool:
+    """Whether Java has ended; where an error is of the connection to it that is a matter of moments."""
+    while error is not None and java.poll() is None:
+        if type(error).__module__.startswith("py4j") or isinstance(error, ConnectionError):
+            with suppress(subprocess.TimeoutExpired):
+                java.wait(2)
+            break
+        error = error.__cause__ or error.__context__
+    return java.poll() is not None
+
+
+def _ended(status: int) -> WindboltError:
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else f"status {status}"
+    how = "was killed" if status == -signal.SIGKILL else "ended"
+    why = "somebody did that, or the system, for want of memory" if status == -signal.SIGKILL else "it broke"
+    return WindboltError(
+        f"Java {how} ({name}) in the middle of the run",
+        why=f"{why}; Spark runs in it",
+        do="run again: the batch in hand was not committed, and comes again. "
+        "It takes less memory with --conf spark.driver.memory=1g",
+    )
+
+
+class _Quiet(logging.Filter):
+    """Keeps py4j from saying, with a traceback for each call, that nobody answers any more."""
+
+    def __init__(self, java: subprocess.Popen[bytes]) -> None:
+        super().__init__()
+        self._java = java
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        with suppress(subprocess.TimeoutExpired):
+            self._java.wait(0.5)
+        return self._java.poll() is None

@@ -1,0 +1,122 @@
+"""The Spark session: Java checked first, workers with this very Python, quiet logs."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from topologies.spark.jvm.connector import check_connector, start_java, with_connector
+from windowing.errors import ConfigError, EnvironmentMissing
+
+OLDEST_JAVA = 17
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_LISTING = {
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+}
+"""From 33 files on Spark looks at those of a pattern in a job with a task for each, which one thread does sooner."""
+
+
+def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
+    """The session that is there already, or a new one; and whether it is new, and so ours to stop.
+
+    ``kafka``: a new one has the Kafka connector.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active, False
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate(), False  # "active" is a matter of the thread; this one is another's
+    check_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    chosen = master or "local[*]"
+    settings = {
+        "spark.app.name": "windbolt",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Over TCP every Python task waits 40 ms for a delayed acknowledgement.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOGGING}",
+    }
+    if chosen.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", **_LISTING}
+        settings["spark.python.daemon.module"] = "topologies.spark.workers.daemon"
+    settings |= conf
+    if kafka:
+        settings |= with_connector(conf)
+    start_java({"spark.master": chosen, **settings}, fetches=kafka)
+    builder = SparkSession.builder.master(chosen)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    if chosen.startswith("local") and session.conf.get(_FILE_MANAGER, None) is None:
+        _write_checkpoints_simply(session)
+    return session, True
+
+
+def _write_checkpoints_simply(spark: SparkSession) -> None:
+    """Have Spark's logs written through Hadoop's FileSystem and not its FileContext, as it does where there is none.
+
+    Both write a file aside and rename it. Without Hadoop's native library FileContext starts some ten processes
+    (chmod, readlink) for each of the three files of a batch, FileSystem two.
+    """
+    jvm: Any = spark._jvm
+    for package in ("checkpointing.", ""):  # Spark has moved it
+        name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
+        try:
+            jvm.org.apache.spark.util.Utils.classForName(name, True, False)
+        except Exception:
+            continue
+        spark.conf.set(_FILE_MANAGER, name)
+        return
+
+
+def check_session(spark: SparkSession, *, kafka: bool = False) -> None:
+    """Raise ConfigError for a session that cannot run topologies, EnvironmentMissing for one without the connector."""
+    if not hasattr(spark, "_jsparkSession"):
+        raise ConfigError(
+            "this is a Spark Connect session",
+            why="a topology runs its tasks as RDDs, which Spark Connect does not offer",
+            do="run with a classic session: master='local[*]' or the cluster's master, through spark-submit",
+        )
+    if kafka:
+        check_connector(spark)
+
+
+def check_java() -> None:
+    """Raise EnvironmentMissing, with what to do, unless a Java that Spark can use is there."""
+    home = os.environ.get("JAVA_HOME")
+    command = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    wanted = f"Spark needs Java {OLDEST_JAVA} or newer"
+    remedy = f"install it (for example openjdk-{OLDEST_JAVA}-jre-headless), and set JAVA_HOME or PATH"
+    if command is None or not os.path.exists(command):
+        where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "there is no `java` on the PATH"
+        raise EnvironmentMissing(f"Java is missing: {where}", why=wanted, do=remedy)
+    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
+    if match is None:
+        raise EnvironmentMissing(f"{command} -version does not name a version", why=wanted, do=remedy)
+    found = int(match[2] or 0) if match[1] == "1" else int(match[1])
+    if found < OLDEST_JAVA:
+        raise EnvironmentMissing(f"Java {found} is too old ({command})", why=wanted, do=remedy)
+
+
+def names_of_java(spark: SparkSession) -> str:
+    """The encoding in which Java knows the names of files, as Python calls it: ASCII in a locale without UTF-8."""
+    named = str(spark.sparkContext._jvm.java.lang.System.getProperty("sun.jnu.encoding"))  # type: ignore[union-attr]
+    try:
+        return codecs.lookup(named).name
+    except LookupError:
+        return "utf-8"

@@ -1,0 +1,1 @@
+"""Worker processes of the driver's own: started, given tasks, watched, ended."""

@@ -1,0 +1,149 @@
+"""What of a split of input the worker died on that read it, found by reading parts of it in workers that may die."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from manager.storage.checkpoint import FileCheckpoint
+from topologies.engine.batch.plan import Context
+from topologies.engine.tasks import ingest
+from topologies.graph.model import Topology
+from topologies.io.spouts import FileSpout
+from topologies.sources.deaths import Deadly, Death, has_lines, header_lines
+from topologies.sources.splits import FileSource, FileSources, line_count, row_numbers
+from topologies.spark.workers.processes import WorkerDied
+from windowing.errors import WindboltError
+
+_MOST = 20
+"""So many rows and files of a batch may be deadly; each costs some workers."""
+
+
+class Pool(Protocol):
+    """Runs tasks in processes that may die."""
+
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]: ...
+
+
+def is_of_input(death: WorkerDied) -> bool:
+    """Whether a worker died while it read input, and it is known which."""
+    return isinstance(death.item, FileSource | FileSources)
+
+
+def autopsy(pool: Pool, topology: Topology, death: WorkerDied, context: Context) -> Death | None:
+    """What of its input a worker died on; None where nothing of it kills another one.
+
+    Raises the death, with what was found out, if only rows together are deadly: that is no fault of one of them.
+    """
+    item = death.item
+    for source in item.files if isinstance(item, FileSources) else (item,):
+        found = _Autopsy(pool, topology, source, context).find()
+        if found is not None:
+            return found
+    if isinstance(item, FileSources) and not _lives(pool, ingest, item, context):
+        raise WorkerDied(
+            "a worker process dies on some small files together, and on none of them alone",
+            why=f"{death.what}: {death.why}",
+            do="give the machine more memory or fewer workers (local[N] has N), or read less a batch",
+        )
+    return None
+
+
+class _Autopsy:
+    def __init__(self, pool: Pool, topology: Topology, source: FileSource, context: Context) -> None:
+        self.pool, self.source, self.context = pool, source, context
+        spout = topology.spouts[source.component].spout
+        assert isinstance(spout, FileSpout)
+        self.format = spout.format.name
+        self.how = ""
+
+    def find(self) -> Death | None:
+        if self._lives(ingest, self.source):
+            return None
+        if not self._lives(row_numbers, self.source):
+            return self._unreadable()
+        numbers = self._run(row_numbers, self.source)
+        place = _first(len(numbers), lambda stop: not self._lives(ingest, replace(self.source, rows=(0, stop))))
+        if place is None or self._lives(ingest, replace(self.source, rows=(place, place + 1))):
+            raise WorkerDied(
+                f"a worker process {self.how} on rows of {self.source.split.path} together, and on none of them alone",
+                why="for want of memory, or since a bolt remembers what it has seen",
+                do="give the machine more memory or fewer workers (local[N] has N), read less a batch, or fix the bolt",
+            )
+        return self._death(Deadly.ROW, int(numbers[place]))
+
+    def _unreadable(self) -> Death:
+        """A file on which the reader dies: a line of it, if that alone is deadly too."""
+        header = header_lines(self.format)
+        if has_lines(self.format) and self._lives(row_numbers, replace(self.source, lines=(0, header))):
+            count = self._run(line_count, self.source)
+            line = _first(
+                count, lambda stop: not self._lives(row_numbers, replace(self.source, lines=(0, stop))), header
+            )
+            if line is not None and not self._lives(row_numbers, replace(self.source, lines=(line, line + 1))):
+                return self._death(Deadly.LINE, line)
+        return self._death(Deadly.FILE, 0)
+
+    def _death(self, what: Deadly, at: int) -> Death:
+        split = self.source.split
+        reason = f"the worker process that read it {self.how}"
+        return Death(self.source.component, split.path, split.part, split.parts, what, at, reason)
+
+    def _lives(self, function: Callable[[Any, Context], Any], source: FileSource) -> bool:
+        try:
+            self.pool.map(function, [source], self.context)
+        except WorkerDied as death:
+            if death.item is None:
+                raise
+            self.how = death.how
+            return False
+        except WindboltError:  # it fails, and lives
+            return True
+        return True
+
+    def _run(self, function: Callable[[Any, Context], Any], source: FileSource) -> Any:
+        return self.pool.map(function, [source], self.context)[0]
+
+
+def _lives(pool: Pool, function: Callable[[Any, Context], Any], item: Any, context: Context) -> bool:
+    try:
+        pool.map(function, [item], context)
+    except WorkerDied:
+        return False
+    except WindboltError:
+        return True
+    return True
+
+
+def _first(count: int, is_deadly_up_to: Callable[[int], bool], low: int = 0) -> int | None:
+    """The first of so many things, from ``low`` on, with which they become deadly; None if they never do."""
+    if low >= count or not is_deadly_up_to(count):
+        return None
+    high = count
+    while high - low > 1:
+        middle = (low + high) // 2
+        if is_deadly_up_to(middle):
+            high = middle
+        else:
+            low = middle
+    return high - 1
+
+
+class DeathLog:
+    """What a batch does not read any more, written beside its plan: when it runs again it need not be found again."""
+
+    def __init__(self, checkpoint: FileCheckpoint, key: str) -> None:
+        self._checkpoint, self._key = checkpoint, key
+        self.deaths = [Death.from_json(found) for found in checkpoint.deadly(key)]
+
+    def add(self, death: Death, cause: WorkerDied) -> None:
+        """Write down one more; raises ``cause``, in other words, where there are too many."""
+        if len(self.deaths) >= _MOST:
+            raise WorkerDied(
+                f"a worker process {cause.how} on a further row of {death.path}, after {_MOST} in this batch",
+                why="so many cannot all be the fault of the rows; these are left out, and noted in the checkpoint",
+                do="look at what is on stderr, and fix the bolt or update the library that it comes from",
+            ) from cause
+        self.deaths.append(death)
+        self._checkpoint.note_deadly(self._key, [each.to_json() for each in self.deaths])

@@ -1,0 +1,27 @@
+"""Spark's daemon of Python workers, which does not show a traceback when Spark has hung up on a worker.
+
+    python -m topologies.spark.workers.daemon WORKER
+
+Spark ends a query by closing the connections to its workers. A worker then finds its pipe broken, which pyspark prints
+over whatever is on the screen, and which is no trouble.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from pyspark import daemon
+
+
+def said(*words: object, **options: Any) -> None:
+    """The daemon's ``print``, but for what is said of a broken pipe."""
+    text = " ".join(map(str, words))
+    if "BrokenPipeError" not in text and "ConnectionResetError" not in text:
+        sys.stderr.write(f"{text}\n")
+
+
+daemon.print = said  # type: ignore[attr-defined]
+
+if __name__ == "__main__":
+    daemon.manager()

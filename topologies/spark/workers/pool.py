@@ -1,0 +1,112 @@
+"""Who runs the tasks of a micro-batch: Spark, or where the master is this machine, processes of the driver's own.
+
+There a Spark job costs more than many a task.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from topologies.engine.batch.plan import Context
+from topologies.graph.model import Topology
+from topologies.spark.executor import SparkExecutor, TaskExecutor, own_paths, packed
+from topologies.spark.workers.spare import SPARE
+from windowing.errors import ConfigError
+
+TASKS = "spark.windbolt.tasks"
+"""Who runs the tasks: ``auto``, ``spark`` or ``pool``."""
+_LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(,[^]]*)?\])?")
+"""The number of cores, and how often a task may fail."""
+
+
+def executor_for(spark: SparkSession) -> TaskExecutor:
+    """Who runs the tasks of a session: the pool on ``local``, ``local[N]`` and ``local[*]``, and else Spark.
+
+    Spark also runs a task again where the user asks for that: ``local[N,F]``. The conf ``spark.windbolt.tasks`` chooses
+    otherwise. Raises ConfigError where that cannot be.
+    """
+    chosen, context = spark.conf.get(TASKS, "auto"), spark.sparkContext
+    master = _LOCAL.fullmatch(context.master or "")
+    match chosen:
+        case "auto":
+            pool = master is not None and not master[2]
+        case "spark":
+            pool = False
+        case "pool":
+            pool = True
+        case _:
+            raise ConfigError(
+                f"{TASKS} is {chosen!r}",
+                why="it says who runs the tasks of a batch: 'spark', or on a local master the 'pool'",
+                do="leave it out, which is 'auto': the pool where it can be",
+            )
+    if not pool:
+        return SparkExecutor(context)
+    if master is None:
+        raise ConfigError(
+            f"{TASKS} is 'pool', and the master is {context.master!r}",
+            why="the workers of the pool are processes of the driver's machine",
+            do="leave it out, or run on local[*]",
+        )
+    return PoolExecutor(context, _cores(master[1]))
+
+
+class PoolExecutor:
+    """Runs tasks in the driver's own worker processes; rows that come out of the JVM are read by Spark's."""
+
+    def __init__(self, context: SparkContext, cores: int) -> None:
+        self.slots = context.defaultParallelism
+        self.pool = SPARE.take(min(self.slots, cores), context.environment)
+        self._spark = SparkExecutor(context)
+        self._topology: Topology | None = None
+        self._sound = True
+
+    def load(self, topology: Topology) -> None:
+        """Take the topology that the tasks to come are of; the workers make themselves ready meanwhile."""
+        self.pool.load(packed(topology), own_paths(), _widest(topology))
+        self._topology = topology
+
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
+        """The results of the tasks, in the order of the items."""
+        try:
+            return self.pool.map(function, items, context)
+        except BaseException:
+            self._sound = False
+            raise
+
+    def task(
+        self, function: Callable[[Any, Context], Any], context: Context
+    ) -> Callable[[Iterable[Any]], Iterator[Any]]:
+        """A function over the items of a task of Spark's."""
+        if self._topology is not None:
+            self._spark.load(self._topology)
+            self._topology = None
+        return self._spark.task(function, context)
+
+    def break_off(self) -> None:
+        """End the workers, whatever they are doing."""
+        self._sound = False
+        self.pool.close()
+
+    def close(self) -> None:
+        """Leave the workers to the next run, if nothing has failed, nor a bolt's processes are left."""
+        if self._sound and self.pool.childless():
+            SPARE.leave(self.pool)
+        else:
+            self.pool.close()
+        self._spark.close()
+
+
+def _cores(named: str | None) -> int:
+    return (os.cpu_count() or 1) if named == "*" else int(named or 1)
+
+
+def _widest(topology: Topology) -> int:
+    """So many tasks of bolts there may be at once; at least two will read."""
+    return max(2, *(sum(part.parallelism for part in level) for level in topology.levels), 0)

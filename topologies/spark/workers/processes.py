@@ -1,0 +1,288 @@
+"""The worker processes of the pool, as the driver sees them: it starts them, gives them tasks, notices their end."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Lock, Thread
+from typing import Any, cast
+
+from topologies.engine.batch.failures import recovered
+from topologies.engine.batch.plan import Context
+from topologies.engine.batch.whereabouts import SIZE, WorkerPosition
+from topologies.graph.model import Topology
+from topologies.spark.workers.offspring import OFFSPRING
+from topologies.spark.workers.reaping import followers
+from windowing.errors import WindboltError
+
+_ROOT = str(Path(__file__).parents[3])
+_WORKER = "topologies.spark.workers.worker"
+_LOOK_EVERY = 1.0
+"""Seconds between looks at processes that say nothing: one may have died and left its socket to a child of its own."""
+_LAST_BREATH = 5.0
+"""Seconds that a process has to end after it has closed its socket."""
+
+
+class WorkerDied(WindboltError):
+    """A worker process has ended in the middle of a task; ``item`` and ``context`` are what it was given, if known."""
+
+    def __init__(self, what: str, why: str = "", do: str = "", *, how: str = "") -> None:
+        super().__init__(what, why=why, do=do)
+        self.how = how
+        """How it ended: ``crashed (SIGSEGV)``."""
+        self.item: Any = None
+        self.context: Context | None = None
+
+
+class WorkerPool:
+    """Runs tasks in processes of this machine, at most so many; they are started as they are needed, and stay.
+
+    They are no forks of the driver, which has threads, nor do they import its ``__main__``.
+    """
+
+    def __init__(self, most: int, environment: Mapping[str, str] | None = None) -> None:
+        self.most = most
+        self._environment = _environment(environment or {})
+        self._folder = os.getcwd()
+        self._workers: list[_WorkerProcess] = []
+        self._topology = b""
+        self._lock = Lock()
+        self._closed = False
+
+    def like(self, other: WorkerPool) -> bool:
+        """Whether the workers of both are made in the same way."""
+        mine, others = ((each.most, each._environment, each._folder) for each in (self, other))
+        return mine == others
+
+    def load(self, topology: bytes, paths: Sequence[str], wanted: int = 1) -> None:
+        """Take a topology, packed, for the tasks to come; so many workers make themselves ready meanwhile.
+
+        ``paths`` are those of modules that it may need.
+        """
+        self._topology = pickle.dumps((list(paths), topology), pickle.HIGHEST_PROTOCOL)
+        Thread(target=self._prepare, args=(min(wanted, self.most),), daemon=True).start()
+
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
+        """The results of the tasks, in the order of the items.
+
+        Raises the first error of a task; none of the others is running any more then, and workers were ended for it.
+        """
+        if not items:
+            return []
+        bare = replace(context, topology=cast("Topology", None))
+        job = pickle.dumps((function, bare), pickle.HIGHEST_PROTOCOL)
+        results: dict[int, Any] = {}
+        with self._lock:
+            try:
+                self._hire(min(len(items), self.most))
+                waiting = iter(range(len(items)))
+                while len(results) < len(items):
+                    for worker in self._idle():
+                        at = next(waiting, None)
+                        if at is None:
+                            break
+                        worker.give(at, job, items[at])
+                    for worker in self._heard():
+                        answered = self._answer(worker, function, items, context)
+                        if answered is not None:
+                            results[answered[0]] = answered[1]
+            except BaseException:
+                self._dismiss(worker for worker in self._workers if worker.task is not None)
+                raise
+        return [results[at] for at in range(len(items))]
+
+    def close(self) -> None:
+        """End the workers, also in the middle of a task that another thread waits for."""
+        self._closed = True
+        for worker in list(self._workers):
+            OFFSPRING.end(worker.process.pid)
+        with self._lock:
+            self._dismiss(self._workers)
+
+    def childless(self) -> bool:
+        """Whether no process that a bolt has started is there any more, as far as that can be seen."""
+        return not any(followers(worker.process.pid) for worker in self._workers)
+
+    def _prepare(self, wanted: int) -> None:
+        with self._lock, suppress(OSError, WindboltError):  # the first tasks will meet it again
+            self._hire(wanted)
+
+    def _hire(self, wanted: int) -> None:
+        """Have at least so many workers, alive and with the topology."""
+        if self._closed:
+            raise WindboltError("the workers have ended", why="the run was closed, or broken off")
+        self._dismiss(worker for worker in self._workers if worker.process.poll() is not None)
+        while len(self._workers) < wanted and not self._closed:
+            self._workers.append(_WorkerProcess(self._environment))
+        for worker in self._workers:
+            self._teach(worker)
+
+    def _teach(self, worker: _WorkerProcess) -> None:
+        if not worker.busy and worker.topology is not self._topology:
+            worker.learn(self._topology)
+
+    def _idle(self) -> list[_WorkerProcess]:
+        return [worker for worker in self._workers if not worker.busy]
+
+    def _heard(self) -> list[_WorkerProcess]:
+        """The workers that have answered, or died."""
+        by_connection = {worker.connection: worker for worker in self._workers if worker.busy}
+        heard = wait(by_connection, _LOOK_EVERY)
+        found = [by_connection[cast("Connection", connection)] for connection in heard]
+        return found or [worker for worker in by_connection.values() if worker.process.poll() is not None]
+
+    def _answer(
+        self, worker: _WorkerProcess, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
+    ) -> tuple[int, Any] | None:
+        """The number of the task that a worker has done, and its result; None where what it said is about no task."""
+        at = worker.task
+        try:
+            answer = worker.answer()
+        except (EOFError, OSError):
+            status = worker.end(_LAST_BREATH)
+            doing = None if at is None else f"in {_named(function, items[at])}{worker.where}"
+            self._workers.remove(worker)
+            death = self._died(status, doing, context.batch)
+            if isinstance(death, WorkerDied) and at is not None:
+                death.item, death.context = items[at], context
+            raise death from None
+        if answer is None:
+            return None
+        result, failure = answer
+        if failure is not None:
+            text, words = failure
+            raise recovered(text) or WindboltError(
+                "a task failed, and not by an error that windbolt knows",
+                why=words,
+                do=f"see the chained error (--debug); batch {context.batch} was not committed, and comes again",
+            ) from RuntimeError(text)
+        self._teach(worker)
+        return None if at is None else (at, result)
+
+    def _died(self, status: int, doing: str | None, batch: int) -> WindboltError:
+        if self._closed:
+            return WindboltError("the run was broken off", do=f"run again: batch {batch} was not committed")
+        how, why = _end(status)
+        if doing is None and status >= 0:
+            why = "it could not start; what Python said is on stderr"
+        return WorkerDied(
+            f"a worker process {how} {doing or 'at its start'}",
+            why=why,
+            do=f"fix it and rerun: batch {batch} was not committed, and comes again",
+            how=how,
+        )
+
+    def _dismiss(self, workers: Iterable[_WorkerProcess]) -> None:
+        for worker in list(workers):
+            self._workers.remove(worker)
+            worker.end()
+
+
+class _WorkerProcess:
+    """One process, and what it has been given."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs, TemporaryFile() as note:
+            note.truncate(SIZE)
+            self.whereabouts = WorkerPosition(note.fileno())
+            numbers = (theirs.fileno(), os.getpid(), note.fileno())
+            self.connection = Connection(ours.detach())
+            try:
+                self.process = OFFSPRING.start(
+                    [sys.executable, "-P", "-X", "faulthandler", "-m", _WORKER, *map(str, numbers)],
+                    stdin=subprocess.DEVNULL,
+                    # What bolts print comes out where it does with Spark's own workers; stdout is the driver's.
+                    stdout=subprocess.DEVNULL if sys.__stderr__ is None else 2,
+                    pass_fds=[theirs.fileno(), note.fileno()],
+                    env=environment,
+                )
+            except BaseException:
+                self.connection.close()
+                self.whereabouts.close()
+                raise
+        self.topology = b""
+        self.task: int | None = None
+        """The number of the item in hand."""
+        self.busy = False
+        """Whether an answer is to come."""
+        self.where = ""
+        """Of a process that has ended: the window that it was at, in words."""
+        self._job = b""
+        self._number = 0
+        """That of the last message: its answer has it too."""
+
+    def learn(self, topology: bytes) -> None:
+        """Send a topology."""
+        self.topology, self._job = topology, b""
+        self._send(topology, None, None)
+
+    def give(self, at: int, job: bytes, item: Any) -> None:
+        """Send a task."""
+        packed = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+        fresh = None if job is self._job else job
+        self.task, self._job = at, job
+        self._send(None, fresh, packed)
+
+    def answer(self) -> tuple[Any, Any] | None:
+        """What came of it, or None for words that are no answer; raises EOFError or OSError if the process has died."""
+        if self.process.poll() is not None and not self.connection.poll():
+            raise EOFError
+        process, number, result, failure = pickle.loads(self.connection.recv_bytes())
+        if (process, number) != (self.process.pid, self._number):
+            return None  # a child of the worker says it
+        self.busy, self.task = False, None
+        return result, failure
+
+    def end(self, patience: float = 0.0) -> int:
+        """End the process, unless it ends by itself in so many seconds, and all that it has started; its status."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
+        OFFSPRING.end(self.process.pid)
+        self.where = self.whereabouts.words()
+        self.whereabouts.close()
+        self.connection.close()
+        return self.process.wait()
+
+    def _send(self, topology: bytes | None, job: bytes | None, item: bytes | None) -> None:
+        self.busy = True
+        self._number += 1
+        message = pickle.dumps((self._number, topology, job, item), pickle.HIGHEST_PROTOCOL)
+        with suppress(OSError):  # it has died, as its answer will tell
+            self.connection.send_bytes(message)
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    """As Spark's Python workers have it."""
+    found = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ, **more, "PYTHONUNBUFFERED": "1"}
+    if "-packages" not in _ROOT:
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, found.get("PYTHONPATH")]))
+    return found
+
+
+def _named(function: Callable[..., Any], item: Any) -> str:
+    """A task, for people: ``fire of revenue.2``."""
+    name = getattr(function, "__name__", repr(function))
+    if hasattr(item, "bolt") and hasattr(item, "task"):
+        return f"{name} of {item.bolt}.{item.task}"
+    return f"{name} of {item}"[:200]
+
+
+def _end(status: int) -> tuple[str, str]:
+    """How a process ended, and what that says."""
+    if status >= 0:
+        return f"ended with status {status}", "something that a bolt called ended the whole process (os._exit)"
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+    if -status in (signal.SIGKILL, signal.SIGTERM):
+        return f"was killed ({name})", "somebody did that, or the system, for want of memory: local[N] has N workers"
+    return f"crashed ({name})", "a library that is not Python's broke; what it was doing is on stderr"

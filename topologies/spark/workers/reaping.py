@@ -1,0 +1,94 @@
+"""The reaper: a small process beside the driver that ends, when the driver dies, all that the driver has started.
+
+    python -I -S reaping.py DRIVER
+
+Each process that is to end is the leader of a session, so that what it starts itself can be told from all others. Its
+number comes on standard input: ``+123 0`` to watch it, ``+124 20`` to give it 20 s to end by itself, ``-123`` once it
+has ended. The end of standard input is the end of the driver. Nothing but the standard library is imported here, and
+no code of a user's runs, so that nothing can keep it from its work.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+_LOOK_EVERY = 1.0
+"""Seconds between looks at the driver, whose standard input a fork of it may hold open."""
+
+
+def end_session(leader: int) -> None:
+    """Kill the leader of a session, and all processes that are still in the session."""
+    for _ in range(5):  # a process may start another one meanwhile
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+        left = followers(leader)
+        if not left:
+            return
+        for process in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+
+
+def followers(leader: int) -> list[int]:
+    """The processes that run in a session, without its leader; where there is no ``/proc`` none are known."""
+    found = []
+    try:
+        processes = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+    for name in processes:
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stat:
+                state, _parent, _group, session = stat.read().rpartition(b")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue  # it has ended meanwhile
+        if int(session) == leader and int(name) != leader and state not in (b"Z", b"X"):
+            found.append(int(name))
+    return found
+
+
+def main() -> None:
+    """Wait for the end of the driver, then end what it has started."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    driver, text, watched = int(sys.argv[1]), b"", dict[int, float]()
+    while True:
+        alive = os.getppid() == driver
+        if not select.select([0], [], [], _LOOK_EVERY if alive else 0)[0]:
+            if alive:
+                continue
+            break  # and all that it has said is read
+        chunk = os.read(0, 65536)
+        if not chunk:
+            break
+        *lines, text = (text + chunk).split(b"\n")
+        for line in lines:
+            sign, leader, *patience = chr(line[0]), *line[1:].split()
+            if sign == "+":
+                watched[int(leader)] = float(patience[0])
+            else:
+                watched.pop(int(leader), None)
+    ended = time.monotonic()
+    for process, seconds in sorted(watched.items(), key=lambda each: each[1]):
+        while _runs(process) and time.monotonic() < ended + seconds:
+            time.sleep(0.05)
+        end_session(process)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""A worker process of the pool, started by ``processes.py``: it runs tasks until its driver hangs up, or dies.
+
+    python -m topologies.spark.workers.worker SOCKET DRIVER NOTE
+
+What comes through the socket are pickled messages (number, topology, job, item), of which each names what is new to the
+worker: a topology alone, to be unpacked at once; or an item, after a job (function, context) if that is another than
+before. Each is answered by (process, number, result, None), or (process, number, None, ``Failure``): who answers, and
+what is answered. A child that a bolt forks is another process, and does not answer.
+``NOTE`` is a file in which it notes which window it is at (``topologies/engine/batch/whereabouts.py``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Thread, local
+from typing import TYPE_CHECKING, Any
+
+from windowing.printable import told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from topologies.engine.batch.plan import Context
+    from topologies.graph.model import Topology
+
+Failure = tuple[str, str]
+"""The whole traceback, and its last words."""
+_LONGEST = 200_000
+"""Characters of a traceback."""
+_PR_SET_PDEATHSIG = 1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Those that ask a run to stop."""
+
+
+class Worker:
+    """What a worker process remembers: its topology, and the function and context of the tasks in hand."""
+
+    def __init__(self) -> None:
+        self._packed = b""
+        self._topology: Topology | None = None
+        self._job: tuple[Callable[[Any, Context], Any], Context] | None = None
+
+    def answer(self, number: int, topology: bytes | None, job: bytes | None, item: bytes | None) -> bytes:
+        """Do what a message asks for. A bolt may end in anything, ``sys.exit()`` for one; this goes on."""
+        try:
+            if topology is not None:
+                self._packed, self._topology, self._job = topology, None, None
+                with suppress(BaseException):  # the tasks will meet it again, and say so
+                    self._unpacked()
+            if item is None:
+                return _packed(number, None, None)
+            from topologies.engine.batch.failures import carried
+
+            if job is not None:
+                function, context = pickle.loads(job)
+                self._job = function, replace(context, topology=self._unpacked())
+            assert self._job is not None
+            return _packed(number, carried(self._job[0], pickle.loads(item), self._job[1]), None)
+        except BaseException as error:
+            return _packed(number, None, (_end_of(traceback.format_exc()), told(error)))
+
+    def _unpacked(self) -> Topology:
+        """The topology, unpacked once; bolts are copied before they are used."""
+        if self._topology is None:
+            paths, topology = pickle.loads(self._packed)
+            # In the order that the driver has them, so that a name means the same module there and here.
+            mine = [path for path in paths if os.path.exists(path)]
+            sys.path[:] = [*mine, *(path for path in sys.path if path not in mine)]
+            self._topology = pickle.loads(topology)
+        return self._topology
+
+
+def main() -> None:
+    """Run tasks; does not return."""
+    socket, driver, note = map(int, sys.argv[1:4])
+    _die_with(driver)
+    _hear_no_signals()
+    os.set_inheritable(socket, False)
+    os.set_inheritable(note, False)
+    connection = Connection(socket)
+    # A child would answer in this worker's name, and keep the driver from noticing this worker's end.
+    os.register_at_fork(after_in_child=connection.close)
+    asked: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_listen, args=(connection, asked), daemon=True).start()
+    # The first task shall not wait for these.
+    import topologies.engine.tasks  # noqa: F401
+    from topologies.engine.batch.whereabouts import share
+
+    share(note)
+
+    worker = Worker()
+    while True:
+        answer = worker.answer(*pickle.loads(asked.get()))
+        try:
+            connection.send_bytes(answer)
+        except OSError:
+            os._exit(0)
+
+
+def _listen(connection: Connection, asked: SimpleQueue[bytes]) -> None:
+    """Take what comes; at the end of the driver the task in hand ends too, before it writes any more."""
+    try:
+        while True:
+            asked.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _end_of(text: str) -> str:
+    """A traceback, or where it is too long its end, which says most; halves of characters cannot be sent."""
+    return text[-_LONGEST:].encode("utf-8", "backslashreplace").decode()
+
+
+def _die_with(driver: int) -> None:
+    """Die at once when the driver dies, in the midst of C code too: by Linux's parent-death signal.
+
+    Elsewhere the reaper sees to it.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != driver:  # it has died before that
+        os._exit(0)
+
+
+def _hear_no_signals() -> None:
+    """The driver decides when a run ends, where a signal goes to all processes (Ctrl-C, systemd, ``timeout``) too.
+
+    The programs that a bolt starts, and the children that it forks, hear them as ever: handlers that do nothing are not
+    handed on to the ones, as it would be with signals that are ignored, and are taken away from the others.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: None)
+        signal.siginterrupt(number, False)
+    masks = local()
+
+    def hold_back() -> None:  # or one that comes to a child that is not ready yet would be lost
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+    def let_through() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    def hear() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        let_through()
+
+    os.register_at_fork(before=hold_back, after_in_parent=let_through, after_in_child=hear)
+
+
+def _packed(number: int, result: Any, failure: Failure | None) -> bytes:
+    return pickle.dumps((os.getpid(), number, result, failure), pickle.HIGHEST_PROTOCOL)
+
+
+if __name__ == "__main__":
+    main()

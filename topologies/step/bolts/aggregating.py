@@ -1,0 +1,143 @@
+"""The second bolt of a step: rules make events of those of a window that has fired (UH-24 to UH-32)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from copy import copy, deepcopy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import pyarrow as pa
+
+from topologies.io.messages import Unreadable, Unwritable
+from topologies.step.bolts.calling import event_of
+from topologies.step.bolts.columns import FAILING, ID, KEY, MESSAGE, REASON, Row, message_rows, reason_of, sent
+from topologies.step.bolts.sending import Sender, Unsendable
+from topologies.step.config.values import Details
+from topologies.step.rules import Aggregation, Event, Outputs, Rule, RuleError, as_outputs
+from windowing.bolt import StatefulWindowedBolt, TaskContext
+from windowing.rows import DEFAULT_STREAM, Emit, Rows
+from windowing.schema import parse_schema
+from windowing.triggers import FiredBy
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from topologies.io.messages import MessageFormat
+
+_Made = tuple[list[tuple[str, Row]], dict[str, Any], tuple[str, ...], bool]
+"""The messages that rules make, by stream, the cache that they leave, what is to be counted, and whether the messages
+are those that came in."""
+
+
+class AggregateMessages(StatefulWindowedBolt):
+    """Calls the rules with the messages of a window, and writes what they make; all of it, or nothing.
+
+    Where anything of that fails, the window's messages go to the stream ``failed``, each with the reason, and the
+    rules' cache is as it was.
+    """
+
+    state_types: ClassVar = {"caches": dict, "run": str}
+
+    def __init__(
+        self,
+        read: MessageFormat,
+        rule: Rule,
+        sender: Sender,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        keeps_cache: bool = False,
+        details: Details = "full",
+        step: str = "",
+    ) -> None:
+        """``variables``: loadedVariables. ``keeps_cache``: across restarts (UH-30). ``details``: of exceptions.
+        ``step``: the name of the step that this is a part of.
+        """
+        self.read, self.rule, self.sender = read, rule, sender
+        self.variables = dict(variables or {})
+        self.keeps_cache, self.details, self.step = keeps_cache, details, step
+        self.columns = parse_schema(f"{MESSAGE}, {KEY} string")
+        self.counters: Counter[str] = Counter()
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """Messages that fail go on with all columns that came."""
+        bolt = copy(self)
+        bolt.columns = next(iter(inputs.values()))
+        return bolt
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The messages of the destination, of each branch, and those that failed."""
+        failed = self.columns.append(pa.field(REASON, pa.string()))
+        streams = (DEFAULT_STREAM, *(way.stream for way in self.sender.branches.values()))
+        return {**dict.fromkeys(streams, sent(self.columns)), FAILING: failed}
+
+    def prepare(self, context: TaskContext) -> None:
+        """Called before the first window of a batch: a cache that is not kept is gone after a restart."""
+        self.counters = context.counters
+        if not self.keeps_cache and self.state["run"] != context.run:
+            self.state = {**self.initial_state(), "run": context.run}
+
+    def forget(self, key: str) -> None:
+        """Called when a key has been empty for so long that it is forgotten (UH-22): its cache goes with it."""
+        self.state["caches"].pop(key, None)
+
+    def execute(self, window: TupleWindow) -> Rows:
+        """Called when a window fires."""
+        rows = message_rows(window.table)
+        ids = window.table.column(ID).to_pylist() if ID in self.columns.names else []
+        key, start = str(window.key), window.start_timestamp
+        lasted = 0 if start is None else max(window.end_timestamp - start, 0)
+        cache = deepcopy(self.state["caches"].get(key, {}))
+        call = Aggregation(key, lasted // 1_000, len(rows), cache, deepcopy(self.variables))
+        call.full = window.fired_by is FiredBy.FULL
+        try:
+            messages, kept, counted, unchanged = self._made(rows, call)
+        except (RuleError, Unreadable) as error:
+            reasons = pa.array([reason_of(error, self.details)] * len(rows), pa.string())
+            yield Emit(window.table.append_column(REASON, reasons), stream=FAILING)
+            return
+        if kept:
+            self.state["caches"][key] = kept
+        else:
+            self.state["caches"].pop(key, None)
+        self.counters.update(counted)
+        names = _names(ids, len(messages), unchanged=unchanged) if ids else []
+        for at, (stream, message) in enumerate(messages):
+            yield Emit({**message, ID: names[at]} if names else message, stream=stream)
+
+    def _made(self, rows: list[Row], call: Aggregation) -> _Made:
+        """What the rules make of the messages of a window."""
+        events = [event_of(row, self.read) for row in rows]
+        returned = self.rule(list(events), call)
+        try:
+            made = as_outputs(returned, call, events)
+            return list(self._messages(rows, events, made)), _kept(call.cache), made.counted, made.unchanged
+        except (RuleError, Unwritable, Unsendable) as error:
+            raise self.rule.blame(error) from error
+
+    def _messages(self, rows: list[Row], events: list[Event], made: Outputs) -> Iterator[tuple[str, Row]]:
+        for at, out in enumerate(made.outs):
+            if made.unchanged:  # read again: rules may have changed what they were given
+                event = event_of(rows[at], self.read)
+                yield self.sender.unchanged(out, rows[at], event, same_format=self.read == self.sender.messages)
+            else:
+                yield self.sender.message(out)
+
+
+def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
+    """By which those who watch know what was made of some messages: ``e1+e2``; of several ``e1+e2.1`` and so on."""
+    if unchanged:
+        return ids
+    made = "+".join(ids)
+    return [made] if count == 1 else [f"{made}.{number}" for number in range(1, count + 1)]
+
+
+def _kept(cache: object) -> dict[str, Any]:
+    """The cache as its checkpoint gives it back; Unsendable where it cannot be kept."""
+    try:
+        kept = json.loads(json.dumps(cache))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unsendable(f"the cache cannot be kept as JSON: {error}") from None
+    if not isinstance(kept, dict):
+        raise Unsendable(f"the cache is {kept!r:.80}, and must be a dict")
+    return kept

@@ -1,0 +1,145 @@
+"""The rules of a step: where each is, and how they are asked about messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from topologies.step.bolts.columns import ASKED, Row, as_text, header_bytes, header_texts, reason_of
+from topologies.step.config import Step
+from topologies.step.config.triggers import (
+    CountTriggerSection,
+    DslTriggerSection,
+    TimeFromEventTriggerSection,
+    TimeTriggerSection,
+)
+from topologies.step.config.values import Details, Place
+from topologies.step.rules import Event, Rule, RuleError, as_time, load_rule, look_at_rule
+from windowing.durations import Count, Duration
+from windowing.errors import WindboltError
+from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
+
+if TYPE_CHECKING:
+    from topologies.io.messages import MessageFormat
+    from topologies.step.rules.rule import Kind
+    from windowing.daytimes import DayTime, DayTimePattern
+    from windowing.tuples import Tuple
+
+
+@dataclass(frozen=True)
+class RuleAt:
+    """A rule that a step names, and under which limits."""
+
+    kind: Kind
+    place: Place
+    limit: Duration
+    files: bool
+    """Whether rules may be in files."""
+
+    def look(self) -> Rule:
+        """The rule, not loaded; ConfigError where its text says that it is not there, or cannot be called."""
+        return self._by(look_at_rule)
+
+    def load(self) -> Rule:
+        """The rule; ConfigError where it is not there, or cannot be called."""
+        return self._by(load_rule)
+
+    def _by(self, find: Callable[..., Rule]) -> Rule:
+        return find(
+            self.kind,
+            self.place.source,
+            self.place.path.text,
+            roots=[self.place.path.folder],
+            allow_files=self.files,
+            limit_seconds=self.limit.micros / 1_000_000,
+        )
+
+
+def rules_of(step: Step, *, files: bool) -> dict[str, RuleAt]:
+    """All rules of a step, by the section that names them: key, trigger and dsl. ``files``: as of ``RuleAt``."""
+    places: dict[str, tuple[Kind, Place]] = {"dsl": ("dsl", step.dsl)}
+    if step.key.type == "dsl":
+        places["key"] = "key", step.key
+    if isinstance(step.trigger, DslTriggerSection):
+        places["trigger"] = "trigger", step.trigger
+    elif isinstance(step.trigger, TimeFromEventTriggerSection):
+        places["trigger"] = "time", step.trigger
+    return {name: RuleAt(kind, place, step.rule_time_limit, files) for name, (kind, place) in places.items()}
+
+
+def event_of(row: Row, messages: MessageFormat) -> Event:
+    """The message of a row as rules see it; Unreadable where it is none."""
+    pairs, key = row["headers"], row["key"]
+    if not pairs:  # as with most messages
+        value = messages.read(row["value"])
+        return Event(value, row["topic"] or "", None if key is None else as_text(key), {})
+    value = messages.read(row["value"], header_bytes(pairs))
+    return Event(value, row["topic"] or "", None if key is None else as_text(key), header_texts(pairs))
+
+
+def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) -> KeyTrigger:
+    """When windows fire (UH-14 to UH-23). ``rule``: that of the trigger or the time, where it has one."""
+    match step.trigger:
+        case CountTriggerSection() as section:
+            return CountTrigger(Count(section.count), section.timeout, section.should_fire_at_processing_time)
+        case DslTriggerSection() as section:
+            assert rule is not None
+            asked = AskTrigger(messages, rule, step.error_details)
+            return RuleTrigger(asked, section.timeout, section.should_fire_at_processing_time)
+        case TimeTriggerSection() as section:
+            return DailyTrigger(section.at, section.max_empty_intervals)
+        case TimeFromEventTriggerSection() as section:
+            assert rule is not None
+            asks = AskTime(messages, rule, section.pattern, step.error_details)
+            return DailyByRule(asks, section.max_empty_intervals)
+
+
+@dataclass(frozen=True)
+class AskTrigger:
+    """Asks the rules of a trigger about an event that has come (UH-16 to UH-19)."""
+
+    messages: MessageFormat
+    rule: Rule
+    details: Details = "full"
+    """What is told of exceptions."""
+    columns: ClassVar = ASKED
+
+    def __call__(self, event: Tuple, call: TriggerCall) -> Any:
+        """Called for each event; what the rules return."""
+        try:
+            return self.rule(event_of(event.values, self.messages), call)
+        except WindboltError as error:
+            raise _told(error, self.details) from error
+
+    def blame(self, error: Exception) -> RuleError:
+        """Called where what the rules keep in the cache cannot be kept."""
+        return _told(self.rule.blame(error), self.details)
+
+
+@dataclass(frozen=True)
+class AskTime:
+    """Asks the rules for the time of day at which the window of an event is to fire (UH-23)."""
+
+    messages: MessageFormat
+    rule: Rule
+    pattern: DayTimePattern
+    details: Details = "full"
+    """What is told of exceptions."""
+    columns: ClassVar = ASKED
+
+    def __call__(self, event: Tuple) -> DayTime:
+        """Called for each event; RuleError where the rules return no time."""
+        try:
+            returned = self.rule(event_of(event.values, self.messages))
+        except WindboltError as error:
+            raise _told(error, self.details) from error
+        try:
+            return as_time(returned, self.pattern)
+        except RuleError as error:
+            raise _told(self.rule.blame(error), self.details) from error
+
+
+def _told(error: WindboltError, details: Details) -> RuleError:
+    """The error as its text is kept: whoever calls takes it whole."""
+    return RuleError(reason_of(error, details))

@@ -1,0 +1,78 @@
+"""What becomes of messages that fail (UH-31): they go on as they came, with the reason; or they stop the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Self
+
+import pyarrow as pa
+
+from topologies.io.dead_letters import OFFSET, PARTITION, REASON, TOPIC, fitting, with_told
+from topologies.step.bolts.columns import ID, MESSAGE, OUTPUT, Row, header_texts, sent
+from windowing.bolt import BatchBolt
+from windowing.errors import DataError
+from windowing.rows import DEFAULT_STREAM, Rows
+from windowing.schema import parse_schema
+
+
+class DeadLetters(BatchBolt):
+    """Messages that failed go to the error section's topic or step, unchanged but for further headers.
+
+    ``windbolt-reason`` says why, and ``windbolt-topic``, ``-partition`` and ``-offset`` where the message came from.
+    One that is larger than the topic takes is cut (``topologies.io.dead_letters.fitting``).
+    """
+
+    def __init__(self, topic: str, limit: int | None = None, *, again: bool = False) -> None:
+        """``limit``: bytes that a message there may have; None: any number. ``again``: all of them have failed before,
+        in another step, and say already where they came from.
+        """
+        self.topic, self.limit, self.again = topic, limit, again
+        self.columns = parse_schema(MESSAGE)
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """All of them have an id, or none has."""
+        bolt = copy(self)
+        bolt.columns = next(iter(inputs.values()))
+        return bolt
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """Messages to be sent."""
+        return {DEFAULT_STREAM: sent(self.columns)}
+
+    def execute(self, batch: pa.Table) -> Rows:
+        """Called with messages that failed."""
+        for row in batch.to_pylist():
+            place = {TOPIC: row["topic"], PARTITION: row.get("partition"), OFFSET: row.get("offset")}
+            if self.again:
+                told = header_texts(row["headers"])
+                place = {name: told.get(name) for name in place}
+            headers = with_told(row["headers"], {REASON: row["_reason"], **place})
+            letter = {"topic": self.topic, "key": row["key"], "value": row["value"], "headers": headers}
+            named = {ID: row[ID]} if ID in self.columns.names else {}
+            yield {**fitting(letter, self.limit), **named}
+
+
+class StopAtFailure(BatchBolt):
+    """The first message that fails stops the run, before its batch is committed: nothing is lost."""
+
+    outputs = OUTPUT
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+
+    def execute(self, batch: pa.Table) -> Rows:
+        """Called with messages that failed; raises DataError."""
+        row = batch.slice(0, 1).to_pylist()[0]
+        others = f"; {batch.num_rows - 1} more failed with it" if batch.num_rows > 1 else ""
+        raise DataError(
+            f"step {self.step!r}: {_place(row)} failed: {row['_reason']}{others}",
+            why="the step has no error section that would take it, and nothing may be lost",
+            do='give one, error: {name: "deadletter", topic: "deadletter", config: {...}}, and run again',
+        )
+
+
+def _place(row: Row) -> str:
+    if row.get("partition") is None and row.get("offset") is None:
+        return f"a message of topic {row['topic']!r}"
+    return f"the message {row['topic']!r}, partition {row['partition']}, offset {row['offset']}"

@@ -1,0 +1,39 @@
+"""The key by which an event is gathered (UH-5 to UH-8)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from topologies.step.bolts.columns import Row, header_bytes
+from topologies.step.config.keys import DslKey, HashKey, HeadersKey, KeySection, MessageKey
+
+
+class NoKey(ValueError):
+    """A message of which no key can be computed; ``str()`` says why."""
+
+
+def key_of(section: KeySection, row: Row, by_rules: Callable[[], str]) -> str:
+    """The key of a message; NoKey where it has none. ``by_rules`` is asked where rules compute it."""
+    match section:
+        case MessageKey():
+            return _message_key(row)
+        case HeadersKey(keys=names):
+            headers = header_bytes(row["headers"])
+            try:
+                return "|".join(headers.get(name, b"").decode() for name in names)
+            except UnicodeDecodeError as error:
+                raise NoKey(f"a header of the key is no text: {error}") from None
+        case HashKey() as section:
+            return hashlib.new(section.hashlib_name, row["value"] or b"", usedforsecurity=False).hexdigest()
+        case DslKey():
+            return by_rules()
+
+
+def _message_key(row: Row) -> str:
+    if row["key"] is None:
+        raise NoKey("the message has no key, by which it would be gathered")
+    try:
+        return str(row["key"].decode())
+    except UnicodeDecodeError as error:
+        raise NoKey(f"the message's key is no text: {error}") from None

@@ -1,0 +1,50 @@
+"""Files of lines, each line a row of one binary column; what a line holds is somebody else's business."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from topologies.io.formats.access import opened
+from topologies.io.formats.bad import NO_BAD_ROWS, BadRows
+from topologies.io.formats.long_lines import LongLine, blocks_of_lines
+from topologies.io.formats.split import Chunk, FileSplit
+
+_BLOCK = 4 << 20
+_LONGEST = 64 << 20
+"""Bytes of a line: a message of the largest size, and its envelope."""
+
+
+@dataclass(frozen=True)
+class LinesFormat:
+    """Reads the lines of a file, plain or gzipped, without their ends; blank lines are no rows."""
+
+    name: ClassVar[str] = "lines"
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """One piece."""
+        return [FileSplit(path)]
+
+    def read(self, fs: pafs.FileSystem, piece: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+        """A chunk per block of lines."""
+        row = 0
+        with opened(fs, piece.path, "lines", streamed=True) as source:
+            for block in blocks_of_lines(source, piece.path, "lines", _BLOCK, _LONGEST):
+                if isinstance(block, LongLine):
+                    yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([block.bad_row(row)])
+                    row += 1
+                elif block:
+                    lines = block.removesuffix(b"\n").split(b"\n")
+                    yield _chunk(lines, row, schema)
+                    row += len(lines)
+
+
+def _chunk(lines: list[bytes], row: int, schema: pa.Schema) -> Chunk:
+    kept = [(at, line.removesuffix(b"\r")) for at, line in enumerate(lines, row) if line.strip()]
+    column = pa.array([line for _, line in kept], pa.binary())
+    return pa.Table.from_arrays([column], schema=schema), np.array([at for at, _ in kept], np.int64), NO_BAD_ROWS

@@ -1,0 +1,78 @@
+"""The first bolt of a step: each message is read, and its key computed (UH-4 to UH-9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+
+from topologies.io.messages import Unreadable
+from topologies.step.bolts.calling import event_of
+from topologies.step.bolts.columns import KEY, MESSAGE, REASON, UNREADABLE, Row, message_rows, reason_of
+from topologies.step.bolts.keys import NoKey, key_of
+from topologies.step.config.keys import KeySection
+from topologies.step.config.values import Details
+from topologies.step.rules import Event, Rule, RuleError, as_key
+from windowing.bolt import BatchBolt
+from windowing.rows import DEFAULT_STREAM, Emit, Rows
+from windowing.schema import parse_schema
+
+if TYPE_CHECKING:
+    from topologies.io.messages import MessageFormat
+
+
+class ReadMessages(BatchBolt):
+    """Messages get their key; those that cannot be read, or have none, go another way. Bytes are carried on."""
+
+    refused_stream = UNREADABLE
+
+    def __init__(
+        self, messages: MessageFormat, key: KeySection, rule: Rule | None = None, details: Details = "full"
+    ) -> None:
+        """``rule`` computes keys of type dsl. ``details``: what is told of exceptions."""
+        self.messages, self.key, self.rule, self.details = messages, key, rule, details
+        self.columns = parse_schema(MESSAGE)
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """Whatever columns come with a message go on with it."""
+        bolt = copy(self)
+        bolt.columns = next(iter(inputs.values()))
+        return bolt
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The columns that came, with the key; of those that fail, with the reason as well."""
+        keyed = self.columns.append(pa.field(KEY, pa.string()))
+        return {DEFAULT_STREAM: keyed, UNREADABLE: keyed.append(pa.field(REASON, pa.string()))}
+
+    def execute(self, batch: pa.Table) -> Rows:
+        """Called with messages as they come."""
+        keys: list[str | None] = []
+        failed: dict[int, str] = {}
+        for at, row in enumerate(message_rows(batch)):
+            try:
+                keys.append(self._key(row))
+            except (Unreadable, NoKey, RuleError) as error:
+                keys.append(None)
+                failed[at] = reason_of(error, self.details)
+        keyed = batch.append_column(KEY, pa.array(keys, pa.string()))
+        if not failed:
+            return keyed
+        bad = np.array(list(failed), np.int64)
+        good = np.delete(np.arange(batch.num_rows), bad)
+        refused = keyed.take(pa.array(bad)).append_column(REASON, pa.array(list(failed.values()), pa.string()))
+        return [Emit(keyed.take(pa.array(good))), Emit(refused, stream=UNREADABLE)]
+
+    def _key(self, row: Row) -> str:
+        event = event_of(row, self.messages)
+        return key_of(self.key, row, lambda: self._by_rule(event))
+
+    def _by_rule(self, event: Event) -> str:
+        assert self.rule is not None
+        returned = self.rule(event)
+        try:
+            return as_key(returned)
+        except RuleError as error:
+            raise self.rule.blame(error) from error

@@ -1,0 +1,101 @@
+"""What rules made, as messages to be sent: where each goes, with which key, headers and bytes (UH-24 to UH-32)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from topologies.io.dead_letters import size_of
+from topologies.step.bolts.columns import Pairs, Row, header_bytes
+from topologies.step.config.connecting import is_topic
+from topologies.step.rules import Event, Out
+from topologies.step.rules.headers import header_pairs
+from windowing.rows import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from topologies.io.messages import MessageFormat
+
+
+class Unsendable(ValueError):
+    """What rules made that cannot be sent; ``str()`` says why."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where messages go on: to a topic, or to the next step of the run."""
+
+    topic: str
+    """What the message says of its topic, where the rules do not: TargetTopic goes before it."""
+    stream: str = DEFAULT_STREAM
+    limit: int | None = None
+    """Bytes that a message may have, key and headers with it; None: any number, as it does not go to Kafka."""
+    sources: frozenset[str] = frozenset()
+    """Topics that the first step reads, to which rules may send nothing on this way."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Writes what rules made."""
+
+    messages: MessageFormat
+    way: Way
+    """The main one."""
+    branches: Mapping[str, Way] = field(default_factory=dict)
+    """The others, by name."""
+
+    def message(self, out: Out) -> tuple[str, Row]:
+        """The stream and the message of an event; Unwritable or Unsendable where there is none."""
+        way, topic = self._way(out)
+        headers = header_pairs(out.headers)
+        key, value = _encoded(out.key), self._value(out, headers)
+        return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
+
+    def unchanged(self, out: Out, row: Row, event: Event, *, same_format: bool) -> tuple[str, Row]:
+        """The message that came in, with what the rules changed of it (UH-27); its bytes, where the format is the same.
+
+        Keys and headers that are as they were keep their bytes, and headers that came twice come twice.
+        """
+        way, topic = self._way(out)
+        came = {each["key"]: each["value"] for each in header_pairs(event.headers)}
+        now = header_pairs(out.headers)
+        same = {each["key"] for each in now if each["key"] in came and came[each["key"]] == each["value"]}
+        kept = [each for each in row["headers"] or () if each["key"] in same]
+        headers = kept + [each for each in now if each["key"] not in same]
+        key = row["key"] if out.key == event.key else _encoded(out.key)
+        value = row["value"] if same_format else self.messages.write(event.value, header_bytes(headers))
+        return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
+
+    def _value(self, out: Out, headers: Pairs) -> bytes | None:
+        """The bytes of an event; none for a tombstone, which says that there is nothing more of its key."""
+        if out.value is not None:
+            return self.messages.write(out.value, header_bytes(headers))
+        if out.key is None:
+            raise Unsendable(
+                "a message without a value (a tombstone) takes away what there is of its key: it needs one"
+            )
+        return None
+
+    def _way(self, out: Out) -> tuple[Way, str]:
+        way = self.way
+        if out.branch is not None:
+            if out.branch not in self.branches:
+                known = ", ".join(self.branches) or "none"
+                raise Unsendable(f"BranchName {out.branch!r:.80}: there is no such branch; there are: {known}")
+            way = self.branches[out.branch]
+        if out.topic is not None and not is_topic(out.topic):
+            raise Unsendable(f"TargetTopic {out.topic!r:.80} cannot be the name of a topic")
+        if out.topic in way.sources:
+            raise Unsendable(f"TargetTopic {out.topic!r:.80} is a source of this step: a loop (allowLoops)")
+        return way, out.topic or way.topic
+
+
+def _small(row: Row, limit: int | None) -> Row:
+    """The message, if Kafka will take it: one that is too large would stop the run, again and again."""
+    if limit is not None and (size := size_of(row)) > limit:
+        raise Unsendable(f"a message of {size} bytes, and Kafka takes {limit} (max.request.size)")
+    return row
+
+
+def _encoded(key: str | None) -> bytes | None:
+    return None if key is None else key.encode()

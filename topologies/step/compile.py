@@ -1,0 +1,309 @@
+"""Steps as a topology: each reads, gathers by key, aggregates, and sends on; what fails has a way of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from topologies.compose.builder import TopologyBuilder
+from topologies.graph.model import Stream, Topology
+from topologies.io import sinks, spouts
+from topologies.io.dead_letters import Undeliverable
+from topologies.io.sinks import Sink
+from topologies.io.spouts import FileSpout, Spout
+from topologies.step.bolts.aggregating import AggregateMessages
+from topologies.step.bolts.calling import rules_of, trigger_of
+from topologies.step.bolts.columns import FAILING, KEY, REFUSED, UNREADABLE, WEIGHED
+from topologies.step.bolts.dead_letters import DeadLetters, StopAtFailure
+from topologies.step.bolts.envelopes import CloseEnvelopes, OpenEnvelopes
+from topologies.step.bolts.lines import LinesFormat
+from topologies.step.bolts.reading import ReadMessages
+from topologies.step.bolts.sending import Sender, Way
+from topologies.step.checking import step_problems
+from topologies.step.config import Step, StepConfig, StepConfigError
+from topologies.step.config.connecting import (
+    Destination,
+    FilesConnection,
+    FilesSource,
+    KafkaConnection,
+    KafkaSource,
+    same_servers,
+)
+from topologies.step.finding import read_variables
+from topologies.step.formatting import messages_of
+from topologies.step.missing import check_complete
+from windowing.rows import DEFAULT_STREAM
+
+SOURCE, OPEN, READ, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggregate", "failures", "none"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the parts of a step are called: those of the first as they are, those of the others by the step's name."""
+
+    read: str = READ
+    aggregate: str = AGGREGATE
+    failures: str = FAILURES
+    none: str = NONE
+
+    @classmethod
+    def of(cls, step: Step) -> Parts:
+        """The parts of a further step: ``totals-read``, ``totals-aggregate``."""
+        name = named_by(step.name)
+        return cls(*(f"{name}-{each}" for each in (READ, AGGREGATE, FAILURES, NONE)))
+
+
+def named_by(name: str) -> str:
+    """The name of a step or branch as a part of those of components and streams; where these cannot have it, with a
+    digest of it.
+
+    Names that differ stay different: a checkpoint knows a step by this.
+    """
+    slug = _slug(name)
+    return slug if slug == name else f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def failed_at(component: str) -> str:
+    """The component whose windows a step aggregates, by that of its failures."""
+    return component.removesuffix(FAILURES) + AGGREGATE if component.endswith(FAILURES) else component
+
+
+def step_topology(config: StepConfig, *, feed: Spout | None = None, load: bool = True) -> Topology:
+    """The topology of a step, and of those that follow it; ConfigError where it is not complete, or where what it
+    names cannot be used.
+
+    ``feed``: takes the place of the source, and sinks in memory, one for each destination, that of the connections:
+    for trying a step out. ``load``: whether rules are loaded at once, so that what is wrong with them is told before
+    the run; without it nothing of their files is run.
+    """
+    if feed is None:
+        check_complete(config)
+    problems = step_problems(config, load=load)
+    if problems:
+        raise StepConfigError(config.file, problems)
+    return _Building(config, feed, load).topology()
+
+
+@dataclass(frozen=True)
+class _Route:
+    """Messages on their way to a topic."""
+
+    step: Step
+    to: Destination
+    stream: Stream
+
+
+class _Building:
+    """A step, and behind it those that follow, each with parts of its own."""
+
+    def __init__(self, config: StepConfig, feed: Spout | None, load: bool) -> None:
+        self.config, self.feed, self.load = config, feed, load
+        self.builder = TopologyBuilder(config.name)
+        self.routes: list[_Route] = []
+
+    def topology(self) -> Topology:
+        config, builder, first = self.config, self.builder, SOURCE
+        builder.set_spout(SOURCE, self.feed or source_of(config))
+        failing: list[Stream] = []
+        if self.feed is None and isinstance(config.source, FilesSource):
+            builder.set_bolt(OPEN, OpenEnvelopes(config.source.topic, config.error_details)).shuffle_grouping(SOURCE)
+            first = OPEN
+            failing = [(OPEN, UNREADABLE)]
+        parts = self._add(config, Parts(), (first, DEFAULT_STREAM), failing)
+        found = _Sinks(builder, config, {SOURCE, OPEN, *parts})
+        if self.feed is None:
+            found.send(self.routes)
+        else:
+            found.keep(self.routes)
+        return builder.build()
+
+    def _add(
+        self, step: Step, parts: Parts, before: Stream, failing: Sequence[Stream] = (), *, again: bool = False
+    ) -> list[str]:
+        """Add a step that reads a stream, and those that follow it; the names of their parts.
+
+        ``failing``: what fails before it. ``again``: what comes to it has failed in another step.
+        """
+        rules = rules_of(step, files=self.config.allow_file_rules)
+        rule = {name: each.load() if self.load else each.look() for name, each in rules.items()}
+        read = messages_of(step.format.input)
+        reader = ReadMessages(read, step.key, rule.get("key"), step.error_details)
+        self.builder.set_bolt(parts.read, reader).shuffle_grouping(*before)
+        streams = branch_streams(step)
+        sender = Sender(
+            messages_of(step.format.output),
+            self._way(step.destination, DEFAULT_STREAM),
+            {branch.name: self._way(branch, streams[branch.name]) for branch in step.branches},
+        )
+        aggregate = AggregateMessages(
+            read,
+            rule["dsl"],
+            sender,
+            variables=read_variables(step.environment_variables) if step.environment_variables else {},
+            keeps_cache=step.state_full,
+            details=step.error_details,
+            step=step.name,
+        )
+        aggregate = aggregate.with_key(KEY).with_trigger(
+            trigger_of(step, read, rule.get("trigger")),
+            refused_stream=REFUSED,
+            max_events=step.trigger.max_events,
+            max_bytes=step.trigger.max_bytes,
+            bytes_of=WEIGHED,
+        )
+        self.builder.set_bolt(parts.aggregate, aggregate, step.parallelism).fields_grouping(parts.read, KEY)
+        self._fail(step, parts, failing, again=again)
+        ways: list[tuple[Destination | Step, Stream]] = [
+            (step.destination, (parts.aggregate, DEFAULT_STREAM)),
+            *((branch, (parts.aggregate, streams[branch.name])) for branch in step.branches),
+            *([(step.error, (parts.failures, DEFAULT_STREAM))] if step.error else []),
+        ]
+        self.routes += [_Route(step, to, stream) for to, stream in ways if isinstance(to, Destination)]
+        names = [parts.read, parts.aggregate, parts.failures, parts.none]
+        for to, stream in ways:
+            if isinstance(to, Step):
+                names += self._add(to, Parts.of(to), stream, again=to is step.error)
+        return names
+
+    def _way(self, to: Destination | Step, stream: str) -> Way:
+        """Where messages go on; what limits them on the way to Kafka does not count between steps."""
+        if isinstance(to, Step):
+            return Way(to.name, stream)
+        if self.feed is not None:
+            return Way(to.topic, stream)
+        sources = frozenset[str]() if self.config.allow_loops else looping(self.config, to)
+        return Way(to.topic, stream, largest(self.config, to), sources)
+
+    def _fail(self, step: Step, parts: Parts, failing: Sequence[Stream], *, again: bool) -> None:
+        """What becomes of messages that fail in a step, or before it."""
+        match step.error:
+            case None:
+                bolt: DeadLetters | StopAtFailure = StopAtFailure(step.name)
+            case Step() as error:
+                bolt = DeadLetters(error.name, again=again)
+            case error:
+                limit = None if self.feed is not None else largest(self.config, error)
+                bolt = DeadLetters(error.topic, limit, again=again)
+        declarer = self.builder.set_bolt(parts.failures, bolt)
+        own = ((parts.read, UNREADABLE), (parts.aggregate, REFUSED), (parts.aggregate, FAILING))
+        for component, stream in (*failing, *own):
+            declarer.shuffle_grouping(component, stream)
+        if step.error is None:
+            self.builder.set_sink(parts.none, sinks.discard()).from_(parts.failures)
+
+
+def largest(config: StepConfig, destination: Destination) -> int | None:
+    """How many bytes a message may have for a destination; None where that is a folder."""
+    connection = config.connections[destination.config.name]
+    return connection.largest if isinstance(connection, KafkaConnection) else None
+
+
+def looping(config: StepConfig, destination: Destination) -> frozenset[str]:
+    """The topics that the first step reads, if a destination is on the same Kafka."""
+    source = config.source
+    if not isinstance(source, KafkaSource):
+        return frozenset()
+    meet = same_servers(config.connections, source.config.name, destination.config.name)
+    return frozenset(source.topics) if meet else frozenset()
+
+
+def source_of(config: StepConfig) -> Spout:
+    """Where the messages come from."""
+    source = config.source
+    assert source is not None
+    if isinstance(source, FilesSource):
+        return FileSpout(
+            source.path.location,
+            "line binary",
+            LinesFormat(),
+            source.files_per_batch,
+            on_missing=source.on_missing,
+        )
+    connection = config.connections[source.config.name]
+    assert isinstance(connection, KafkaConnection)
+    return spouts.kafka(
+        connection.servers,
+        source.topics,
+        starting=source.starting_offsets,
+        records_per_batch=source.max_offsets_per_trigger,
+        options=connection.options,
+    )
+
+
+def branch_streams(step: Step) -> dict[str, str]:
+    """The streams of the branches, by their names: ``branch-alerts``. Names that differ have streams that differ."""
+    return {branch.name: f"branch-{named_by(branch.name)}" for branch in step.branches}
+
+
+class _Sinks:
+    """The sinks of all steps; destinations that go to the same place share one."""
+
+    def __init__(self, builder: TopologyBuilder, config: StepConfig, taken: Collection[str]) -> None:
+        """``taken``: names that others have."""
+        self.builder, self.config = builder, config
+        self.names: set[str] = set(taken)
+
+    def send(self, routes: Iterable[_Route]) -> None:
+        """Send each stream to its destination."""
+        places: dict[tuple[str, str | Undeliverable | None], list[_Route]] = {}
+        for route in routes:
+            known_as = route.to.config.name
+            of_files = isinstance(self.config.connections[known_as], FilesConnection)
+            where = route.to.topic if of_files else self._undeliverable(route.step, known_as)
+            places.setdefault((known_as, where), []).append(route)
+        for (connection_name, where), given in places.items():
+            connection = self.config.connections[connection_name]
+            name = self._name(given[0].to.name)
+            if isinstance(connection, FilesConnection):
+                closing = self._name(f"{name}-envelopes")
+                bolt = self.builder.set_bolt(closing, CloseEnvelopes())
+                for route in given:
+                    bolt.shuffle_grouping(*route.stream)
+                folder = os.path.join(connection.path.location, given[0].to.topic)
+                self._sink(name, sinks.files(folder, format="jsonl"), [(closing, DEFAULT_STREAM)])
+            else:
+                assert not isinstance(where, str)
+                topics = list(dict.fromkeys(route.to.topic for route in given))
+                sink = sinks.kafka(connection.servers, topics=topics, options=connection.options)
+                self._sink(
+                    name,
+                    replace(sink, undeliverable=where, largest=connection.largest),
+                    [route.stream for route in given],
+                )
+
+    def _undeliverable(self, step: Step, connection: str) -> Undeliverable | None:
+        """Where messages go whose topic there is not: the topic of the step's error, if it is on the same Kafka."""
+        error = step.error
+        if not isinstance(error, Destination):
+            return None
+        if not same_servers(self.config.connections, connection, error.config.name):
+            return None
+        return Undeliverable(error.topic, largest(self.config, error))
+
+    def keep(self, routes: Iterable[_Route]) -> None:
+        """Keep each stream in memory, under the name of its destination; with those of the same one and format."""
+        places: dict[tuple[Destination, str], list[_Route]] = {}
+        for route in routes:
+            places.setdefault((route.to, repr(route.step.format.output)), []).append(route)
+        for (to, _), given in places.items():
+            self._sink(self._name(to.name), sinks.memory(), [route.stream for route in given])
+
+    def _sink(self, name: str, sink: Sink, streams: Iterable[Stream]) -> None:
+        declarer = self.builder.set_sink(name, sink)
+        for component, stream in streams:
+            declarer.from_(component, stream)
+
+    def _name(self, wanted: str) -> str:
+        name = _slug(wanted)
+        while name in self.names:
+            name += "-1"
+        self.names.add(name)
+        return name
+
+
+def _slug(name: str) -> str:
+    """The name as one of a component's, which becomes a part of file names."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", name).lstrip("-_") or "x"

@@ -1,0 +1,155 @@
+"""Whether a rule can be what a configuration names, as far as its text says: nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
+
+from topologies.step.rules.loading import FORMS, Path, found_rule, text_of, unclear, unfit
+from topologies.step.rules.rule import LIMIT_SECONDS, Kind, Rule
+from topologies.step.rules.sources import broken
+from windowing.errors import ConfigError
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def look_at_rule(
+    kind: Kind,
+    source: str,
+    path: str,
+    *,
+    roots: Sequence[Path] = (),
+    allow_files: bool = True,
+    limit_seconds: float = LIMIT_SECONDS,
+) -> Rule:
+    """The rule that ``load_rule`` would load, without running its file or module; ConfigError where that would fail.
+
+    Seen are the file, its syntax, the function and its parameters. Whether what it imports is there, and what is bound
+    to names as it runs, only loading tells.
+    """
+    place, name, in_file = found_rule(kind, source, path, roots, allow_files)
+    file = place if in_file else _file_of(kind, place)
+    if file is not None:
+        name = _checked(kind, place, name, _names(file))
+    return Rule(kind, place, name or FORMS[kind].name, text_of(place) if in_file else None, limit_seconds)
+
+
+@dataclass
+class _Names:
+    """What the top level of a file binds."""
+
+    functions: dict[str, _Function] = field(default_factory=dict)
+    classes: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
+    """Imported or assigned: whether they are functions cannot be told."""
+
+    def take(self, statements: Sequence[ast.stmt]) -> None:
+        for each in statements:
+            match each:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    self.functions[name] = each
+                case ast.ClassDef(name=name):
+                    self.classes.add(name)
+                case ast.Import(names=names) | ast.ImportFrom(names=names):
+                    self.others.update(alias.asname or alias.name for alias in names)
+                case _:
+                    self.others.update(
+                        node.id
+                        for node in ast.walk(each)
+                        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+                    )
+                    for block in _blocks(each):
+                        self.take(block)
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """What is in an if, a try, a with or a loop of the top level."""
+    for part in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(part, name, None)
+            if isinstance(block, list):
+                yield block
+
+
+def _names(file: str) -> _Names:
+    text, names = text_of(file), _Names()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text, file)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise broken(file, error) from error
+    names.take(tree.body)
+    return names
+
+
+def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
+    """The name of the function."""
+    own = [each for each in names.functions if not each.startswith("_")]
+    bound = {*names.functions, *names.classes, *names.others}
+    if name is None:
+        name = FORMS[kind].name
+        if name not in bound and len(own) == 1:
+            (name,) = own
+    function = names.functions.get(name)
+    if name in names.others or (name not in bound and "*" in names.others):
+        return name
+    if function is None and name not in names.classes:
+        raise unclear(kind, place, name, own)
+    why = "it is no function of Python" if function is None else _misfit(kind, function)
+    if why:
+        raise unfit(kind, place, name, getattr(function, "lineno", None), why)
+    return name
+
+
+def _misfit(kind: Kind, function: _Function) -> str | None:
+    if function.decorator_list:
+        return None  # who knows what they make of it
+    if isinstance(function, ast.AsyncFunctionDef):
+        return "it is async"
+    if kind != "dsl" and any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own(function)):
+        return "it yields, and is to return"
+    given, wanted = function.args, len(FORMS[kind].parameters)
+    places = len(given.posonlyargs) + len(given.args)
+    fits = places - len(given.defaults) <= wanted and (places >= wanted or given.vararg is not None)
+    return None if fits and None not in given.kw_defaults else f"it has the parameters ({ast.unparse(given)})"
+
+
+def _own(function: _Function) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions in it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _file_of(kind: Kind, module: str) -> str | None:
+    """The file of a module, None where it has none of Python; packages around it are found, and not imported."""
+    folders: Sequence[str] | None = None
+    spec: ModuleSpec | None = None
+    parts = module.split(".")
+    for count in range(1, len(parts) + 1):
+        spec = None if count > 1 and folders is None else _spec(".".join(parts[:count]), folders)
+        if spec is None:
+            raise ConfigError(
+                f"the {kind} rule {module!r} cannot be imported",
+                why=f"there is no module {'.'.join(parts[:count])!r}",
+                do="write it like package.module:function, or folder/file.py, and install what it needs",
+            )
+        found = spec.submodule_search_locations
+        folders = None if found is None else list(found)
+    return spec.origin if spec is not None and spec.origin and spec.origin.endswith(".py") else None
+
+
+def _spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, folders)
+        if spec is not None:
+            return spec
+    return None

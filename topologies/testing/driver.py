@@ -1,0 +1,385 @@
+"""A whole topology, driven step by step by a test: rows in, time on, results out, in memory and without Java."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from topologies.compose.builder import TopologyBuilder
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.rehearsal import PHASES, Phase, Rehearsal
+from topologies.engine.step import MicroBatch
+from topologies.engine.tasks import pending_events
+from topologies.engine.time.promising import can_promise, promise
+from topologies.graph.model import (
+    ERRORS,
+    LATE_COLUMNS,
+    PlainNode,
+    SinkNode,
+    SpoutNode,
+    Stream,
+    Topology,
+    WindowedNode,
+    stream_label,
+)
+from topologies.io.sinks import MemorySink
+from topologies.run.clock import system_clock
+from topologies.sources.splits import TableSource
+from topologies.testing.fired import FiredWindow, Notes, watched_part
+from topologies.testing.rows import Moment, Rows, as_moment, as_table, meant
+from windowing.durations import Duration, as_duration
+from windowing.errors import ConfigError
+from windowing.rows import DEFAULT_STREAM
+from windowing.rules import LateAction
+from windowing.timestamps import show, to_datetime
+
+LATE = "late"
+"""The stream on which late events are seen of a bolt that puts them on none."""
+
+
+class TopologyDriver:
+    """Runs a topology in a test: what is pushed goes through the engine's own micro-batches, at once.
+
+    Its sinks are replaced by memory, and its spouts by what is pushed; nothing is read or written elsewhere, and no
+    function of a sink is called. Each call of ``push``, ``advance_clock``, ``advance_watermark`` and ``close`` is one
+    micro-batch: rows come in, watermarks move, due windows fire. An error of a bolt is raised by the call, and then
+    the batch has not been.
+
+    ``clock``: where the clock begins; it then only moves when it is told to. Without it the time is that of the machine
+    when a batch begins (freezegun's, where that is at work), and as much later as the clock has been advanced.
+    """
+
+    __test__ = False
+
+    def __init__(self, topology: Topology, *, clock: Moment | None = None) -> None:
+        if isinstance(topology, TopologyBuilder):
+            raise ConfigError("TopologyDriver(builder)", why="a builder is no topology yet", do="give builder.build()")
+        if not isinstance(topology, Topology):
+            raise ConfigError(f"TopologyDriver({topology!r:.60})", do="give the topology that builder.build() returns")
+        self._notes = Notes()
+        self._streams: dict[str, MemorySink] = {}
+        self.topology = _watched(topology, self._notes, self._streams)
+        """The topology as it is run: with sinks in memory."""
+        self._run = Rehearsal(self.topology)
+        self._told = None if clock is None else as_moment("clock", clock)
+        """The clock, where the test alone moves it."""
+        self._ahead = 0
+        """By how much it has been moved on, where it is the machine's."""
+        self._reached: int | None = None
+        """The clock of the last batch."""
+        self._pushed = dict.fromkeys(topology.spouts, 0)
+        self._read: dict[str, int] = {}
+        self._seen: dict[str, int] = {}
+        self._crash_at: Phase | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return f"<TopologyDriver of {self.topology.name!r}: {self._batch} micro-batches, {show(self._now())}{state}>"
+
+    # -- what happens
+
+    def push(self, spout: str, rows: Rows, *, clock: Moment | None = None) -> None:
+        """Let rows come from a spout, in a micro-batch of their own; ``clock``: where the clock is then.
+
+        Rows are dicts or tuples, a DataFrame or an Arrow table, of the columns of the spout; a row without a time is
+        ``invalid``, as in any run. ConfigError for a spout that is not there, a clock that goes back and rows after the
+        end, SchemaError for columns and values that do not fit.
+        """
+        self.push_together({spout: rows}, clock=clock)
+
+    def push_together(self, rows: Mapping[str, Rows], *, clock: Moment | None = None) -> None:
+        """Let rows of several spouts come in one micro-batch, in the order in which the spouts were declared."""
+        if not isinstance(rows, Mapping):
+            raise ConfigError(
+                f"push_together({rows!r:.60})", do="give the rows of each spout by its name: {name: rows}"
+            )
+        self._open("rows")
+        found: dict[str, pa.Table] = {}
+        for name, each in rows.items():
+            if name not in self.topology.spouts:
+                _unknown("spout", name, self.topology.spouts)
+            schema = self.topology.spouts[name].outputs[DEFAULT_STREAM]
+            found[name] = as_table(f"rows for spout {name!r}", each, schema)
+        order = [name for name in self.topology.spouts if name in found]
+        pieces = [TableSource(name, found[name], self._pushed[name]) for name in order]
+        self._batch_of(pieces, self._moved("clock", clock), told=clock is not None)
+        for name in order:
+            self._pushed[name] += found[name].num_rows
+
+    def advance_clock(self, by: Duration | timedelta | str | None = None, *, to: Moment | None = None) -> None:
+        """Let the clock move on, by a duration (``"5s"``) or to a time, in a micro-batch without rows."""
+        self._open("the clock")
+        if (by is None) == (to is None):
+            raise ConfigError("advance_clock takes by or to", do="write advance_clock('5s'), or advance_clock(to=...)")
+        if by is not None:
+            self._batch_of([], self._now() + as_duration(by).micros)
+        else:
+            self._batch_of([], self._moved("to", to), told=True)
+
+    def advance_watermark(self, to: Moment, *, bolt: str | None = None) -> None:
+        """Let the spouts promise that nothing from before this time will come, in a micro-batch without rows.
+
+        The watermarks of all bolts that read spouts move there, or that of one; those of the bolts behind follow.
+        ConfigError where there is no such watermark: in processing time, of a bolt with one for each key, or of one
+        that only reads other windowed bolts; and where it is there already.
+        """
+        self._open("the watermark")
+        moment = as_moment("to", to)
+        able = [name for name, part in self.topology.windowed.items() if can_promise(part)]
+        if bolt is not None:
+            self._part(bolt)
+        chosen = able if bolt is None else [bolt]
+        if not able or not set(chosen) <= set(able):
+            raise ConfigError(
+                f"the watermark of {bolt!r} cannot be moved" if bolt else "there is no watermark to be moved",
+                why="a bolt in processing time has none, one with substreams one for each key, and one behind other "
+                "windowed bolts has theirs",
+                do=f"name one of {', '.join(able)}" if able else "push rows, or advance the clock",
+            )
+        bolts = self._run.step.manifest.bolts
+        known = [bolts[name].watermark.emitted for name in chosen]
+        if all(each is not None and each >= moment for each in known):
+            raise ConfigError(
+                f"the watermark goes back to {show(moment)}",
+                why=f"it is at {', '.join(show(each) for each in known)}, and time only moves on",
+                do="give a later time",
+            )
+        self._batch_of([], self._now(), promised=(chosen, moment))
+
+    def crash(self, at: Phase = "commit") -> None:
+        """Let the next micro-batch crash as this phase begins: all in memory is gone, and it runs again as it was.
+
+        The phases are, in order, ``ingest``, ``tick``, ``fire``, ``compact``, ``sinks``, ``commit`` and ``committed``.
+        What comes out must not show it: that is what exactly once means.
+        """
+        self._open("a crash")
+        if at not in PHASES:
+            _unknown("phase", at, PHASES)
+        if at in ("tick", "fire") and not self.topology.windowed:
+            raise ConfigError(f"crash({at!r})", why="without windowed bolts there is no such phase", do="name another")
+        self._crash_at = at
+
+    def close(self) -> None:
+        """Let the streams end: windows that are open fire, and nothing can be pushed any more."""
+        self._open("the end")
+        self._batch_of([], self._now(), close=True)
+        self._closed = True
+
+    # -- what has come of it
+
+    def read(self, name: str) -> list[dict[str, Any]]:
+        """What a sink was given since the last ``read``, as dicts; or what was on a stream.
+
+        A stream is called as its spout or bolt, ``"revenue"``, or with the name that it has there, ``"revenue.late"``;
+        what could not be read is on ``"orders.errors"``.
+        """
+        found = self.table(name)
+        before = self._read.get(name, 0)
+        self._read[name] = found.num_rows
+        return list(found.slice(before).to_pylist())
+
+    def table(self, name: str) -> pa.Table:
+        """All that a sink was given, or that was on a stream, from the beginning."""
+        if name not in self._streams:
+            _unknown("sink or stream", name, self._streams)
+        found = self._streams[name].table
+        sinks = self.topology.sinks
+        return sinks[name if name in sinks else _WATCHER + name].schema.empty_table() if found is None else found
+
+    def late(self, bolt: str) -> list[dict[str, Any]]:
+        """The late events of a bolt since they were last read, with ``_reason``, ``_watermark`` and so on."""
+        part = self._part(bolt)
+        stream = part.bolt.settings.late_stream
+        return [] if stream is None else self.read(f"{bolt}.{stream}")
+
+    def windows(self, bolt: str) -> list[FiredWindow]:
+        """The windows of a bolt that have fired since this was last asked, with what it emitted for each."""
+        self._part(bolt)
+        fired = [each for batch in sorted(self._notes.fired) for each in self._notes.fired[batch] if each.bolt == bolt]
+        before = self._seen.get(bolt, 0)
+        self._seen[bolt] = len(fired)
+        return fired[before:]
+
+    def accounts(self, bolt: str) -> dict[str, int]:
+        """Where the events of a bolt are: ``received`` is the sum of the others, but for ``adjusted``."""
+        self._part(bolt)
+        state = self._run.step.manifest.bolts[bolt]
+        return state.accounts.totals(sum(state.pending))
+
+    def counters(self, bolt: str) -> dict[str, int]:
+        """What a bolt has counted by itself (``context.counters``)."""
+        self._part(bolt)
+        return self._run.step.manifest.bolts[bolt].counters
+
+    def pending(self, bolt: str) -> list[dict[str, Any]]:
+        """The events of a bolt that are in no window yet, and may still be in one.
+
+        ConfigError of an AggregateBolt that keeps partial results, and no events.
+        """
+        part = self._part(bolt)
+        if part.slicing is not None:
+            raise ConfigError(
+                f"the pending events of {bolt!r}",
+                why="an AggregateBolt over aligned windows of time adds up events as they come, and keeps none",
+                do=f"accounts({bolt!r})['pending'] says how many there are",
+            )
+        found: list[dict[str, Any]] = []
+        for task, state in enumerate(self._run.step.manifest.bolts[bolt].tasks):
+            for events in pending_events(self._run.checkpoint.segments, part, task, state):
+                found.extend(events.select(part.schema.names).to_pylist())
+        return found
+
+    def watermark(self, bolt: str) -> datetime | None:
+        """The watermark of a bolt in UTC; None before the first, and in processing time."""
+        part = self._part(bolt)
+        at = self._run.step.manifest.bolts[bolt].watermark.emitted if part.event_time else None
+        return None if at is None else to_datetime(at)
+
+    @property
+    def clock(self) -> datetime:
+        """The clock in UTC."""
+        return to_datetime(self._now())
+
+    def story(self) -> str:
+        """Where everything is, in a few lines: for a test that has failed."""
+        lines = [repr(self)]
+        for name in self.topology.windowed:
+            accounts = {account: number for account, number in self.accounts(name).items() if number}
+            shown = ", ".join(f"{number} {account}" for account, number in accounts.items()) or "nothing received"
+            at = self.watermark(name)
+            mark = "" if at is None else f", watermark {show(self._run.step.manifest.bolts[name].watermark.emitted)}"
+            lines.append(f"{name}: {shown}{mark}")
+            fired = [each for batch in self._notes.fired.values() for each in batch if each.bolt == name]
+            lines += [f"  {each!r}" for each in fired[-_MOST:]]
+        for name in (name for name in self.topology.sinks if not name.startswith(_WATCHER)):
+            rows = self.table(name)
+            lines.append(f"{name}: {rows.num_rows} row{'' if rows.num_rows == 1 else 's'}")
+            lines += [f"  {row}" for row in rows.slice(max(rows.num_rows - _MOST, 0)).to_pylist()]
+        return "\n".join(lines)
+
+    # -- inside
+
+    @property
+    def _batch(self) -> int:
+        """The number of the next batch."""
+        return self._run.step.manifest.batch + 1
+
+    def _now(self) -> int:
+        now = system_clock() + self._ahead if self._told is None else self._told
+        return now if self._reached is None else max(now, self._reached)
+
+    def _moved(self, what: str, to: Moment | None) -> int:
+        """Where the clock is to be; before the first batch, where it begins may still be said."""
+        now = self._now()
+        if to is None:
+            return now
+        moment = as_moment(what, to)
+        if moment < now and (self._told is not None or self._reached is not None):
+            raise ConfigError(
+                f"{what}={to!r}: the clock goes back, from {show(now)} to {show(moment)}",
+                why="time only moves on",
+                do="give a later time; where the clock begins, say TopologyDriver(topology, clock=...)",
+            )
+        return moment
+
+    def _batch_of(
+        self,
+        pieces: Sequence[TableSource],
+        clock: int,
+        *,
+        told: bool = False,
+        close: bool = False,
+        promised: tuple[list[str], int] | None = None,
+    ) -> None:
+        number, crash_at, self._crash_at = self._batch, self._crash_at, None
+
+        def begin(step: MicroBatch) -> None:
+            self._notes.begin(number)
+            if promised is not None:
+                promise(self.topology, step.manifest, *promised)
+
+        plan = BatchPlan(number, TimeAdvance(clock, close=close), pieces, run=self._run.step.run_id)
+        try:
+            self._run.run(plan, crash_at=crash_at, before=begin)
+        except BaseException:
+            self._notes.forget()
+            raise
+        if self._told is not None or (self._reached is None and told):
+            self._told = clock  # from its first word on, the clock is the test's
+        else:
+            self._ahead += max(clock - self._now(), 0)
+        self._reached = clock
+
+    def _open(self, what: str) -> None:
+        if self._closed:
+            raise ConfigError(
+                f"{what} after the end of the streams",
+                why="close() has let them end, and their last windows have fired",
+                do="call close() last, or make another driver",
+            )
+
+    def _part(self, bolt: str) -> WindowedNode:
+        if bolt not in self.topology.windowed:
+            if bolt in self.topology.plain:
+                raise ConfigError(
+                    f"bolt {bolt!r} has no windows",
+                    why="it works on rows as they come",
+                    do=f"look at what it emits: read({bolt!r})",
+                )
+            _unknown("windowed bolt", bolt, self.topology.windowed)
+        return self.topology.windowed[bolt]
+
+
+_MOST = 5
+"""So many of the last windows, and rows of each sink, are in the story of a test that has failed."""
+
+
+def _watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) -> Topology:
+    """The topology with a memory for each of its sinks and streams, noting its windows."""
+    windowed = {name: watched_part(_with_late(part), notes) for name, part in topology.windowed.items()}
+    parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
+    sinks, takers = {}, {stream: list(names) for stream, names in topology.takers.items()}
+    for name, part in topology.sinks.items():
+        streams[name] = MemorySink()
+        sinks[name] = replace(part, sink=streams[name])
+    for component, each in parts.items():
+        for stream, schema in each.outputs.items():
+            place: Stream = (component, stream)
+            label = stream_label(place)
+            streams.setdefault(label, MemorySink())
+            sinks[_WATCHER + label] = SinkNode(_WATCHER + label, streams[label], (place,), schema)
+            takers.setdefault(place, []).append(_WATCHER + label)
+    return replace(
+        topology,
+        windowed=windowed,
+        sinks=sinks,
+        takers={stream: tuple(names) for stream, names in takers.items()},
+    )
+
+
+_WATCHER = "stream "
+"""Before the names of the sinks that only look on; no part of a topology may have a space in its name."""
+
+
+def _with_late(part: WindowedNode) -> WindowedNode:
+    """The bolt with a stream of late events, where it has none to which they would go."""
+    settings = part.bolt.settings
+    if not part.event_time or settings.late_stream is not None or settings.late_action is not LateAction.DIVERT:
+        return part
+    stream = LATE if LATE not in part.outputs else f"_{LATE}"
+    outputs = {**part.outputs, stream: pa.schema([*part.schema, *LATE_COLUMNS])}
+    return replace(part, bolt=part.bolt.with_settings(replace(settings, late_stream=stream)), outputs=outputs)
+
+
+def _unknown(what: str, name: object, names: Any) -> NoReturn:
+    known = [each for each in names if not str(each).endswith(f".{ERRORS}")]
+    raise ConfigError(
+        f"there is no {what} {name!r}",
+        why=f"there are {', '.join(known) or 'none'}{meant(str(name), names)}",
+        do="correct the name",
+    )

@@ -1,0 +1,156 @@
+"""Apache Storm's windowed bolts, in Python, on Spark: all that a topology needs, from one place.
+
+    from windbolt import TopologyBuilder, WindowedBolt, seconds, sinks, spouts
+
+    class Revenue(WindowedBolt):
+        outputs = "user string, revenue double"
+
+        def execute(self, window):
+            for user, amounts in window.groups("user", "amount"):
+                yield user, amounts.sum()
+
+    builder = TopologyBuilder("revenue")
+    builder.set_spout("orders", spouts.files("orders/*.jsonl", schema="user string, amount double, ts timestamp"))
+    builder.set_bolt(
+        "revenue", Revenue().with_tumbling_window(seconds(10)).with_timestamp_field("ts").with_lag(seconds(5))
+    ).fields_grouping("orders", "user")
+    builder.set_sink("out", sinks.console()).from_("revenue")
+    topology = builder.build()
+
+``windbolt run file.py:topology`` runs it, and so do ``run_local`` (in this process, without Java) and ``run_on_spark``.
+``spouts`` and ``sinks`` are where events come from and go to; ``aggregates``, ``triggers``, ``panes``, ``kinds`` and
+``presets`` what a bolt is given; ``step`` is for rules of an aggregation step, and
+``testing`` for tests of all of these.
+
+The names are kept in four packages, each of which imports only those before it: ``windowing`` (what users subclass and
+read), ``policies`` (decisions), ``manager`` (state), ``topologies`` (composing and running).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from windbolt._installed import check_installed
+
+check_installed()
+
+if TYPE_CHECKING:
+    from topologies.compose.builder import TopologyBuilder
+    from topologies.graph.model import Topology
+    from topologies.local import run_local
+    from topologies.replaying import replay
+    from topologies.run.options import RunOptions, Summary
+    from topologies.spark.metrics import TimeMetrics
+    from topologies.spark.runner import run_on_spark
+    from windbolt import aggregates, kinds, panes, presets, sinks, spouts, step, testing, triggers
+    from windowing import (
+        AggregateBolt,
+        AlterLifetime,
+        BatchBolt,
+        Bolt,
+        BoltError,
+        Bounds,
+        CheckpointError,
+        ConfigError,
+        Count,
+        DamagedCheckpoint,
+        DataError,
+        DayTime,
+        Duration,
+        Emit,
+        EnvironmentMissing,
+        Events,
+        ScenarioError,
+        SchemaError,
+        ShiftTime,
+        StatefulWindowedBolt,
+        TaskContext,
+        TemporalJoin,
+        TopologyError,
+        Tuple,
+        TupleWindow,
+        Union,
+        WindboltError,
+        WindowedBolt,
+        days,
+        hours,
+        micros,
+        millis,
+        minutes,
+        parse_duration,
+        seconds,
+    )
+
+__all__ = [
+    "AggregateBolt",
+    "AlterLifetime",
+    "BatchBolt",
+    "Bolt",
+    "BoltError",
+    "Bounds",
+    "CheckpointError",
+    "ConfigError",
+    "Count",
+    "DamagedCheckpoint",
+    "DataError",
+    "DayTime",
+    "Duration",
+    "Emit",
+    "EnvironmentMissing",
+    "Events",
+    "RunOptions",
+    "ScenarioError",
+    "SchemaError",
+    "ShiftTime",
+    "StatefulWindowedBolt",
+    "Summary",
+    "TaskContext",
+    "TemporalJoin",
+    "TimeMetrics",
+    "Topology",
+    "TopologyBuilder",
+    "TopologyError",
+    "Tuple",
+    "TupleWindow",
+    "Union",
+    "WindboltError",
+    "WindowedBolt",
+    "aggregates",
+    "days",
+    "hours",
+    "kinds",
+    "micros",
+    "millis",
+    "minutes",
+    "panes",
+    "parse_duration",
+    "presets",
+    "replay",
+    "run_local",
+    "run_on_spark",
+    "seconds",
+    "sinks",
+    "spouts",
+    "step",
+    "testing",
+    "triggers",
+]
+
+_MODULES = {"aggregates", "kinds", "panes", "presets", "sinks", "spouts", "step", "testing", "triggers"}
+_IN_TOPOLOGIES = {
+    "RunOptions", "Summary", "TimeMetrics", "Topology", "TopologyBuilder", "replay", "run_local", "run_on_spark",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a bolt needs neither the engine nor Spark."""
+    if name in _MODULES:
+        return importlib.import_module(f"windbolt.{name}")
+    if name in __all__:
+        return getattr(importlib.import_module("topologies" if name in _IN_TOPOLOGIES else "windowing"), name)
+    raise AttributeError(f"module 'windbolt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

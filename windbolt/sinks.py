@@ -1,0 +1,5 @@
+"""Where results go: ``builder.set_sink("out", sinks.files("out/", format="jsonl"))``."""
+
+from topologies.io.sinks import Sink, console, discard, files, foreach_batch, kafka, memory
+
+__all__ = ["Sink", "console", "discard", "files", "foreach_batch", "kafka", "memory"]
