@@ -19,6 +19,8 @@ from windowing.printable import cut, printable, told
 _MARK = "windbolt-failure:"
 _LONGEST = 10_000
 """Characters that each part of an error may have on its way to the driver."""
+_HOME = __file__.rsplit("/", 4)[0]
+_OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies/engine"))
 
 
 @contextmanager
@@ -91,7 +93,4 @@ def _cause(error: BaseException) -> str:
 
 
 def _is_library(filename: str) -> bool:
-    return "site-packages" in filename or any(
-        f"/{folder}/" in filename and __file__.rsplit("/", 4)[0] in filename
-        for folder in ("windowing", "policies", "manager", "topologies/engine")
-    )
+    return "site-packages" in filename or filename.startswith(_OWN_FOLDERS)
