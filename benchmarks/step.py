@@ -2,11 +2,11 @@
 
     python benchmarks/step.py [--events 1000000] [--keys 10000] [--quick] [--runs 1] [--json FILE]
 
-The step is ``topologies/examples/aggregation/aggregation.conf``, as it is; a broker of its own (``tests/broker.py``)
-has the orders before the clock starts, one in a thousand of them cut short. Spark local[2], four partitions, 250,000
-orders a batch. A run that warms up comes first. After each run the output is read back: the orders and the totals of
-every shop must be right, and every order that was cut short must be a dead letter. CPU time is that of the driver,
-its JVM and the Python workers; the broker's is beside it. Linux only.
+The step is ``topologies/examples/aggregation/aggregation.conf``, as it is; a broker of its own
+(``tests/helpers/broker.py``) has the orders before the clock starts, one in a thousand of them cut short. Spark
+local[2], four partitions, 250,000 orders a batch. A run that warms up comes first. After each run the output is read
+back: the orders and the totals of every shop must be right, and every order that was cut short must be a dead letter.
+CPU time is that of the driver, its JVM and the Python workers; the broker's is beside it. Linux only.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.process_tree import children, cpu_seconds, own_seconds
-from tests.broker import broker
-from tests.jars import jars
+from tests.helpers.broker import broker
+from tests.helpers.jars import jars
 from topologies import RunOptions
 from topologies.engine.batch.report import BatchReport
 from topologies.io.messages import AvroMessages, AvroSchema

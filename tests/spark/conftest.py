@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.broker import broker
-from tests.jars import jars
+from tests.helpers.broker import broker
+from tests.helpers.jars import jars
 from tests.spark.kafka_shop import Kafka
 from tests.spark.shop import write_orders
 from tests.spark.tools import CONF

@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.jars import jars
+from tests.helpers.jars import jars
 from tests.spark.step_shop import BatchClock, built
 from tests.spark.tools import CONF
 from topologies.run.options import RunOptions

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from manager.storage.checkpoint import batch_key
-from tests.damage import SCHEMA, Ids, rows_of, topology
+from tests.helpers.damage import SCHEMA, Ids, rows_of, topology
 from tests.spark.tools import Crash, run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back

@@ -1,4 +1,4 @@
-"""Damage to the checkpoint of a run on Spark, and the way back; the many cases are in tests/damage.py."""
+"""Damage to the checkpoint of a run on Spark, and the way back; the many cases are in tests/helpers/damage.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.damage import BATCHES, DAMAGES, Case, kind_of, rows_of, spoil, topology, write_input
-from tests.played_spark import PlayedRun
+from tests.helpers.damage import BATCHES, DAMAGES, Case, kind_of, rows_of, spoil, topology, write_input
+from tests.helpers.played_spark import PlayedRun
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.going_back import go_back

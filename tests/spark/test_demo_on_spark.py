@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.spark.tools import run
-from tests.test_demo import check, check_accounts, expectation
+from tests.topologies.examples.test_demo import check, check_accounts, expectation
 from topologies.examples.flights.data import write_flights
 from topologies.examples.flights.topology import flights_topology
 from windowing import hours

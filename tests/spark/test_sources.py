@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.shop import ROWS, SCHEMA, Counted, Spans, at, some_orders, write_orders
 from tests.spark.tools import in_order, memory_rows, run
-from tests.test_file_metadata import MOVED, timed
+from tests.topologies.io.test_file_metadata import MOVED, timed
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.malformed import AVRO_SCHEMA, FORMATS, GOOD, malformed
+from tests.helpers.malformed import AVRO_SCHEMA, FORMATS, GOOD, malformed
 from tests.spark.kafka_shop import Kafka, Record, once
 from tests.spark.step_shop import (
     EIGHT,

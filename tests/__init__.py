@@ -1,0 +1,1 @@
+"""The tests: README.md here says where each lives."""

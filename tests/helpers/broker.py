@@ -1,0 +1,176 @@
+"""A Kafka broker of one node on this machine, for tests and for trying things out: ``python -m tests.helpers.broker``.
+
+    python -m tests.helpers.broker [--port 9092] [TOPIC[:PARTITIONS] ...]
+
+It prints where it listens, and runs until Ctrl-C; what it was given is gone afterwards. Topics are made only by those
+who ask for them. With ``--until-eof`` it ends with its standard input, and so with the process that started it, however
+that ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.helpers.jars import jars
+from tests.helpers.places import ROOT
+
+_START = 60
+"""Seconds in which it must be up."""
+_JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+_SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder}/log
+log.retention.ms=-1
+auto.create.topics.enable=false
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+num.network.threads=2
+num.io.threads=2
+"""
+
+
+@contextlib.contextmanager
+def broker(topics: Sequence[str] = ()) -> Iterator[str]:
+    """A broker in a process of its own; its address. It ends with the block, or with this process."""
+    command = [sys.executable, "-m", "tests.helpers.broker", "--port", "0", "--until-eof", *topics]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        if not said.startswith("listening at "):
+            raise RuntimeError(f"the broker did not start: {said or 'it said nothing'}")
+        yield said.split()[-1]
+
+
+def serve(port: int, topics: Sequence[str], *, until_eof: bool) -> None:
+    """Run until asked to stop."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _check_free(port)
+    path = os.pathsep.join(jars("broker"))
+    folder = Path(tempfile.mkdtemp(prefix="windbolt-broker-"))
+    java: subprocess.Popen[bytes] | None = None
+    try:
+        port, controller = _free_ports(port)
+        settings = folder / "server.properties"
+        settings.write_text(_SETTINGS.format(port=port, controller=controller, folder=folder.as_posix()), "utf-8")
+        name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
+        with open(folder / "said", "w+", encoding="utf-8") as said:
+            tool = [_java(), *_JAVA, "-cp", path]
+            form = [*tool, "kafka.tools.StorageTool", "format", "-t", name, "-c", str(settings)]
+            subprocess.run(form, check=True, stdout=said, stderr=said)
+            java = subprocess.Popen(
+                [*tool, "kafka.Kafka", str(settings)], stdout=said, stderr=said, start_new_session=os.name != "nt"
+            )
+            _wait(java, port, folder / "said")
+        _make(f"127.0.0.1:{port}", topics)
+        print(f"listening at 127.0.0.1:{port}", flush=True)
+        if until_eof:
+            threading.Thread(target=_end_with_input, args=(java,), daemon=True).start()
+        java.wait()
+        if not until_eof:
+            raise SystemExit(f"the broker has ended:\n{(folder / 'said').read_text('utf-8')[-2000:]}")
+    finally:
+        if java is not None:
+            java.kill()
+            java.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_with_input(java: subprocess.Popen[bytes]) -> None:
+    sys.stdin.read()
+    java.kill()
+
+
+def _wait(java: subprocess.Popen[bytes], port: int, said: Path) -> None:
+    for _ in range(_START * 10):
+        if java.poll() is not None:
+            break
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"the broker did not start:\n{said.read_text('utf-8')[-2000:]}")
+
+
+def _make(servers: str, topics: Sequence[str]) -> None:
+    """Make topics, and so find out that the broker answers."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    for left in reversed(range(_START)):
+        try:
+            admin.list_topics(timeout=1)
+            break
+        except KafkaException:
+            if not left:
+                raise
+    named = [each.partition(":") for each in topics]
+    wanted = [NewTopic(topic, int(partitions or 1), 1) for topic, _, partitions in named]
+    for done in admin.create_topics(wanted).values() if wanted else ():
+        done.result(30)
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as one:
+        if os.name != "nt":
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have ended are no hindrance
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError as error:
+            said = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+            raise SystemExit(f"port {port} {said}: stop what listens there, or give --port") from None
+
+
+def _free_ports(port: int) -> tuple[int, int]:
+    """The port that was asked for, or any, and another one."""
+    with socket.socket() as one, socket.socket() as two:
+        one.bind(("127.0.0.1", 0))
+        two.bind(("127.0.0.1", 0))
+        return port or int(one.getsockname()[1]), int(two.getsockname()[1])
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return os.path.join(home, "bin", "java") if home else "java"
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="broker", description="A Kafka broker on this machine, until Ctrl-C.")
+    parser.add_argument("topics", nargs="*", metavar="TOPIC[:PARTITIONS]", help="topics to make")
+    parser.add_argument("--port", type=int, default=9092, help="where to listen; 0: any free port")
+    parser.add_argument("--until-eof", action="store_true", help="end with the standard input")
+    given = parser.parse_args()
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(given.port, given.topics, until_eof=given.until_eof)
+
+
+if __name__ == "__main__":
+    main()

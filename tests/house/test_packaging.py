@@ -1,0 +1,109 @@
+"""The wheel holds everything it needs, and runs without the source tree."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.places import ROOT
+
+PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
+SUFFIXES = {"", ".py", ".typed", ".yaml", ".yml", ".json", ".jsonl", ".csv", ".conf", ".avsc"}
+
+
+def _run(*command: str, cwd: Path, **env: str) -> str:
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    _run(
+        *(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)),
+        cwd=folder,
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("installed")
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    _run(*pip, "--no-deps", "--no-index", "--target", str(target), str(wheel), cwd=target)
+    return target
+
+
+def _names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def _metadata(wheel: Path, name: str) -> str:
+    (member,) = (path for path in _names(wheel) if path.endswith(f".dist-info/{name}"))
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(member).decode()
+
+
+def test_the_wheel_is_for_any_platform(wheel: Path) -> None:
+    assert wheel.name.startswith("windbolt-")
+    assert wheel.name.endswith("-py3-none-any.whl")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_file_of_a_package_is_in_the_wheel(wheel: Path, package: str) -> None:
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix in SUFFIXES
+    }
+    assert f"{package}/py.typed" in files
+    assert files <= _names(wheel)
+
+
+def test_the_wheel_holds_nothing_but_the_packages(wheel: Path) -> None:
+    tops = {name.partition("/")[0] for name in _names(wheel)}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+
+
+def test_the_command_and_the_pytest_plugin_are_declared(wheel: Path) -> None:
+    entries = configparser.ConfigParser(delimiters=("=",))
+    entries.read_string(_metadata(wheel, "entry_points.txt"))
+    assert entries["console_scripts"]["windbolt"] == "windbolt.__main__:main"
+    assert entries["pytest11"]["windbolt"] == "topologies.pytest_plugin"
+
+
+def test_the_license_is_declared_and_included(wheel: Path) -> None:
+    assert HeaderParser().parsestr(_metadata(wheel, "METADATA"))["License-Expression"] == "Apache-2.0"
+    assert _metadata(wheel, "licenses/LICENSE") == (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def _python_path(installed: Path) -> str:
+    """The installed wheel and the third-party packages; under ``-S`` no .pth file adds the source tree."""
+    paths = dict.fromkeys([str(installed), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+    return os.pathsep.join(paths)
+
+
+def test_the_installed_packages_are_imported_from_where_they_were_installed(installed: Path, tmp_path: Path) -> None:
+    modules = ", ".join((*PACKAGES, "topologies.cli.app", "topologies.pytest_plugin"))
+    code = f"import {modules}; print(*(m.__file__ for m in ({', '.join(PACKAGES)},)), sep='\\n')"
+    printed = _run(sys.executable, "-S", "-c", code, cwd=tmp_path, PYTHONPATH=_python_path(installed))
+    assert [Path(line).parent for line in printed.splitlines()] == [installed / name for name in PACKAGES]
+
+
+def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:
+    command = installed / "bin" / "windbolt"
+    assert os.access(command, os.X_OK)
+    printed = _run(*(sys.executable, "-S", str(command), "--help"), cwd=tmp_path, PYTHONPATH=_python_path(installed))
+    assert "demo" in printed
+    assert "replay" in printed

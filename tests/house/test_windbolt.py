@@ -1,0 +1,122 @@
+"""The front door: every public name is found in ``windbolt``, and a user's modules do not hide what is behind it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import topologies
+import windbolt
+import windowing
+from tests.helpers.places import ROOT
+
+PARTS = ("aggregates", "kinds", "panes", "presets", "sinks", "spouts", "step", "testing", "triggers")
+TOPOLOGY = """
+from windbolt import Bolt, TopologyBuilder, sinks, spouts
+
+class Same(Bolt):
+    outputs = "n long"
+
+    def execute(self, row):
+        return {"n": row["n"]}
+
+builder = TopologyBuilder("same")
+builder.set_spout("numbers", spouts.memory("n long", [(1,)]))
+builder.set_bolt("same", Same()).shuffle_grouping("numbers")
+builder.set_sink("out", sinks.console()).from_("same")
+topology = builder.build()
+"""
+
+
+def run(*command: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_every_name_that_is_promised_is_there_and_is_the_one_that_windbolt_uses() -> None:
+    assert (
+        {*windowing.__all__, *topologies.__all__}
+        <= set(windbolt.__all__)
+        == set(dir(windbolt)) - {name for name in dir(windbolt) if name.startswith("__")}
+    )
+    for name in windbolt.__all__:
+        found = getattr(windbolt, name)
+        if name in PARTS:
+            assert found is importlib.import_module(f"windbolt.{name}")
+        else:
+            assert found is getattr(windowing if name in windowing.__all__ else topologies, name)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_parts_name_what_is_theirs(part: str) -> None:
+    module = importlib.import_module(f"windbolt.{part}")
+    assert module.__doc__
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_error_of_python() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Windowed'"):
+        _ = windbolt.Windowed
+
+
+def test_the_door_opens_before_the_rooms_are_heated() -> None:
+    done = run("-c", "import sys, windbolt; dir(windbolt); print({'numpy', 'pyspark'} & {*sys.modules})", folder=ROOT)
+    assert done.stdout == "set()\n", done.stderr
+
+
+def test_it_runs_as_a_module(tmp_path: Path) -> None:
+    assert "replay" in run("-m", "windbolt", "--help", folder=tmp_path).stdout
+
+
+@pytest.mark.parametrize("name", ["manager.py", "policies/__init__.py", "topologies.py"])
+def test_a_users_module_that_hides_a_package_is_named(name: str, tmp_path: Path) -> None:
+    hiding = tmp_path / name
+    hiding.parent.mkdir(exist_ok=True)
+    hiding.write_text("")
+    (tmp_path / "mine.py").write_text(TOPOLOGY)
+    program = run("mine.py", folder=tmp_path)
+    assert program.stderr.splitlines()[-1].startswith(f"ImportError: {hiding} hides windbolt's package")
+    command = [os.path.join(os.path.dirname(sys.executable), "windbolt"), "run", "mine.py:topology"]
+    told = run(*command, "--engine", "local", folder=tmp_path)
+    assert told.returncode != 0
+    assert name.removesuffix("__init__.py") in told.stderr
+    assert "another name" in " ".join(told.stderr.split())
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize("name", ["manager.py", "windbolt.py"])
+def test_a_topology_cannot_be_named_as_a_package_of_windbolts(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(TOPOLOGY)
+    done = run("-m", "topologies.cli.app", "run", str(tmp_path / name) + ":topology", "--engine", "local", folder=ROOT)
+    assert done.returncode != 0
+    assert f"my_{name}" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_module_in_a_folder_beside_the_packages_is_named_too(tmp_path: Path) -> None:
+    for each in ("windbolt", "windowing", "policies", "manager", "topologies"):
+        (tmp_path / each).symlink_to(ROOT / each)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "manager.py").write_text("")
+    (tmp_path / "mine" / "prog.py").write_text("import windbolt")
+    done = run(str(tmp_path / "mine" / "prog.py"), folder=tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.stderr.splitlines()[-1].startswith(f"ImportError: {tmp_path / 'mine' / 'manager.py'} hides")
+
+
+def test_a_folder_of_the_users_without_python_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "manager").mkdir()
+    (tmp_path / "mine.py").write_text(TOPOLOGY + "\nfrom windbolt import run_local\nrun_local(topology)\n")
+    done = run("mine.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr

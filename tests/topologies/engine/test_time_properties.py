@@ -1,0 +1,360 @@
+"""Random scenarios with watermarks at events: the engine answers as the slow oracle, however its batches are cut."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+from tests.oracles import time_oracle
+from tests.topologies.scenarios.test_time_scenarios import run_cut
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.schema.loading import read_scenario
+from topologies.scenarios.schema.model import Scenario
+from windowing.errors import ConfigError, TopologyError
+
+Json = dict[str, Any]
+
+EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged", "pending")
+SYSTEMS = ("rules", "atlas", "azure", "streaminsight")
+
+# ---- scenarios
+
+
+def ms(number: int) -> str:
+    return f"{number}ms"
+
+
+@st.composite
+def durations(draw: st.DrawFn, least: int = 0, most: int = 10) -> str:
+    return ms(draw(st.integers(least, most)))
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Json:
+    """What the windows are: aligned ones, also with gaps, and each other kind."""
+    match draw(st.sampled_from(["tumbling", "hopping", "hopping", "session", "log", "snapshot", "count", "several"])):
+        case "tumbling":
+            return {"length": draw(durations(1)), "tumbling": True}
+        case "hopping":
+            return {"length": draw(durations(1)), "sliding": draw(durations(1))}
+        case "session":
+            return {"session": draw(sessions())}
+        case "log":
+            return {"sliding_log": draw(durations(1))}
+        case "snapshot":
+            return {"snapshot": True}
+        case "count":
+            return {"count_by_start": draw(st.integers(1, 4))}
+        case _:
+            return {"windows": draw(st.lists(several(), min_size=1, max_size=3))}
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Json:
+    return {"gap": draw(durations(1, 6)), "touching": draw(st.booleans())}
+
+
+def several() -> st.SearchStrategy[Json]:
+    return st.one_of(
+        st.builds(lambda length: {"tumbling": length}, durations(1)),
+        st.builds(lambda length, slide: {"hopping": {"length": length, "slide": slide}}, durations(1), durations(1)),
+        st.builds(lambda session: {"session": session}, sessions()),
+        st.builds(lambda length: {"sliding_log": length}, durations(1)),
+        st.just({"snapshot": True}),
+        st.builds(lambda count: {"count_by_start": count}, st.integers(1, 3)),
+    )
+
+
+def is_aligned(bolt: Json) -> bool:
+    return "length" in bolt or any("tumbling" in kind or "hopping" in kind for kind in bolt.get("windows", ()))
+
+
+@st.composite
+def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
+    """The settings: those of a system, or any that go together."""
+    bolt: Json = {"timestamp_field": "ts", **draw(windows())}
+    parted = draw(st.integers(0, 3)) == 0
+    keyed = draw(st.sampled_from(["none", "none", "key", "keys", "substreams"]))
+    bolt.update(
+        {"key": {"key": ["k"]}, "keys": {"key": ["k", "q"]}, "substreams": {"substreams": ["k"]}}.get(keyed, {})
+    )
+    parted = parted and keyed != "substreams"
+    fastest = (parted or len(streams) > 1) and keyed != "substreams" and draw(st.integers(0, 3)) == 0
+    waits = (parted or len(streams) > 1) and keyed != "substreams" and not fastest
+    if is_aligned(bolt) and draw(st.booleans()):
+        bolt["offset"] = draw(durations(0, 7))
+    match system:
+        case "rules":
+            bolt.update(draw(single_rules(bolt)))
+        case "atlas":
+            atlas: Json = {"allowed_lateness": draw(durations(0, 6))} if draw(st.booleans()) else {}
+            if draw(st.integers(0, 2)) == 0:
+                atlas["allowed_lateness"] = "0s"
+                atlas["idle_timeout"] = draw(durations(1, 9))
+                atlas["idle_rule"] = draw(st.sampled_from(["after_window_end", "max_remaining"]))
+            if waits and draw(st.integers(0, 2)) == 0:
+                atlas["partition_idle_timeout"] = f"{draw(st.integers(0, 9))}500us"  # no event comes at the instant
+            bolt["preset"] = {"atlas": atlas} if atlas else "atlas"
+        case "azure":
+            azure: Json = {
+                "late": draw(st.none() | durations(0, 8)),
+                "out_of_order": draw(durations(0, 6)),
+                "early": draw(st.none() | durations(0, 8)),
+                "action": draw(st.sampled_from(["adjust", "drop"])),
+                "arrival_field": "at",
+            }
+            bolt["preset"] = {"azure": azure}
+        case "streaminsight":
+            bolt["preset"] = {"streaminsight": draw(advance_time(streams))}
+    if parted:
+        bolt["watermark_partition"] = "p"
+    if fastest:
+        bolt["watermark_over"] = "max"
+    if draw(st.integers(0, 4)) == 0:
+        bolt["close_fires"] = False
+    return bolt
+
+
+@st.composite
+def single_rules(draw: st.DrawFn, windows: Json) -> Json:
+    """Rules one by one, upon Storm's, for these windows."""
+    bolt: Json = {
+        "watermark_every": draw(st.sampled_from([1, 1, 2, 3, "1ms", "3ms", "7ms"])),
+        "lag": draw(durations(0, 6)),
+    }
+    if is_aligned(windows) or "snapshot" in windows:
+        bolt["bounds"] = draw(st.sampled_from(["(start, end]", "[start, end)"]))
+    if bolt.get("bounds") != "[start, end)" and (
+        "length" in windows or windows.get("session", {}).get("touching") is False
+    ):
+        bolt["past_the_end"] = draw(st.booleans())
+    if draw(st.booleans()):
+        bolt["late_by"], bolt["allowed_lateness"] = "window", draw(durations(0, 6))
+        bolt["late"] = draw(st.sampled_from(["divert", "drop"]))
+    else:
+        bolt["late"] = draw(st.sampled_from(["divert", "drop", "adjust"]))
+    if draw(st.integers(0, 2)) == 0:
+        early, late = draw(st.none() | durations(0, 8)), draw(st.none() | durations(0, 8))
+        action = {"action": draw(st.sampled_from(["adjust", "drop", "divert"]))} if late is not None else {}
+        if early is not None or late is not None:
+            bolt["arrival"] = {"field": "at", "early": early, "late": late, **action}
+    return bolt
+
+
+@st.composite
+def advance_time(draw: st.DrawFn, streams: list[str]) -> Json:
+    """The arguments of the preset of StreamInsight."""
+    given: Json = {
+        "delay": draw(durations(0, 5) | st.just("-1us")),
+        "policy": draw(st.sampled_from(["drop", "adjust"])),
+        "to_infinity": draw(st.booleans()),
+    }
+    if draw(st.booleans()):
+        given["every"] = draw(st.sampled_from([1, 2, 3, "3ms"]))
+    if len(streams) > 1 and draw(st.booleans()):
+        given["imports"] = {streams[1]: streams[0]}
+    elif draw(st.booleans()):
+        given["field"] = "cti"
+        if draw(st.booleans()):
+            given["every"] = None
+            del given["delay"]  # there is nothing that it would delay
+    return given
+
+
+@st.composite
+def steps(draw: st.DrawFn, bolt: Json, streams: list[str], rules: Json) -> list[Json]:
+    """Events around a time that wanders on: by a little, a tie, a step back, a leap."""
+    moves = st.one_of(
+        st.tuples(st.just("on"), st.integers(0, 3)),
+        st.tuples(st.just("on"), st.integers(0, 3)),
+        st.tuples(st.just("back"), st.integers(1, 9)),
+        st.tuples(st.just("leap"), st.sampled_from([7, 20])),
+        st.tuples(st.just("watermark"), st.integers(-4, 3)),
+        st.tuples(st.just("crash"), st.just(0)),
+        st.tuples(st.just("clock"), st.integers(1, 12)),
+    )
+    now, found, number = draw(st.sampled_from([0, 0, -7, 3])), [], 0
+    has_clock = any(
+        rules[name] not in (None, False) for name in ("idle_timeout", "partition_idle_timeout", "estimate_arrival")
+    )
+    follows_arrivals = rules["estimate_arrival"] and (len(streams) > 1 or "watermark_partition" in bolt)
+    by_timeout = rules["idle_timeout"] is not None or rules["partition_idle_timeout"] is not None  # of whole batches
+    clock = latest = now
+    for what, size in draw(st.lists(moves, max_size=24)):
+        if what == "crash":
+            found.append({"crash": True})
+            continue
+        if what == "clock":
+            clock += size
+            found += [{"clock": clock}] if has_clock else []
+            continue
+        number += 1
+        fields: Json = {"id": f"e{number}"}
+        if what == "watermark" and rules["field"] is not None:
+            fields[rules["field"]] = now + size
+        elif what == "back":
+            fields["ts"] = now - size
+        else:
+            now += abs(size)
+            fields["ts"] = now
+        step: Json = {"event": fields}
+        if has_clock:
+            clock += draw(st.sampled_from([0, 0, 1, 3]))
+            step["clock" if by_timeout else draw(st.sampled_from(["clock", "arrival"]))] = clock
+        if len(streams) > 1:
+            step["stream"] = draw(st.sampled_from(streams))
+        for name in bolt.get("key") or bolt.get("substreams") or ():
+            value = draw(st.sampled_from(["a", "a", "b", None]))
+            fields.update({} if value is None else {name: value})
+        if "watermark_partition" in bolt:
+            value = draw(st.sampled_from(["x", "x", "y", None]))
+            fields.update({} if value is None else {"p": value})
+        if rules["arrival"] is not None:
+            arrived = now + draw(st.sampled_from([0, 0, 0, -12, -6, 3, 5, 9]))
+            if follows_arrivals:  # in order: out of order, where batches end makes a difference
+                arrived = latest = max(arrived, latest)
+            fields[rules["arrival"]] = arrived
+        found.append(step)
+    return [*found, {"close": True}] if draw(st.booleans()) else found
+
+
+def is_spoilt(bolt: Json, rules: Json) -> bool:
+    """Settings whose answers are not laid down, or depend on where batches end by their nature."""
+    # The floor of substreams follows the arrivals of a batch; it is right where arrivals do not go back.
+    if "substreams" in bolt and rules["late_arrival"] is not None:
+        return True
+    # An event that is moved to just after the watermark moves the watermark no further, which the oracle does not know.
+    if rules["late"] == "adjust" and bolt.get("past_the_end") is False:
+        return True
+    # What the partitions of an input that imports are before it has delivered.
+    return bool(rules["imports"]) and "watermark_partition" in bolt
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, systems: tuple[str, ...] = SYSTEMS) -> Json:
+    system = draw(st.sampled_from(systems))
+    streams = ["s1", "s2", "s3"][: draw(st.sampled_from([1, 1, 2, 3]))]
+    bolt = draw(bolts(system, streams))
+    rules = time_oracle.read_rules(bolt)
+    assume(not is_spoilt(bolt, rules))
+    scenario = {"name": system, "bolt": bolt, "streams": streams, "steps": draw(steps(bolt, streams, rules))}
+    if "watermark_partition" in bolt and draw(st.booleans()):
+        names = st.lists(st.sampled_from(["x", "y", "z"]), min_size=1, max_size=3, unique=True)
+        scenario["partitions"] = draw(names | st.dictionaries(st.sampled_from(streams), names, min_size=1))
+    return scenario
+
+
+# ---- answers
+
+
+def of_each_key(found: list[Json]) -> dict[str, list[Json]]:
+    """The windows of each key and kind, in their order."""
+    grouped: dict[str, list[Json]] = {}
+    for window in found:
+        grouped.setdefault(f"{window.get('key')} {window.get('kind')}", []).append(window)
+    return grouped
+
+
+def assert_same(scenario: Json, answer: Replayed) -> None:
+    expected, found = time_oracle.answer(scenario), answer.to_json()
+    settle_gaps(scenario, expected, found)
+    if "substreams" in scenario["bolt"]:  # there is no watermark of the whole bolt
+        for each in (*expected["events"], *found["events"]):
+            each.pop("watermark")
+    for window in (*expected["windows"], *found["windows"]):
+        window.setdefault("key", None)
+        window.pop("expired")  # only a queue knows; tests/topologies/engine/test_window_properties.py looks at it
+    for wanted, got in zip(expected["events"], found["events"], strict=False):
+        if got["action"] == "unwindowed":  # and was moved before, perhaps
+            wanted["action"] = "unwindowed"
+    for each in (*expected["events"], *found["events"]):  # assigned windows find out later that an event is in none
+        each["action"] = "accepted" if each["action"] == "unwindowed" else each["action"]
+    assert found["events"] == expected["events"]
+    assert of_each_key(found["windows"]) == of_each_key(expected["windows"])
+    assert found["late"] == expected["late"]
+    assert found["counts"] == expected["counts"]
+    assert sorted(found["pending"]) == sorted(expected["pending"])
+    assert found["clocks"] == expected["clocks"]
+
+
+def settle_gaps(scenario: Json, expected: Json, found: Json) -> None:
+    """Take out what is not laid down: when an event between assigned windows becomes unwindowed, and one more."""
+    in_gap = found["pending"] and set(found["pending"]) - set(expected["pending"])
+    if in_gap:
+        assert time_oracle.in_gaps(scenario) >= set(in_gap)
+        found["pending"] = [name for name in found["pending"] if name not in in_gap]
+        found["counts"]["pending"] -= len(in_gap)
+        found["counts"]["unwindowed"] += len(in_gap)
+    rules = time_oracle.read_rules(scenario["bolt"])
+    # engine: the mark of an adjusted event's input follows the event's own time, not the one it was assigned.
+    apart = rules["over"] == "max" or rules["estimate_arrival"] or "watermark_partition" in scenario["bolt"]
+    if rules["late"] == "adjust" and apart:
+        for each in (*expected["events"], *found["events"]):
+            each.pop("mark")
+
+
+def read(scenario: Json) -> Scenario:
+    return read_scenario(scenario)
+
+
+def built(scenario: Json) -> Replayed:
+    """The engine's answer; settings that do not go together are no example."""
+    try:
+        answer = replay_locally(read(scenario))
+    except (ConfigError, TopologyError):
+        event("refused")
+        assume(False)
+        raise
+    event("accepted")
+    return answer
+
+
+@EXAMPLES
+@given(scenarios())
+def test_the_engine_answers_as_the_oracle(scenario: Json) -> None:
+    assert_same(scenario, built(scenario))
+
+
+@EXAMPLES
+@given(scenarios(), st.integers(0, 1 << 30))
+def test_batches_may_end_anywhere_and_processes_be_restarted(scenario: Json, seed: int) -> None:
+    built(scenario)
+    calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
+    assert_same(scenario, run_cut(read(calm), random.Random(seed)))
+
+
+@EXAMPLES
+@given(scenarios())
+def test_the_accounts_add_up(scenario: Json) -> None:
+    answer = built(scenario)
+    assert answer.counts["received"] == sum(answer.counts.get(account, 0) for account in ACCOUNTS)
+    received = [event.id for event in read(scenario).event_steps if not read(scenario).is_watermark(event)]
+    shown = {name for window in answer.windows for name in window["events"]}
+    assert answer.counts["received"] == len(received)
+    assert answer.counts["windowed"] == len(shown)
+    assert answer.counts["pending"] == len(answer.pending) == len(set(answer.pending))
+    assert not shown & set(answer.pending)
+    assert not shown & set(answer.late)
+
+
+def test_most_scenarios_are_accepted() -> None:
+    """The strategy draws few settings that do not go together."""
+    found: list[bool] = []
+
+    @settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(scenarios())
+    def draw(scenario: Json) -> None:
+        try:
+            replay_locally(read({**scenario, "steps": []}))
+        except (ConfigError, TopologyError):
+            found.append(False)
+        else:
+            found.append(True)
+
+    draw()
+    assert found.count(True) > 0.5 * len(found)

@@ -1,0 +1,78 @@
+"""All scenarios once more, through an AggregateBolt: who is let in, what fires and what is counted must not change.
+
+Where windows are aligned in time, events are added up as they come; elsewhere the bolt is called with each window.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.helpers.places import SCENARIOS
+from tests.topologies.scenarios.test_time_scenarios import differences, run_cut
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.replay import replay_locally, watched_topology
+from topologies.scenarios.schema import bare
+from topologies.scenarios.schema.loading import Loaded, load
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.steps import CloseStep, CrashStep
+from windowing import AggregateBolt
+from windowing.aggregates import count
+
+LOADED = [each for path in sorted(SCENARIOS.glob("*/*")) for each in load(path) if isinstance(each, Loaded)]
+BARE = [each.scenario for each in LOADED if each.scenario.bolt is not None]
+EVERY = pytest.mark.parametrize("scenario", BARE, ids=[f"{at}-{each.name}" for at, each in enumerate(BARE)])
+
+
+@pytest.fixture(autouse=True)
+def adding_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bolt of a scenario adds up its events."""
+    monkeypatch.setattr(bare, "BareBolt", lambda: AggregateBolt(events=count()))
+
+
+def without_changes(scenario: Scenario) -> Scenario:
+    """What is expected, but for what is new in a window and what has left: sums do not know that."""
+    expect = scenario.expect
+    if expect is None or expect.windows is None or not is_summed(scenario):
+        return scenario
+    windows = [
+        type(each).model_construct(
+            **{name: value for name, value in each if name in each.model_fields_set and name not in ("new", "expired")}
+        )
+        for each in expect.windows
+    ]
+    return scenario.model_copy(update={"expect": expect.model_copy(update={"windows": windows})})
+
+
+def is_summed(scenario: Scenario) -> bool:
+    return any(part.slicing is not None for part in watched_topology(scenario).windowed.values())
+
+
+def test_most_aligned_scenarios_are_added_up() -> None:
+    assert sum(map(is_summed, BARE)) > 100
+
+
+@EVERY
+def test_every_scenario_holds(scenario: Scenario) -> None:
+    expected = without_changes(scenario)
+    assert not differences(expected, replay_locally(scenario))
+
+
+@EVERY
+def test_every_scenario_holds_after_a_crash_at_every_step(scenario: Scenario) -> None:
+    if not is_summed(scenario) or scenario.meta.get("restarts"):
+        return
+    steps: list[Any] = []
+    for step in scenario.steps:
+        steps += [CrashStep(crash=True), step] if isinstance(step, CloseStep) else [step, CrashStep(crash=True)]
+    crashing = scenario.model_copy(update={"steps": steps})
+    assert not differences(without_changes(scenario), replay_locally(crashing))
+
+
+@EVERY
+def test_every_scenario_holds_wherever_pieces_end(scenario: Scenario) -> None:
+    if is_summed(scenario) and not scenario.meta.get("restarts"):
+        answer: Replayed = run_cut(scenario, random.Random(1))
+        assert not differences(without_changes(scenario), answer)

@@ -1,0 +1,40 @@
+"""The scenarios of aggregates hold wherever batches end, and after a crash at every step."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.helpers import places
+from tests.topologies.scenarios.test_time_scenarios import differences, run_cut
+from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.schema.loading import Loaded, load
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.steps import CloseStep, CrashStep
+
+BEYOND = places.SCENARIOS / "beyond"
+SCENARIOS = [each.scenario for each in load(BEYOND / "aggregates.yaml") if isinstance(each, Loaded)]
+EVERY = pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.name for scenario in SCENARIOS])
+
+
+@pytest.fixture(autouse=True)
+def beside_the_topology(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenarios name their topology from where they are."""
+    monkeypatch.chdir(BEYOND)
+
+
+@EVERY
+def test_a_crash_after_every_step_changes_no_aggregate(scenario: Scenario) -> None:
+    steps: list[Any] = []
+    for step in scenario.steps:
+        steps += [CrashStep(crash=True), step] if isinstance(step, CloseStep) else [step, CrashStep(crash=True)]
+    crashing = scenario.model_copy(update={"steps": steps})
+    assert not differences(scenario, replay_locally(crashing))
+
+
+@EVERY
+@pytest.mark.parametrize("seed", range(5))
+def test_aggregates_are_the_same_wherever_batches_end(scenario: Scenario, seed: int) -> None:
+    assert not differences(scenario, run_cut(scenario, random.Random(seed)))
