@@ -141,8 +141,8 @@ def _run(topology: Topology, options: RunOptions) -> Summary:
 
 def _refuse_spark(topology: Topology) -> None:
     """DataFrames are Spark's, and so is what lists files that are not on this machine."""
-    for name, part in topology.spouts.items():
-        match part.spout:
+    for name, node in topology.spouts.items():
+        match node.spout:
             case FrameSpout():
                 raise ConfigError(
                     f"spout {name!r} is a Spark DataFrame",
@@ -196,8 +196,8 @@ def _refuse_unmatched(name: str, path: str) -> None:
 
 def _refuse_kafka(topology: Topology) -> None:
     """Kafka is reached through Spark's connector."""
-    found = [f"spout {name!r}" for name, part in topology.spouts.items() if isinstance(part.spout, KafkaSpout)]
-    found += [f"sink {name!r}" for name, part in topology.sinks.items() if isinstance(part.sink, KafkaSink)]
+    found = [f"spout {name!r}" for name, node in topology.spouts.items() if isinstance(node.spout, KafkaSpout)]
+    found += [f"sink {name!r}" for name, node in topology.sinks.items() if isinstance(node.sink, KafkaSink)]
     if found:
         raise ConfigError(
             f"Kafka in a local run: {', '.join(found)}",
@@ -207,20 +207,20 @@ def _refuse_kafka(topology: Topology) -> None:
 
 
 def _batches(topology: Topology) -> Iterator[list[SourceSplit | MergedSplits]]:
-    sources = [_of_spout(topology, part) for part in topology.spouts.values()]
+    sources = [_of_spout(topology, node) for node in topology.spouts.values()]
     for found in zip_longest(*sources, fillvalue=()):
         yield [split for splits in found for split in splits]
 
 
-def _of_spout(topology: Topology, part: SpoutNode) -> Iterator[Sequence[SourceSplit | MergedSplits]]:
-    match part.spout:
+def _of_spout(topology: Topology, node: SpoutNode) -> Iterator[Sequence[SourceSplit | MergedSplits]]:
+    match node.spout:
         case MemorySpout() as spout:
             first = 0
             for table in spout.tables():
-                yield [TableSource(part.name, table, first)]
+                yield [TableSource(node.name, table, first)]
                 first += table.num_rows
         case FileSpout() as spout:
             for found in spout.batches():
-                yield file_splits(topology, [(part.name, path) for path in found], 1)
+                yield file_splits(topology, [(node.name, path) for path in found], 1)
         case spout:
-            raise AssertionError(f"{part.name!r} is {type(spout).__name__}, which is refused before a run")
+            raise AssertionError(f"{node.name!r} is {type(spout).__name__}, which is refused before a run")

@@ -69,7 +69,7 @@ class AssignedWindows:
         self.accounts = Accounts(streams)
         self._order = events.order()
         self._events = events
-        self._hashes, self._born = self._take(events.keys), self._take(events.born)
+        self._hashes, self._evaluation = self._take(events.keys), self._take(events.evaluation)
         codes = None if self._hashes is None else group_numbers(self._hashes)
         times, ends, closed, gaps = map(self._take, (events.times, events.ends, events.closed, events.gaps))
         self._sorted = Live(times, codes, ends, closed, gaps)
@@ -137,9 +137,9 @@ class AssignedWindows:
 
     def _fresh(self, piece: Assigned, states: WindowStates) -> NDArray[np.bool_]:
         """Which members are new to their window since it fired last."""
-        assert self._born is not None
+        assert self._evaluation is not None
         shown = np.repeat(states.shown, np.diff(piece.offsets))
-        fresh: NDArray[np.bool_] = self._born[piece.members] > shown
+        fresh: NDArray[np.bool_] = self._evaluation[piece.members] > shown
         return fresh
 
     def finished(self, upto: Limit) -> NDArray[np.bool_]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEY_COLUMN, END_COLUMN, CLOSED_COLUMN, GAP_COLUMN = "_key_hash", "_end", "_closed", "_gap"
-EDGE_COLUMN, BORN_COLUMN = "_edge", "_born"
-INNER = (TIME_COLUMN, STREAM_COLUMN, KEY_COLUMN, END_COLUMN, CLOSED_COLUMN, GAP_COLUMN, EDGE_COLUMN, BORN_COLUMN)
+EDGE_COLUMN, EVALUATION_COLUMN = "_edge", "_born"
+INNER = (TIME_COLUMN, STREAM_COLUMN, KEY_COLUMN, END_COLUMN, CLOSED_COLUMN, GAP_COLUMN, EDGE_COLUMN, EVALUATION_COLUMN)
 """Columns of segments that are windbolt's own."""
 
 SEEN, GONE, LAST = 1, 2, 4
@@ -44,7 +44,7 @@ class Held:
     gaps: NDArray[np.int64] | None = None
     edges: NDArray[np.int64] | None = None
     """What the start and the end of an edge have in common: a hash."""
-    born: NDArray[np.int64] | None = None
+    evaluation: NDArray[np.int64] | None = None
     """The number of the evaluation before which each was let in, where windows fire more than once."""
     seen: NDArray[np.bool_] | None = None
     """Whether it has been in a window."""
@@ -91,7 +91,7 @@ class Held:
         return Held(np.concatenate([part.times for part in parts]), payload, *columns, *flags)
 
     def _columns(self) -> tuple[NDArray[Any] | None, ...]:
-        return self.streams, self.keys, self.ends, self.closed, self.gaps, self.edges, self.born
+        return self.streams, self.keys, self.ends, self.closed, self.gaps, self.edges, self.evaluation
 
     def _flags(self) -> tuple[NDArray[np.bool_] | None, ...]:
         return self.seen, self.last, self.gone
@@ -116,7 +116,7 @@ def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
         CLOSED_COLUMN: held.closed,
         GAP_COLUMN: held.gaps,
         EDGE_COLUMN: held.edges,
-        BORN_COLUMN: held.born,
+        EVALUATION_COLUMN: held.evaluation,
     }
     columns.update({name: pa.array(array) for name, array in given.items() if array is not None})
     ref = writer.add(pa.table(columns))
@@ -172,7 +172,7 @@ def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
         column(CLOSED_COLUMN),
         column(GAP_COLUMN),
         column(EDGE_COLUMN),
-        column(BORN_COLUMN),
+        column(EVALUATION_COLUMN),
         (flags & SEEN) != 0,
     )
     if (flags & LAST).any():

@@ -51,7 +51,7 @@ class Joined:
     rows: pa.Table
     windows: NDArray[np.int64]
     """Which of the windows each row is of."""
-    watched: State | None = None
+    traced: State | None = None
     """The state of the accumulator for whoever watches."""
 
 
@@ -63,18 +63,18 @@ class Slicing:
     """
 
     def __init__(
-        self, aggregation: Aggregation, slices: Slices, streams: int, watched: tuple[str, Accumulator] | None = None
+        self, aggregation: Aggregation, slices: Slices, streams: int, traced: tuple[str, Accumulator] | None = None
     ) -> None:
-        """``watched``: a column, and what is to be kept of it for whoever watches the run."""
+        """``traced``: a column, and what is to be kept of it for whoever watches the run."""
         self.aggregation, self.slices, self.streams = aggregation, slices, streams
         self.accumulators: Sequence[Accumulator] = aggregation.accumulators
         self._read = {*aggregation.by, *(field for _, each in aggregation.aggregates for field in each.fields)}
-        self.watched: int | None = None
+        self.traced: int | None = None
         """The place of the accumulator for whoever watches."""
-        if watched is not None:
-            self._read.add(watched[0])
-            self.accumulators = tuple(dict.fromkeys((*self.accumulators, watched[1])))
-            self.watched = self.accumulators.index(watched[1])
+        if traced is not None:
+            self._read.add(traced[0])
+            self.accumulators = tuple(dict.fromkeys((*self.accumulators, traced[1])))
+            self.traced = self.accumulators.index(traced[1])
         self._key_types = [aggregation.schema.field(name).type for name in aggregation.by]
 
     @cached_property
@@ -121,10 +121,10 @@ class Slicing:
         found, groups = _by_slice(self.slices.numbers(rows.timestamps), sums.keys)
         return self._events(sums.keys, found, groups, *self._merged(sums, groups))
 
-    def watched_of(self, rows: Events) -> State:
+    def traced_states(self, rows: Events) -> State:
         """What is kept in some rows for whoever watches."""
-        assert self.watched is not None
-        return self._loaded(rows, ordered=False).states[self.watched]
+        assert self.traced is not None
+        return self._loaded(rows, ordered=False).states[self.traced]
 
     def keys_of(self, rows: Events) -> pa.Table:
         """The key of each row, under the names of its columns."""
@@ -156,7 +156,7 @@ class Slicing:
         for of_window, codes, states, events in parts:
             cells = Cells(events, start_times[of_window], end_times[of_window])
             rows_of_windows = self.aggregation.result(sums.keys.columns(codes), states, cells)
-            yield Joined(rows_of_windows, of_window, None if self.watched is None else states[self.watched])
+            yield Joined(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
 
     def _each_alone(
         self, sums: Sums, starts: NDArray[np.int64], stops: NDArray[np.int64]

@@ -71,10 +71,10 @@ class EventWatermarks:
         streams: Sequence[str],
         settings: WindowSettings,
         state: WatermarkState,
-        carried: Sequence[bool] = (),
+        from_bolts: Sequence[bool] = (),
     ) -> None:
         self.streams, self.settings, self.state = tuple(streams), settings, state
-        self.carried = tuple(carried) or (False,) * len(self.streams)
+        self.from_bolts = tuple(from_bolts) or (False,) * len(self.streams)
         """Which inputs carry the watermark of a bolt before this one."""
 
     def exist(self, partitions: Mapping[str, Iterable[str]], clock: int) -> None:
@@ -172,7 +172,7 @@ class EventWatermarks:
         """Inputs that have not delivered are sources too, where the arrivals of others tell how far they are."""
         known = {self._input(source) for source in self.state.sources}
         for at, stream in enumerate(self.streams):
-            if at not in known and not self.carried[at]:
+            if at not in known and not self.from_bolts[at]:
                 self.state.sources[stream] = MarkState()
 
     def _expected(self, unknown: Iterable[str], speaking: set[str]) -> list[str]:
@@ -212,7 +212,7 @@ class EventWatermarks:
     def _lift(self, speaking: set[str], floor: int) -> None:
         """Nothing is to come on a silent source from before what the arrivals say (AZ-5)."""
         for source, mark in self.state.sources.items():
-            if source not in speaking and not self.carried[self._input(source)]:
+            if source not in speaking and not self.from_bolts[self._input(source)]:
                 mark.mark = max(mark.mark, floor)
 
     def _advance(
@@ -229,25 +229,25 @@ class EventWatermarks:
         before = state.mark
         given = None if arrivals.given is None else arrivals.given[places]
         counts = arrivals.counts[places]
-        carried = self.carried[self._input(source)]
-        if carried or not self._generates(source):
+        from_bolt = self.from_bolts[self._input(source)]
+        if from_bolt or not self._generates(source):
             counts = np.zeros(len(places), np.bool_)
         rules = self.settings.of_input(self._stream(source))
-        found = advance(state, arrivals.times[places], counts, given, rules.watermark_every, rules.delay)
+        own_marks = advance(state, arrivals.times[places], counts, given, rules.watermark_every, rules.delay)
         count = len(arrivals.times)
-        if floor is None or carried:
-            marks.own_after[places], marks.own[places] = found, np.concatenate([[before], found[:-1]])
-            return np.repeat(np.concatenate([[before], found]), np.diff(places, prepend=0, append=count))
-        along = floor.copy()  # while others speak it is moved on, and its own events move it as they say
-        along[places] = found
+        if floor is None or from_bolt:
+            marks.own_after[places], marks.own[places] = own_marks, np.concatenate([[before], own_marks[:-1]])
+            return np.repeat(np.concatenate([[before], own_marks]), np.diff(places, prepend=0, append=count))
+        marks_along = floor.copy()  # while others speak it is moved on, and its own events move it as they say
+        marks_along[places] = own_marks
         if new:
-            along[: places[0]] = NONE  # what is not known is not moved on
-        along[0] = max(int(along[0]), before)
-        np.maximum.accumulate(along, out=along)
-        state.mark = max(state.mark, int(along[-1]))
-        marks.own_after[places] = along[places]
-        marks.own[places] = np.where(places > 0, along[places - 1], before)
-        return along
+            marks_along[: places[0]] = NONE  # what is not known is not moved on
+        marks_along[0] = max(int(marks_along[0]), before)
+        np.maximum.accumulate(marks_along, out=marks_along)
+        state.mark = max(state.mark, int(marks_along[-1]))
+        marks.own_after[places] = marks_along[places]
+        marks.own[places] = np.where(places > 0, marks_along[places - 1], before)
+        return marks_along
 
     def move_time(
         self,
@@ -305,7 +305,7 @@ class EventWatermarks:
                 places = np.flatnonzero(arrivals.inputs == code)
             if not len(places):
                 continue
-            if arrivals.partitions is None or self.carried[code]:
+            if arrivals.partitions is None or self.from_bolts[code]:
                 found.append((stream, places))
                 continue
             codes = arrivals.partitions[places]
@@ -375,12 +375,14 @@ class EventWatermarks:
         over = self.settings.watermark_over
         if over is WatermarkCombiner.MIN and waiting:
             return np.full(count, NONE, np.int64)
-        for carried in (False, True):
-            mine = [self.state.sources[source].mark for source in quiet if self.carried[self._input(source)] is carried]
-            if mine:
-                mark = min(mine) if over is WatermarkCombiner.MIN else max(mine)
+        for from_bolt in (False, True):
+            marks = [
+                self.state.sources[source].mark for source in quiet if self.from_bolts[self._input(source)] is from_bolt
+            ]
+            if marks:
+                mark = min(marks) if over is WatermarkCombiner.MIN else max(marks)
                 along = np.full(count, mark, np.int64)
-                total = self._join(total, along if floor is None or carried else np.maximum(along, floor))
+                total = self._join(total, along if floor is None or from_bolt else np.maximum(along, floor))
         if total is None:
             return np.full(count, NONE, np.int64)
         return np.where(total == FOREVER, NONE, total)
@@ -397,7 +399,7 @@ class EventWatermarks:
         assert self.state.started is not None
         names = {*self.state.sources, *(stream for stream in self.streams if not self._delivers(stream))}
         # What comes from another bolt is as far as that bolt says, however quiet it is.
-        names = {name for name in names if not self.carried[self._input(name)]}
+        names = {name for name in names if not self.from_bolts[self._input(name)]}
         for source in sorted(names):
             since = self.state.seen_at.get(source, self.state.started)
             if clock - since >= timeout.micros and source not in self.state.idle:

@@ -181,7 +181,7 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
     if checkpoint is not None:
         text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
         if summary.last is not None and summary.last.closing:
-            by_event_time = any(part.event_time for part in topology.windowed.values())
+            by_event_time = any(node.event_time for node in topology.windowed.values())
             text += " The open windows have been closed" + (
                 ": what is earlier than their ends will be late (--keep-open leaves them open)."
                 if by_event_time
@@ -254,9 +254,9 @@ def _batch(report: BatchReport) -> str:
 
 def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
     """What is shown of a bolt, under its titles."""
-    part = topology.windowed.get(name)
+    node = topology.windowed.get(name)
     watermark, behind = "by the clock", ""
-    if part is None or part.event_time:
+    if node is None or node.event_time:
         watermark = "none yet" if bolt.watermark is None else show(bolt.watermark)
         behind = "" if bolt.behind is None or bolt.watermark == FOREVER else f"{spoken(bolt.behind)} behind"
     return {

@@ -59,9 +59,9 @@ class Rehearsal:
         self._watch(step)
         return step
 
-    def _crash(self, plan: BatchPlan, at: Phase) -> None:
+    def _crash(self, plan: BatchPlan, crash_at: Phase) -> None:
         def fail(phase: str) -> None:
-            if phase == at:
+            if phase == crash_at:
                 raise Crash
 
         self.step.hook = fail
@@ -69,4 +69,4 @@ class Rehearsal:
             self.step.run(plan)
         except Crash:
             return
-        raise AssertionError(f"the crash did not happen: no phase {at!r}")
+        raise AssertionError(f"the crash did not happen: no phase {crash_at!r}")

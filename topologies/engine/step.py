@@ -26,7 +26,7 @@ from topologies.engine.commit.delivering import (
     publish,
     tidy_folders,
 )
-from topologies.engine.ingest.merging import in_pieces
+from topologies.engine.ingest.merging import replace_merged
 from topologies.engine.tasks import compact, fire, ingest
 from topologies.engine.ticking import carry, deferred_tick, idle, ticked
 from topologies.engine.time.behind import watermark_delay
@@ -59,8 +59,8 @@ class MicroBatch:
         """``first``: where the run starts, if that is at the time of an output."""
         self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
         self.frames, self.first = frames or NoSpark(), first
-        found = checkpoint.latest()
-        self.manifest = found or self._fresh()
+        committed = checkpoint.latest()
+        self.manifest = committed or self._fresh()
         self.hook: Callable[[str], None] = lambda phase: None
         """Called with the name of each phase as it begins; tests make it fail."""
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
@@ -68,7 +68,7 @@ class MicroBatch:
         self._seconds: dict[str, float] = {}
         self.run_id = uuid.uuid4().hex
         """Another one after each start; it belongs into the plans of batches, which a later run may run again."""
-        last = None if found is None else batch_key(found.batch, found.closing)
+        last = None if committed is None else batch_key(committed.batch, committed.closing)
         prepare_folders(topology, last, checkpoint.planned)
 
     def tidy(self) -> None:
@@ -95,24 +95,24 @@ class MicroBatch:
         )  # fmt: skip
         progress = BatchProgress(state, context)
         with self._phase("ingest"):
-            splits = in_pieces(plan.splits, self.executor, context, plan.slots)
+            splits = replace_merged(plan.splits, self.executor, context, plan.slots)
             outputs = self.executor.map(ingest, splits, context)
             for output in outputs if plan.ingest is None else outputs + plan.ingest(context):
                 progress.take(output)
         for level in self.topology.levels:
             with self._phase("tick"):
-                items = [item for part in level for item in self._tick(progress, part, plan.advance_of(part.name))]
+                items = [item for node in level for item in self._tick(progress, node, plan.advance_of(node.name))]
             with self._phase("fire"):
                 for item, fired in zip(items, self.executor.map(fire, items, context), strict=True):
                     self._fired(progress, item, fired)
-            for part in level:
-                if plan.advance_of(part.name).close and part.bolt.settings.close_fires:
-                    self._close(progress, part)
+            for node in level:
+                if plan.advance_of(node.name).close and node.bolt.settings.close_fires:
+                    self._close(progress, node)
         with self._phase("compact"):
             self._compact(progress)
-        for part in self.topology.windowed.values():
-            bolt = state.bolts[part.name]
-            bolt.accounts.check(bolt.pending, part.name)
+        for node in self.topology.windowed.values():
+            bolt = state.bolts[node.name]
+            bolt.accounts.check(bolt.pending, node.name)
         with self._phase("sinks"):
             for name, handed in progress.for_sinks.items():
                 batch = SinkBatch(self.topology.name, state.origin, key, plan.step)
@@ -138,31 +138,31 @@ class MicroBatch:
 
     def _fresh(self) -> Manifest:
         bolts = {
-            part.name: BoltState(Accounts(part.streams), [TaskState() for _ in range(part.parallelism)])
-            for part in self.topology.windowed.values()
+            node.name: BoltState(Accounts(node.streams), [TaskState() for _ in range(node.parallelism)])
+            for node in self.topology.windowed.values()
         }
         return Manifest(bolts=bolts)
 
-    def _tick(self, progress: BatchProgress, part: WindowedNode, advance: TimeAdvance) -> Iterable[FireItem]:
+    def _tick(self, progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> Iterable[FireItem]:
         """Move the time of a bolt; the tasks in which a window may be due."""
-        bolt = progress.state.bolts[part.name]
-        if part.deferred:
-            yield from deferred_tick(progress, part, advance, self.checkpoint.segments)
+        bolt = progress.state.bolts[node.name]
+        if node.deferred:
+            yield from deferred_tick(progress, node, advance, self.checkpoint.segments)
             return
-        if part.event_time:
-            carry(self.topology, progress.state, part, bolt)
-            frontier = ticked(part, bolt, advance)
+        if node.event_time:
+            carry(self.topology, progress.state, node, bolt)
+            frontier = ticked(node, bolt, advance)
             if frontier is not None:
-                progress.emitted[part.name] = frontier
+                progress.emitted[node.name] = frontier
         else:
-            frontier = part.trigger.frontier(advance.clock, None)
-        if advance.close and part.bolt.settings.close_fires:
+            frontier = node.trigger.frontier(advance.clock, None)
+        if advance.close and node.bolt.settings.close_fires:
             frontier = FOREVER
         if frontier is None or (bolt.frontier is not None and frontier < bolt.frontier):
             return
         for number, task in enumerate(bolt.tasks):
-            if not idle(part, task, task.refs, bolt.frontier, frontier):
-                yield FireItem(part.name, number, task, frontier, bolt.frontier)
+            if not idle(node, task, task.refs, bolt.frontier, frontier):
+                yield FireItem(node.name, number, task, frontier, bolt.frontier)
         if frontier != FOREVER:
             bolt.frontier = frontier
 
@@ -172,31 +172,31 @@ class MicroBatch:
         progress.take(fired, f"{item.bolt}.{item.task}")
 
     @staticmethod
-    def _close(progress: BatchProgress, part: WindowedNode) -> None:
+    def _close(progress: BatchProgress, node: WindowedNode) -> None:
         """After the end of the streams time has come as far as the last window, so that a later run goes on there."""
-        bolt = progress.state.bolts[part.name]
-        if part.bolt.settings.key_trigger is not None:
+        bolt = progress.state.bolts[node.name]
+        if node.bolt.settings.key_trigger is not None:
             return  # its windows were fired before their time; time itself has not moved
         fired = [task.manager.last_reference for task in bolt.tasks]
-        over = [part.trigger.over_at(reference) for reference in fired if reference is not None]
+        over = [node.trigger.over_at(reference) for reference in fired if reference is not None]
         known = [bolt.frontier, *bolt.watermark.latest.values(), *over]
         reached = max((moment for moment in known if moment is not None), default=None)
         bolt.frontier = reached
-        if part.event_time:
+        if node.event_time:
             before = bolt.watermark.emitted
             bolt.watermark.emitted = reached if before is None or reached is None else max(before, reached)
-            if part.deferred and reached is not None:
+            if node.deferred and reached is not None:
                 bolt.watermark.forced = reached
 
     def _compact(self, progress: BatchProgress) -> None:
         """Join small segments, so that those of a task stay few however long its windows are."""
         items: list[tuple[CompactItem, int]] = []
-        for part in self.topology.windowed.values():
-            for number, task in enumerate(progress.state.bolts[part.name].tasks):
+        for node in self.topology.windowed.values():
+            for number, task in enumerate(progress.state.bolts[node.name].tasks):
                 run = _run_of_one_level(task.refs)
                 if run is not None:
                     refs = task.refs[run.start : run.stop]
-                    items.append((CompactItem(part.name, number, refs, task.manager.passed), run.start))
+                    items.append((CompactItem(node.name, number, refs, task.manager.passed), run.start))
         if not items:
             return
         joined = self.executor.map(compact, [item for item, _ in items], progress.context)
@@ -213,17 +213,17 @@ class MicroBatch:
             dict(self._seconds),
             {
                 name: _bolt_report(
-                    part,
+                    node,
                     progress.state.bolts[name],
                     progress.emitted.get(name),
                     progress.windows.get(name, 0),
                     plan.advance_of(name).clock,
                 )
-                for name, part in self.topology.windowed.items()
+                for name, node in self.topology.windowed.items()
             },
             {name: dict(counts) for name, counts in progress.state.spouts.items()},
             progress.complaints,
-            None if self.first is None else self.first.at,
+            None if self.first is None else self.first.time,
             None if self.first is None else self.first.read_from,
         )
 
@@ -231,16 +231,16 @@ class MicroBatch:
 def _run_of_one_level(refs: Sequence[Ref]) -> range | None:
     """The first run of adjacent references of one level that is long enough to be joined."""
     start = 0
-    for at in range(1, len(refs) + 1):
-        if at == len(refs) or refs[at].level != refs[start].level:
-            if at - start >= _FANOUT:
-                return range(start, at)
-            start = at
+    for index in range(1, len(refs) + 1):
+        if index == len(refs) or refs[index].level != refs[start].level:
+            if index - start >= _FANOUT:
+                return range(start, index)
+            start = index
     return None
 
 
-def _bolt_report(part: WindowedNode, bolt: BoltState, emitted: int | None, windows: int, clock: int) -> BoltReport:
-    watermark = bolt.watermark.emitted if part.event_time else None
+def _bolt_report(node: WindowedNode, bolt: BoltState, emitted: int | None, windows: int, clock: int) -> BoltReport:
+    watermark = bolt.watermark.emitted if node.event_time else None
     seen = [mark.latest for mark in bolt.watermark.sources.values() if mark.latest > NONE]
     latest = max([*bolt.watermark.latest.values(), *seen], default=None)
     behind = None if watermark is None or latest is None else max(latest - watermark, 0)
@@ -248,19 +248,19 @@ def _bolt_report(part: WindowedNode, bolt: BoltState, emitted: int | None, windo
     accounts = bolt.accounts.totals(pending)
     streams = bolt.accounts.of_streams(bolt.pending)
     return BoltReport(
-        watermark, emitted, behind, windows, bolt.fired, _open(part, bolt), accounts, streams,
-        bolt.accounts.metrics(), watermark_delay(part, bolt, clock), bolt.accounts[SKIPPED], bolt.suppressed,
+        watermark, emitted, behind, windows, bolt.fired, _open(node, bolt), accounts, streams,
+        bolt.accounts.metrics(), watermark_delay(node, bolt, clock), bolt.accounts[SKIPPED], bolt.suppressed,
         bolt.emitted, bolt.counters,
     )  # fmt: skip
 
 
-def _open(part: WindowedNode, bolt: BoltState) -> int:
+def _open(node: WindowedNode, bolt: BoltState) -> int:
     """How many windows hold events and have not fired, at most: known from the times of the segments alone."""
-    if part.bolt.settings.key_trigger is not None:
+    if node.bolt.settings.key_trigger is not None:
         return sum(task.open_windows for task in bolt.tasks)
-    streams = len(part.inputs)
+    streams = len(node.inputs)
     waiting = [task for task in bolt.tasks if sum(task.pending(streams)) > sum(task.waiting_by_stream)]
-    trigger, reach = part.trigger, part.eviction.reach
+    trigger, reach = node.trigger, node.eviction.reach
     if not isinstance(trigger, TimeTriggerPolicy) or reach is None:
         return len(waiting)
     total = 0

@@ -33,7 +33,7 @@ from topologies.engine.batch.plan import (
     partition_name,
 )
 from topologies.engine.batch.trace import joined_rows, summed_ids, window_row
-from topologies.engine.batch.whereabouts import here
+from topologies.engine.batch.whereabouts import worker_position
 from topologies.engine.fire.assigned_task import AssignedTask
 from topologies.engine.fire.deciding import let_in
 from topologies.engine.fire.held_task import compact_held, pending_tables
@@ -83,30 +83,30 @@ def ingest(split: SourceSplit, context: Context) -> Output:
 def fire(item: FireItem, context: Context) -> FireOutcome:
     """Let in the events that have arrived for one task of a windowed bolt, evaluate it up to its frontier, and bring
     what it emits to whoever reads it."""
-    part = context.topology.windowed[item.bolt]
+    node = context.topology.windowed[item.bolt]
     router = Router(context)
-    return _fire_held(item, part, router, context) if part.holds else _fire_queue(item, part, router, context)
+    return _fire_held(item, node, router, context) if node.holds else _fire_queue(item, node, router, context)
 
 
-def _fire_queue(item: FireItem, part: WindowedNode, router: Router, context: Context) -> FireOutcome:
+def _fire_queue(item: FireItem, node: WindowedNode, router: Router, context: Context) -> FireOutcome:
     """A task whose windows are runs of its queue."""
     before = item.state
     if item.arrived:
-        before = replace(before, refs=[*before.refs, *_let_into_queue(item, part, router, context)])
+        before = replace(before, refs=[*before.refs, *_let_into_queue(item, node, router, context)])
     if item.frontier is None:
         return router.finish(FireOutcome(state=before))
     parts = [_due(context.store, ref, item.frontier) for ref in before.refs]
     state = replace(deepcopy(before.manager), passed=item.passed)
-    manager = WindowManager(part.eviction, part.trigger, part.streams, task=item.task, state=state)
+    manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
     manager.restore([events for events in parts if events is not None])
-    calls = _Calls(part, item, before, router, context)
+    calls = _Calls(node, item, before, router, context)
     windows = manager.advance(item.frontier)
-    slicing = part.summed(context.traced)
+    slicing = node.summed(context.traced)
     calls.make(windows) if slicing is None else calls.join(slicing, windows)
-    refs, alive = _left(before.refs, parts, manager, len(part.inputs))
-    fresh = manager.queue.settled + manager.dropped[0] - before.manager.settled
-    if item.frontier != FOREVER and manager.queue.settled >= _LONG_LIFE * fresh:
-        refs = _in_final_order(refs, manager, item.frontier, len(part.inputs), context)
+    refs, alive = _left(before.refs, parts, manager, len(node.inputs))
+    newly_settled = manager.queue.settled + manager.dropped[0] - before.manager.settled
+    if item.frontier != FOREVER and manager.queue.settled >= _LONG_LIFE * newly_settled:
+        refs = _in_final_order(refs, manager, item.frontier, len(node.inputs), context)
     after = replace(
         before,
         manager=manager.snapshot(),
@@ -117,32 +117,32 @@ def _fire_queue(item: FireItem, part: WindowedNode, router: Router, context: Con
     return calls.finish(after, counts)
 
 
-def _fire_held(item: FireItem, part: WindowedNode, router: Router, context: Context) -> FireOutcome:
+def _fire_held(item: FireItem, node: WindowedNode, router: Router, context: Context) -> FireOutcome:
     """A task whose windows are assigned, or fired by a trigger."""
-    kind = AssignedTask if part.assigners else TriggeredTask
-    task = kind(item, part, router, context)
-    calls = _Calls(part, item, item.state, router, context)
+    kind = AssignedTask if node.assigners else TriggeredTask
+    task = kind(item, node, router, context)
+    calls = _Calls(node, item, item.state, router, context)
     calls.make(task.windows())
     return calls.finish(calls.remember(task.finish(), task.over), task.counts)
 
 
-def _let_into_queue(item: FireItem, part: WindowedNode, router: Router, context: Context) -> list[Ref]:
+def _let_into_queue(item: FireItem, node: WindowedNode, router: Router, context: Context) -> list[Ref]:
     """The events that are let in, in order of time, as a segment of the queue."""
-    repeats = None if part.bolt.settings.message_id_field is None else Repeats(part, item, context.store)
-    found = let_in(item, part, router, repeats=repeats)
-    if found is None:
+    repeats = None if node.bolt.settings.message_id_field is None else Repeats(node, item, context.store)
+    admitted = let_in(item, node, router, repeats=repeats)
+    if admitted is None:
         return []
-    held = found.events
+    held = admitted.events
     batches = held.payload.combine_chunks().to_batches()
     events = Events(held.times, batches[0], held.streams)
-    slicing = part.summed(context.traced)
+    slicing = node.summed(context.traced)
     if slicing is not None:
-        with bolt_failure(part.name, context.batch, "in adding up events"):
+        with bolt_failure(node.name, context.batch, "in adding up events"):
             events = slicing.fold(events)
     events = events.sorted()
     writer = context.store.writer(context.folder)
     try:
-        return [write_events(writer, events, len(part.inputs))]
+        return [write_events(writer, events, len(node.inputs))]
     finally:
         writer.close()
 
@@ -150,8 +150,8 @@ def _let_into_queue(item: FireItem, part: WindowedNode, router: Router, context:
 class _Calls:
     """Calls a bolt for each of a task's windows, and brings what it emits to whoever reads it."""
 
-    def __init__(self, part: WindowedNode, item: FireItem, before: TaskState, router: Router, context: Context) -> None:
-        self.part, self.task, self.before, self.router, self.context = part, item.task, before, router, context
+    def __init__(self, node: WindowedNode, item: FireItem, before: TaskState, router: Router, context: Context) -> None:
+        self.node, self.task, self.before, self.router, self.context = node, item.task, before, router, context
         self.windows = 0
         self._forgot = False
         self.suppressed = 0
@@ -159,54 +159,54 @@ class _Calls:
         self._emitted = dict(before.emitted)
         self._counters: Counter[str] = Counter()
         self._bolt: WindowedBolt | None = None
-        self._retractions = Retractions(part, before, context.store) if part.retracts else None
+        self._retractions = Retractions(node, before, context.store) if node.retracts else None
 
     def make(self, windows: Iterable[TupleWindow | Forgotten]) -> None:
         """Call the bolt for each of the windows, in order; it is prepared before the first."""
-        part, context, run, noted = self.part, self.context, _Run(self.part), here()
+        node, context, outputs, position = self.node, self.context, _Emissions(self.node), worker_position()
         for window in windows:
             if isinstance(window, Forgotten):
                 self._forget(window.key)
                 continue
-            if context.first is not None and context.first.is_after(part.name, window.end_timestamp):
+            if context.first is not None and context.first.is_after(node.name, window.end_timestamp):
                 self.suppressed += 1
                 continue
             bolt = self._ready()
             self.windows += 1
             if context.traced:
-                self.router.ledger.trace("windows", window_row(part.name, window))
-            if noted is not None:
-                noted.at(window)
+                self.router.ledger.trace("windows", window_row(node.name, window))
+            if position is not None:
+                position.enter(window)
             try:  # and no context manager, which costs as much as all the rest
                 if self._retractions is None:
-                    run.add(emissions(bolt.execute(window), part.outputs), window)
+                    outputs.add(emissions(bolt.execute(window), node.outputs), window)
                 else:
                     emitted = emissions(bolt.execute(window), self._retractions.schemas)
-                    run.add(self._retractions.rows(window, emitted), window)
+                    outputs.add(self._retractions.rows(window, emitted), window)
             except BoltError:
                 raise
             except (Exception, SystemExit) as error:
-                raise failed(part.name, context.batch, _place(window), error) from error
-        if noted is not None:
-            noted.nowhere()
-        for stream, table, times in run.tables(context.batch):
+                raise failed(node.name, context.batch, _place(window), error) from error
+        if position is not None:
+            position.leave()
+        for stream, table, times in outputs.tables(context.batch):
             self._emit(stream, table, times)
 
     def join(self, slicing: Slicing, windows: Iterable[TupleWindow]) -> None:
         """Emit what windows come to that are joined from what their events add up to; no bolt is called."""
-        part, context = self.part, self.context
+        node, context = self.node, self.context
         due = list(windows)
         if context.first is not None:
-            after = [each for each in due if not context.first.is_after(part.name, each.end_timestamp)]
-            self.suppressed += len(due) - len(after)
-            due = after
+            emitted = [candidate for candidate in due if not context.first.is_after(node.name, candidate.end_timestamp)]
+            self.suppressed += len(due) - len(emitted)
+            due = emitted
         if not due:
             return
         self.windows += len(due)
-        times = np.array([part.emit_time(window) for window in due], np.int64)
-        with bolt_failure(part.name, context.batch, f"in task {self.task} in joining windows"):
+        times = np.array([node.emit_time(window) for window in due], np.int64)
+        with bolt_failure(node.name, context.batch, f"in task {self.task} in joining windows"):
             for joined in slicing.joined(due):
-                for row in joined_rows(part.name, due, joined) if context.traced else ():
+                for row in joined_rows(node.name, due, joined) if context.traced else ():
                     self.router.ledger.trace("windows", row)
                 self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
 
@@ -214,17 +214,17 @@ class _Calls:
         first = self._emitted.get(stream, 0)
         self._emitted[stream] = first + table.num_rows
         positions = np.arange(first, first + table.num_rows)
-        self.router.emit((self.part.name, stream), Rows(table, times, positions, self.context.clock))
+        self.router.emit((self.node.name, stream), Rows(table, times, positions, self.context.clock))
 
     def _ready(self) -> WindowedBolt:
         """The bolt, prepared before it is first called."""
         if self._bolt is None:
-            self._bolt = _prepared(self.part, self.task, self.context, self.before, self._counters)
+            self._bolt = _prepared(self.node, self.task, self.context, self.before, self._counters)
         return self._bolt
 
     def _forget(self, key: Any) -> None:
         bolt, self._forgot = self._ready(), True
-        with bolt_failure(self.part.name, self.context.batch, f"in task {self.task} in forgetting {key!r}"):
+        with bolt_failure(self.node.name, self.context.batch, f"in task {self.task} in forgetting {key!r}"):
             bolt.forget(key)
 
     def remember(self, after: TaskState, over: int) -> TaskState:
@@ -241,7 +241,7 @@ class _Calls:
 
     def finish(self, after: TaskState, counts: dict[str, NDArray[np.int64]]) -> FireOutcome:
         """What the task did; ``after`` is its state without what the calls have changed."""
-        part = self.part
+        node = self.node
         after = replace(
             after.counted({name: int(count) for name, count in self._counters.items()}),
             emitted=self._emitted,
@@ -249,22 +249,22 @@ class _Calls:
         )
         after = replace(after, suppressed=self.before.suppressed + self.suppressed)
         if (self.windows or self._forgot) and isinstance(self._bolt, StatefulWindowedBolt):
-            after = replace(after, user=_save_state(self._bolt, part, self.context))
+            after = replace(after, user=_save_state(self._bolt, node, self.context))
         result = self.router.finish(FireOutcome(state=after, windows=self.windows))
-        mine = result.counts.setdefault(part.name, {})
+        bolt_counts = result.counts.setdefault(node.name, {})
         for account, by_stream in counts.items():
-            mine[account] = (np.array(mine.get(account, 0)) + by_stream).tolist()
+            bolt_counts[account] = (np.array(bolt_counts.get(account, 0)) + by_stream).tolist()
         return result
 
 
 def compact(item: CompactItem, context: Context) -> Ref:
     """Write the events of several segments as one."""
-    part = context.topology.windowed[item.bolt]
-    if part.holds:
-        return compact_held(item, part, context)
-    streams = len(part.inputs)
+    node = context.topology.windowed[item.bolt]
+    if node.holds:
+        return compact_held(item, node, context)
+    streams = len(node.inputs)
     events = Events.concat([read_events(context.store, ref) for ref in item.refs]).sorted()
-    slicing = part.summed(context.traced)
+    slicing = node.summed(context.traced)
     if slicing is not None:
         events = slicing.compacted(events, item.passed)
     writer = context.store.writer(context.folder)
@@ -272,7 +272,7 @@ def compact(item: CompactItem, context: Context) -> Ref:
         ref = write_events(writer, events, streams)
     finally:
         writer.close()
-    return replace(ref, level=1 + max(each.level for each in item.refs))
+    return replace(ref, level=1 + max(source.level for source in item.refs))
 
 
 def load_state(store: SegmentStore, user: dict[str, Ref]) -> dict[str, Any]:
@@ -281,66 +281,66 @@ def load_state(store: SegmentStore, user: dict[str, Ref]) -> dict[str, Any]:
     return state | {name: store.read(ref) for name, ref in user.items() if name}
 
 
-def pending_events(store: SegmentStore, part: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
+def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that are in no window yet and may still be in one: for looking at, after a watched run."""
-    if part.holds:
+    if node.holds:
         yield from pending_tables(store, state)
         return
-    slicing = part.watched_slicing
+    slicing = node.traced_slicing
     if slicing is not None:
-        if slicing.watched is not None:
-            for events in restored_manager(store, part, task, state).pending_events():
+        if slicing.traced is not None:
+            for events in restored_manager(store, node, task, state).pending_events():
                 yield summed_ids(slicing, events)
         return
-    for events in restored_manager(store, part, task, state).pending_events():
+    for events in restored_manager(store, node, task, state).pending_events():
         yield pa.Table.from_batches([events.payload])
 
 
-def restored_manager(store: SegmentStore, part: WindowedNode, task: int, state: TaskState) -> WindowManager:
+def restored_manager(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:
     """The manager of a task as a manifest has it, with all its events: for looking at."""
-    manager = WindowManager(part.eviction, part.trigger, part.streams, task=task, state=deepcopy(state.manager))
+    manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=deepcopy(state.manager))
     manager.restore([read_events(store, ref) for ref in state.refs if ref.alive])
     manager.resume()
     return manager
 
 
-class _Run:
+class _Emissions:
     """What the windows of a task emit, in order; what they emit on one stream is joined as far as order allows."""
 
-    def __init__(self, part: WindowedNode) -> None:
-        self.part = part
-        self._runs: list[tuple[str, list[tuple[pa.Table | Loose, TupleWindow]]]] = []
+    def __init__(self, node: WindowedNode) -> None:
+        self.node = node
+        self._by_stream: list[tuple[str, list[tuple[pa.Table | Loose, TupleWindow]]]] = []
 
     def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
         """Take what a window has emitted."""
-        for stream, part in emitted:
-            if not self._runs or self._runs[-1][0] != stream:
-                self._runs.append((stream, []))
-            self._runs[-1][1].append((part, window))
+        for stream, rows in emitted:
+            if not self._by_stream or self._by_stream[-1][0] != stream:
+                self._by_stream.append((stream, []))
+            self._by_stream[-1][1].append((rows, window))
 
     def tables(self, batch: int) -> Iterator[tuple[str, pa.Table, NDArray[np.int64]]]:
         """(stream, rows, times), in the order of emission."""
-        for stream, emitted in self._runs:
-            sizes = [len(part) for part, _ in emitted]
-            times = np.repeat(np.array([self.part.emit_time(window) for _, window in emitted], np.int64), sizes)
-            yield stream, self._joined(self.part.outputs[stream], emitted, batch), times
+        for stream, emitted in self._by_stream:
+            sizes = [len(rows) for rows, _ in emitted]
+            times = np.repeat(np.array([self.node.emit_time(window) for _, window in emitted], np.int64), sizes)
+            yield stream, self._joined(self.node.outputs[stream], emitted, batch), times
 
     def _joined(self, schema: pa.Schema, emitted: list[tuple[pa.Table | Loose, TupleWindow]], batch: int) -> pa.Table:
         """One table; loose rows that follow each other are converted together, which is much cheaper."""
-        found: list[pa.Table] = []
-        for loose, group in groupby(emitted, key=lambda each: isinstance(each[0], list)):
+        tables: list[pa.Table] = []
+        for loose, group in groupby(emitted, key=lambda emission: isinstance(emission[0], list)):
             members = list(group)
             if not loose:
-                found.extend(part for part, _ in members)
+                tables.extend(table for table, _ in members)
                 continue
             try:
-                found.append(from_rows([row for rows, _ in members for row in rows], schema))
+                tables.append(from_rows([row for rows, _ in members for row in rows], schema))
             except SchemaError:
                 for rows, window in members:  # again, one by one, to say which window it was
-                    with bolt_failure(self.part.name, batch, _place(window)):
+                    with bolt_failure(self.node.name, batch, _place(window)):
                         from_rows(rows, schema)
                 raise
-        return pa.concat_tables(found)
+        return pa.concat_tables(tables)
 
 
 def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
@@ -364,21 +364,21 @@ def _left(
     left: list[Ref] = []
     alive = np.zeros(streams, np.int64)
     dropped, last = manager.dropped
-    here = [events for events in parts if events is not None]
-    ties = dropped - sum(int(np.searchsorted(events.timestamps, last)) for events in here) if dropped else 0
+    present = [events for events in parts if events is not None]
+    ties = dropped - sum(int(np.searchsorted(events.timestamps, last)) for events in present) if dropped else 0
     for ref, events in zip(refs, parts, strict=True):
         if events is None:
             left.extend([ref] if ref.alive else [])
             continue
-        gone = 0
+        dropped_here = 0
         if dropped:
-            gone = int(np.searchsorted(events.timestamps, last))
-            tied = min(ties, int(np.searchsorted(events.timestamps, last, side="right")) - gone)
+            dropped_here = int(np.searchsorted(events.timestamps, last))
+            tied = min(ties, int(np.searchsorted(events.timestamps, last, side="right")) - dropped_here)
             ties -= tied
-            gone += tied
-        alive += events.slice(gone, len(events)).by_stream(streams)
-        kept = ref.without(gone, events, streams) if gone else ref
-        left.extend([kept] if kept.alive else [])
+            dropped_here += tied
+        alive += events.slice(dropped_here, len(events)).by_stream(streams)
+        remaining = ref.without(dropped_here, events, streams) if dropped_here else ref
+        left.extend([remaining] if remaining.alive else [])
     return left, alive
 
 
@@ -394,12 +394,12 @@ def _in_final_order(
         return refs
     writer = context.store.writer(context.folder)
     try:
-        mine = replace(write_events(writer, events, streams), level=_SETTLED)
+        written = replace(write_events(writer, events, streams), level=_SETTLED)
     finally:
         writer.close()
-    done = [ref for ref in refs if ref.level >= _SETTLED]
+    settled = [ref for ref in refs if ref.level >= _SETTLED]
     rest = [left for ref in refs if ref.level < _SETTLED for left in _after(ref, frontier, streams, context)]
-    return [*done, mine, *rest]
+    return [*settled, written, *rest]
 
 
 def _after(ref: Ref, frontier: int, streams: int, context: Context) -> Iterator[Ref]:
@@ -412,23 +412,25 @@ def _after(ref: Ref, frontier: int, streams: int, context: Context) -> Iterator[
 
 
 def _prepared(
-    part: WindowedNode, task: int, context: Context, before: TaskState, counters: Counter[str]
+    node: WindowedNode, task: int, context: Context, before: TaskState, counters: Counter[str]
 ) -> WindowedBolt:
-    bolt = deepcopy(part.bolt)
-    kept = load_state(context.store, before.user) if before.user else None
-    with bolt_failure(part.name, context.batch, f"in task {task} in prepare"):
+    bolt = deepcopy(node.bolt)
+    saved = load_state(context.store, before.user) if before.user else None
+    with bolt_failure(node.name, context.batch, f"in task {task} in prepare"):
         if isinstance(bolt, StatefulWindowedBolt):
-            bolt.state = bolt.initial_state() if kept is None else kept
-        bolt.prepare(TaskContext(part.name, task, part.parallelism, context.run, counters))
+            bolt.state = bolt.initial_state() if saved is None else saved
+        bolt.prepare(TaskContext(node.name, task, node.parallelism, context.run, counters))
     return bolt
 
 
-def _save_state(bolt: StatefulWindowedBolt, part: WindowedNode, context: Context) -> dict[str, Ref]:
-    with bolt_failure(part.name, context.batch, "in keeping its state"):
-        text, kept = pack_state(bolt.state, bolt.state_types)
+def _save_state(bolt: StatefulWindowedBolt, node: WindowedNode, context: Context) -> dict[str, Ref]:
+    with bolt_failure(node.name, context.batch, "in keeping its state"):
+        text, tables = pack_state(bolt.state, bolt.state_types)
     writer = context.store.writer(context.folder)
     try:
-        return {"": writer.add(pa.table({"json": [text]}))} | {name: writer.add(table) for name, table in kept.items()}
+        return {"": writer.add(pa.table({"json": [text]}))} | {
+            name: writer.add(table) for name, table in tables.items()
+        }
     finally:
         writer.close()
 

@@ -28,82 +28,82 @@ if TYPE_CHECKING:
     from topologies.engine.batch.progress import BatchProgress
 
 
-def carry(topology: Topology, state: Manifest, part: WindowedNode, bolt: BoltState) -> None:
+def carry(topology: Topology, state: Manifest, node: WindowedNode, bolt: BoltState) -> None:
     """A stream from another bolt promises that nothing it will bring is from before that bolt's open windows.
 
     Where the events are given another time here, that may be further behind than what they came with (the start
     of a window and its end): the promise is less by as much as has been seen, and there is none before the first.
     """
     mark = bolt.watermark
-    for label, origins, brought in zip(part.streams, part.origins, part.carried, strict=True):
+    for label, origins, brings_time in zip(node.streams, node.origins, node.carries_time, strict=True):
         if not origins:
             continue
         promised = [_promised(topology, state, origin) for origin in origins]
-        behind = 0 if brought else mark.skew.get(label)
+        behind = 0 if brings_time else mark.skew.get(label)
         if behind is None or None in promised:
             mark.latest.pop(label, None)
         else:
-            at = min(each for each in promised if each is not None) - max(behind, 0)
-            mark.latest[label] = at if part.takes_events_at_the_watermark else at - 1
+            latest = min(promise for promise in promised if promise is not None) - max(behind, 0)
+            mark.latest[label] = latest if node.takes_events_at_the_watermark else latest - 1
 
 
-def ticked(part: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:
+def ticked(node: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:
     """The watermark that a tick emits, by the latest times that the inputs have brought (ST-15)."""
-    interval = part.bolt.settings.watermark_interval
-    generator = WaterMarkEventGenerator(part.streams, part.lag, interval, state=bolt.watermark)
+    interval = node.bolt.settings.watermark_interval
+    generator = WaterMarkEventGenerator(node.streams, node.lag, interval, state=bolt.watermark)
     return generator.tick(advance.clock) if advance.tick else None
 
 
 def deferred_tick(
-    progress: BatchProgress, part: WindowedNode, advance: TimeAdvance, store: SegmentStore
+    progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore
 ) -> Iterator[FireItem]:
     """Move the time of a bolt whose tasks let events in themselves; its tasks that have events, or windows due."""
-    bolt, settings = progress.state.bolts[part.name], part.bolt.settings
+    bolt, settings = progress.state.bolts[node.name], node.bolt.settings
     if settings.anchor == START and bolt.anchor is None:
-        bolt.anchor = min(advance.clock, progress.began.get(part.name, advance.clock))
-    part = anchored(part, bolt.anchor)
-    arrived = progress.arrived.get(part.name, {})
+        bolt.anchor = min(advance.clock, progress.began.get(node.name, advance.clock))
+    node = anchored(node, bolt.anchor)
+    arrived = progress.arrived.get(node.name, {})
     before = NONE if bolt.watermark.emitted is None else bolt.watermark.emitted
     forced, marks = bolt.watermark.forced, None
-    if part.event_time:
-        marks = _move(progress, part, advance, store)
+    if node.event_time:
+        marks = _move(progress, node, advance, store)
         if bolt.watermark.emitted is not None and bolt.watermark.emitted > before:
-            progress.emitted[part.name] = bolt.watermark.emitted
-    frontier = _frontier(part, bolt, advance)
+            progress.emitted[node.name] = bolt.watermark.emitted
+    frontier = _frontier(node, bolt, advance)
     if advance.close and settings.close_fires:
         frontier = FOREVER
-    floor = _floor(part, bolt, advance.clock)
+    floor = _floor(node, bolt, advance.clock)
     moved = frontier is not None and (bolt.frontier is None or frontier >= bolt.frontier)
     for number, task in enumerate(bolt.tasks):
-        mine = tuple(arrived.get(number, ()))
-        due = moved and frontier is not None and _has_work(part, task, mine, bolt.frontier, frontier)
+        arrived_here = tuple(arrived.get(number, ()))
+        due = moved and frontier is not None and _has_work(node, task, arrived_here, bolt.frontier, frontier)
         per_key = settings.watermark_per_key and (floor > (NONE if task.floor is None else task.floor)) and task.refs
         panes = settings.panes is not None and task.refs and (settings.panes.uses_clock or frontier is not None)
-        if mine or due or per_key or panes:
+        if arrived_here or due or per_key or panes:
             yield FireItem(
-                part.name, number, task, frontier if due else None, bolt.frontier, mine, marks, before, forced,
+                node.name, number, task, frontier if due else None, bolt.frontier, arrived_here, marks, before, forced,
                 floor, bolt.anchor, advance.clock, bolt.watermark.emitted,
             )  # fmt: skip
     if moved and frontier != FOREVER:
         bolt.frontier = frontier
 
 
-def idle(part: WindowedNode, task: TaskState, refs: Sequence[Ref], passed: int | None, frontier: int) -> bool:
+def idle(node: WindowedNode, task: TaskState, refs: Sequence[Ref], passed: int | None, frontier: int) -> bool:
     """Whether a task has certainly nothing to do: no window due, and no account to change."""
     seen = task.manager.settled
     ready = sum(ref.alive for ref in refs if ref.earliest <= frontier)
     if not ready:
         return True
-    eviction, trigger = part.eviction, part.trigger
+    eviction, trigger = node.eviction, node.trigger
     crowded = isinstance(eviction, CountEvictionPolicy) and ready > eviction.length.value
     if crowded and isinstance(trigger, TimeTriggerPolicy):
         return False
-    if part.eviction.reach is not None and isinstance(part.trigger, CountTriggerPolicy):
+    if node.eviction.reach is not None and isinstance(node.trigger, CountTriggerPolicy):
         return False
-    if ready > seen and isinstance(part.trigger, CountTriggerPolicy) and _leaves_gaps(part.eviction, part.trigger):
+    if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
         return False
     base = task.manager.base
-    return is_idle(part.trigger, passed, frontier, base + seen, base + ready)
+    return is_idle(node.trigger, passed, frontier, base + seen, base + ready)
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
@@ -112,38 +112,38 @@ def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
 
 
 def _has_work(
-    part: WindowedNode, task: TaskState, arrived: Sequence[object], passed: int | None, frontier: int
+    node: WindowedNode, task: TaskState, arrived: Sequence[object], passed: int | None, frontier: int
 ) -> bool:
-    if part.holds:
+    if node.holds:
         waits = task.next_end is not None and task.next_end <= frontier
         return bool(arrived) or waits or (frontier == FOREVER and bool(task.refs))
-    refs = [*task.refs, *(each.ref for each in arrived)]  # type: ignore[attr-defined]
-    return not idle(part, task, refs, passed, frontier)
+    refs = [*task.refs, *(segment.ref for segment in arrived)]  # type: ignore[attr-defined]
+    return not idle(node, task, refs, passed, frontier)
 
 
-def _move(progress: BatchProgress, part: WindowedNode, advance: TimeAdvance, store: SegmentStore) -> Ref | None:
+def _move(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore) -> Ref | None:
     """The watermark after the batch; and, where it follows the events, what it was before each of them."""
-    bolt, settings = progress.state.bolts[part.name], part.bolt.settings
-    carry(progress.context.topology, progress.state, part, bolt)
-    heard = progress.heard.get(part.name)
-    watermarks = EventWatermarks(part.streams, settings, bolt.watermark, [bool(each) for each in part.origins])
+    bolt, settings = progress.state.bolts[node.name], node.bolt.settings
+    carry(progress.context.topology, progress.state, node, bolt)
+    heard = progress.heard.get(node.name)
+    watermarks = EventWatermarks(node.streams, settings, bolt.watermark, [bool(origin) for origin in node.origins])
     marks = None
-    if part.sequenced:
-        there = _partitions_there(progress.context, part)
-        watermarks.exist(there, min(advance.clock, progress.began.get(part.name, advance.clock)))
-    doors = progress.doors.get(part.name, []) if part.sequenced else []
+    if node.sequenced:
+        known = _partitions_there(progress.context, node)
+        watermarks.exist(known, min(advance.clock, progress.began.get(node.name, advance.clock)))
+    doors = progress.doors.get(node.name, []) if node.sequenced else []
     if doors:
         arrivals = _arrivals(pa.concat_tables([store.read(ref) for ref in doors], promote_options="default"))
         assert heard is not None
         marks = _write(store, progress.context, watermarks.sequence(arrivals, heard))
-    if part.name in progress.arrivals and heard is not None:
-        watermarks.arrived(progress.arrivals[part.name], heard)
+    if node.name in progress.arrivals and heard is not None:
+        watermarks.arrived(progress.arrivals[node.name], heard)
     if settings.watermark_per_key:
         return None
-    if not part.sequenced:
-        ticked(part, bolt, advance)
+    if not node.sequenced:
+        ticked(node, bolt, advance)
         return None
-    for label, origins in zip(part.streams, part.origins, strict=True):
+    for label, origins in zip(node.streams, node.origins, strict=True):
         promised = bolt.watermark.latest.get(label)
         if origins and promised is not None:
             mark = bolt.watermark.sources.setdefault(label, MarkState())
@@ -169,22 +169,22 @@ def _arrivals(door: pa.Table) -> Arrivals:
     )
 
 
-def _partitions_there(context: Context, part: WindowedNode) -> dict[str, list[str]]:
+def _partitions_there(context: Context, node: WindowedNode) -> dict[str, list[str]]:
     """Per input of a bolt, the partitions that exist, as far as the source or the user says so."""
-    settings, found = part.bolt.settings, dict[str, list[str]]()
-    spouts = context.topology.spouts_before(part)
-    for label, each, before, origins in zip(part.streams, part.inputs, spouts, part.origins, strict=True):
+    settings, partitions = node.bolt.settings, dict[str, list[str]]()
+    spouts = context.topology.spouts_before(node)
+    for label, node_input, before, origins in zip(node.streams, node.inputs, spouts, node.origins, strict=True):
         if origins:
             continue  # it has the watermark of the bolt that it is from
         if settings.watermark_partition is SOURCE:
-            found[label] = [
+            partitions[label] = [
                 str(partition_name(spout, name)) for spout in before for name in context.partitions.get(spout, ())
             ]
         elif isinstance(settings.partitions, Mapping):
-            found[label] = list(settings.partitions.get(label, ()))
-        elif settings.watermark_partition in context.topology.columns_of(each.stream):
-            found[label] = list(settings.partitions or ())
-    return found
+            partitions[label] = list(settings.partitions.get(label, ()))
+        elif settings.watermark_partition in context.topology.columns_of(node_input.stream):
+            partitions[label] = list(settings.partitions or ())
+    return partitions
 
 
 def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
@@ -208,39 +208,39 @@ def _write(store: SegmentStore, context: Context, marks: Marks) -> Ref:
         writer.close()
 
 
-def _frontier(part: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:
+def _frontier(node: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:
     """Up to where the windows of a bolt are over; in the terms of its policies."""
-    settings = part.bolt.settings
-    if not part.event_time:
-        return _frontier_of_the_clock(part, advance.clock)
+    settings = node.bolt.settings
+    if not node.event_time:
+        return _frontier_of_the_clock(node, advance.clock)
     if settings.watermark_per_key:
         return None
     emitted, forced = bolt.watermark.emitted, bolt.watermark.forced
     if emitted is None:
         return None
-    if part.assigners:
-        over = int(part.over(np.array([emitted]))[0])
+    if node.assigners:
+        over = int(node.over(np.array([emitted]))[0])
         return over if forced is None else max(over, forced)
     frontier = emitted - settings.allowed_lateness.micros
     if forced is not None:
-        frontier = max(frontier, part.trigger.over_at(forced))
-    by_window = settings.late_by is LateBy.WINDOW or part.overtakes
-    if by_window and isinstance(part.trigger, TimeTriggerPolicy):
+        frontier = max(frontier, node.trigger.over_at(forced))
+    by_window = settings.late_by is LateBy.WINDOW or node.overtakes
+    if by_window and isinstance(node.trigger, TimeTriggerPolicy):
         # Events that may still come are in windows that end later: up to the last end that is over, all is settled.
-        return part.trigger.over_at(part.trigger.last_due(frontier))
+        return node.trigger.over_at(node.trigger.last_due(frontier))
     return frontier
 
 
-def _frontier_of_the_clock(part: WindowedNode, clock: int) -> int | None:
-    if part.assigners:
-        return int(part.over(np.array([clock]))[0])
-    return clock if part.holds else part.trigger.frontier(clock, None)
+def _frontier_of_the_clock(node: WindowedNode, clock: int) -> int | None:
+    if node.assigners:
+        return int(node.over(np.array([clock]))[0])
+    return clock if node.holds else node.trigger.frontier(clock, None)
 
 
-def _floor(part: WindowedNode, bolt: BoltState, clock: int) -> int:
+def _floor(node: WindowedNode, bolt: BoltState, clock: int) -> int:
     """What the arrivals so far guarantee for every key: nothing is let in that is older (AZ-16)."""
-    arrival, mark = part.bolt.settings.arrival, bolt.watermark
-    if not part.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or mark.arrived is None:
+    arrival, mark = node.bolt.settings.arrival, bolt.watermark
+    if not node.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or mark.arrived is None:
         return NONE
     assert mark.arrived_at is not None
     return estimated(mark.arrived, mark.arrived_at, max(clock, mark.arrived_at)) - arrival.late.micros
@@ -252,32 +252,32 @@ def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None
     return None if promised is None else shifted(promised, origin.shift)
 
 
-def _promise(part: WindowedNode, bolt: BoltState) -> int | None:
+def _promise(node: WindowedNode, bolt: BoltState) -> int | None:
     """Nothing that the bolt will emit is from before this, in microseconds."""
-    if part.bolt.settings.watermark_per_key:
+    if node.bolt.settings.watermark_per_key:
         floor = max((NONE if task.floor is None else task.floor for task in bolt.tasks), default=NONE)
         reached = max(floor, NONE if bolt.watermark.forced is None else bolt.watermark.forced)
     else:
-        known = bolt.frontier if part.deferred else bolt.watermark.emitted
+        known = bolt.frontier if node.deferred else bolt.watermark.emitted
         reached = NONE if known is None else known
     if reached == NONE:
         return None
-    settings = part.bolt.settings
+    settings = node.bolt.settings
     if (settings.output_watermark or settings.output_time) is OutputTime.END:
         return reached
-    return _earliest_start(part, bolt, reached)
+    return _earliest_start(node, bolt, reached)
 
 
-def _earliest_start(part: WindowedNode, bolt: BoltState, reached: int) -> int:
+def _earliest_start(node: WindowedNode, bolt: BoltState, reached: int) -> int:
     """Where the earliest window that is still open, or may yet open, starts (SI-24).
 
     Not known of sessions and snapshots that take events from behind the watermark (``LateBy.WINDOW``): what starts
     before this because of them may be late for the next bolt.
     """
     held = min((ref.earliest for task in bolt.tasks for ref in task.refs if ref.alive), default=None)
-    if part.assigners:
-        return min(each.earliest_start(reached, held) for each in anchored(part, bolt.anchor).assigners)
-    reach, trigger = part.eviction.reach, part.trigger
+    if node.assigners:
+        return min(assigner.earliest_start(reached, held) for assigner in anchored(node, bolt.anchor).assigners)
+    reach, trigger = node.eviction.reach, node.trigger
     if reach is None:
         return reached if held is None else min(reached, held)
     if isinstance(trigger, TimeTriggerPolicy):

@@ -141,7 +141,7 @@ class WindowedNode:
     schema: pa.Schema
     """The columns of its windows: those of all input streams; a stream that lacks one has nulls there."""
     event_time: bool
-    carried: tuple[bool, ...]
+    carries_time: tuple[bool, ...]
     """Per input: whether its events bring their time along, and the watermark of the bolt they come from."""
     origins: tuple[tuple[Origin, ...], ...]
     """Per input: the windowed bolts whose watermark it carries; empty where the times seen decide."""
@@ -168,14 +168,14 @@ class WindowedNode:
         return self._slicing(None)
 
     @cached_property
-    def watched_slicing(self) -> Slicing | None:
+    def traced_slicing(self) -> Slicing | None:
         """The same for a run that somebody watches, who is to know the events of each window by their ids."""
         kind = self.schema.field(ID).type if ID in self.schema.names else None
         return self.slicing if kind is None else self._slicing((ID, Gathered(ID, kind)))
 
     def summed(self, traced: bool) -> Slicing | None:
         """How its events are added up in a run, if they are."""
-        return self.watched_slicing if traced else self.slicing
+        return self.traced_slicing if traced else self.slicing
 
     def _slicing(self, watched: tuple[str, Accumulator] | None) -> Slicing | None:
         bolt, slices = self.bolt, None if self.holds else Slices.of(self.eviction, self.trigger)

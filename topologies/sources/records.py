@@ -39,8 +39,8 @@ class Records:
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
         """The events; what is none is a bad row with the offset of its record."""
-        part = topology.spouts[self.component]
-        spout, schema = part.spout, part.outputs[DEFAULT_STREAM]
+        node = topology.spouts[self.component]
+        spout, schema = node.spout, node.outputs[DEFAULT_STREAM]
         assert isinstance(spout, KafkaSpout)
         topic, partition, _ = self.place
         chunks = [_chunk(spout, schema, table.combine_chunks()) for table in self.parts]

@@ -62,10 +62,10 @@ class FileSource:
 
         Raises UnreachableError, after some tries, where the file cannot be read for a reason that is none of its own.
         """
-        part = topology.spouts[self.component]
-        spout = part.spout
+        node = topology.spouts[self.component]
+        spout = node.spout
         assert isinstance(spout, FileSpout)
-        schema = part.outputs[DEFAULT_STREAM]
+        schema = node.outputs[DEFAULT_STREAM]
         try:
             read = self._tried(spout, schema)
         except (DataError, MissingError) as error:

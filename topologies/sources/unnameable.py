@@ -16,8 +16,8 @@ UTF8 = "utf-8"
 
 def refuse_unnameable(topology: Topology, encoding: str = UTF8) -> None:
     """Raise DataError where input that is there now has a name which is no text in an encoding: that of Java, say."""
-    for name, part in topology.spouts.items():
-        found = list(unnameable(part.spout, encoding))
+    for name, node in topology.spouts.items():
+        found = list(unnameable(node.spout, encoding))
         if found:
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             locale = "" if encoding.lower() == UTF8 else ", or set the locale to one of UTF-8 (LC_ALL=C.UTF-8)"

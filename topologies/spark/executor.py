@@ -17,7 +17,7 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.core.broadcast import Broadcast
 from pyspark.errors import PySparkException
 
-from topologies.engine.batch.failures import carried, recovered
+from topologies.engine.batch.failures import decode_error, run_encoding_errors
 from topologies.engine.batch.plan import Context, RunExecutor
 from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
@@ -74,7 +74,7 @@ class SparkExecutor:
 
         def run(items: Iterable[Any]) -> Iterator[Any]:
             whole = replace(bare, topology=unpacked(name, broadcast, paths))
-            return iter([carried(function, item, whole) for item in items])
+            return iter([run_encoding_errors(function, item, whole) for item in items])
 
         return run
 
@@ -93,7 +93,7 @@ def spark_failures() -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        found = recovered(str(error))
+        found = decode_error(str(error))
         if found is not None:
             raise found from None
         kafka = kafka_trouble(str(error))
@@ -115,7 +115,7 @@ def _last_words(text: str) -> str:
 
 def packed(topology: Topology) -> bytes:
     """A topology as bytes; the modules that its bolts come from go along, if they are the user's own files."""
-    bolts = [*(part.bolt for part in topology.plain.values()), *(part.bolt for part in topology.windowed.values())]
+    bolts = [*(node.bolt for node in topology.plain.values()), *(node.bolt for node in topology.windowed.values())]
     modules = {type(bolt).__module__ for bolt in bolts} | set(_modules_of_functions(topology))
     for name in modules:
         module = sys.modules.get(name)
@@ -133,8 +133,8 @@ def packed(topology: Topology) -> bytes:
 
 def _modules_of_functions(topology: Topology) -> Iterator[str]:
     """The modules of the functions that bolts have been given: rules of triggers, extractors, own aggregates."""
-    for part in topology.windowed.values():
-        settings, aggregates = part.bolt.settings, getattr(part.bolt, "aggregates", {})
+    for node in topology.windowed.values():
+        settings, aggregates = node.bolt.settings, getattr(node.bolt, "aggregates", {})
         functions: list[Any] = [getattr(settings.key_trigger, "rule", None), settings.timestamp_extractor]
         for aggregate in aggregates.values():
             functions += getattr(aggregate, "functions", ())
@@ -158,8 +158,8 @@ def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str]) -> To
 def _for_workers(topology: Topology) -> Topology:
     """The topology without what is the driver's alone: functions, which may hold a session, a lock, a connection;
     and the options of Kafka, which may hold passwords."""
-    spouts = {name: replace(part, spout=_spout_for_workers(part.spout)) for name, part in topology.spouts.items()}
-    sinks = {name: replace(part, sink=_sink_for_workers(part.sink)) for name, part in topology.sinks.items()}
+    spouts = {name: replace(node, spout=_spout_for_workers(node.spout)) for name, node in topology.spouts.items()}
+    sinks = {name: replace(node, sink=_sink_for_workers(node.sink)) for name, node in topology.sinks.items()}
     return replace(topology, spouts=spouts, sinks=sinks)
 
 

@@ -32,6 +32,6 @@ class SparkFrames:
         count = len(refs)
         return self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(schema))
 
-    def send(self, part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+    def send(self, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
         """Write rows to Kafka, and wait until they are there."""
-        send_records(self.spark, part, batch, handed, store)
+        send_records(self.spark, node, batch, handed, store)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from manager.storage.segments import SegmentStore
-from topologies.engine.batch.failures import carried
+from topologies.engine.batch.failures import run_encoding_errors
 from topologies.engine.batch.plan import Context, Handed
 from topologies.engine.commit.delivering import SinkBatch
 from topologies.graph.model import SinkNode, Topology
@@ -50,8 +50,8 @@ _FIRST = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
 
 def reaches_kafka(topology: Topology) -> bool:
     """Whether a topology needs Spark's connector."""
-    spouts = any(isinstance(part.spout, KafkaSpout) for part in topology.spouts.values())
-    return spouts or any(isinstance(part.sink, KafkaSink) for part in topology.sinks.values())
+    spouts = any(isinstance(node.spout, KafkaSpout) for node in topology.spouts.values())
+    return spouts or any(isinstance(node.sink, KafkaSink) for node in topology.sinks.values())
 
 
 def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame:
@@ -78,8 +78,8 @@ def check_sinks(spark: SparkSession, topology: Topology) -> None:
     """
     missing: list[str] = []
     narrow: list[str] = []
-    for name, part in topology.sinks.items():
-        sink = part.sink
+    for name, node in topology.sinks.items():
+        sink = node.sink
         if not isinstance(sink, KafkaSink):
             continue
         with _admin(spark, f"sink {name!r}", sink.servers, sink.options) as admin:
@@ -143,18 +143,18 @@ def _makes_topics(spark: SparkSession, admin: Any) -> bool:
 
 
 def send_records(
-    spark: SparkSession, part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore
+    spark: SparkSession, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore
 ) -> None:
     """Write rows to Kafka, from the workers: a task for each reference."""
-    sink, schema = part.sink, part.schema
+    sink, schema = node.sink, node.schema
     assert isinstance(sink, KafkaSink)
-    topic, named = sink.topic, [(each.ref, batch.record_name(part.name, each), each.first) for each in handed]
-    missing, instead = _missing_topics(spark, part.name, sink, handed, store), sink.undeliverable
+    topic, named = sink.topic, [(each.ref, batch.record_name(node.name, each), each.first) for each in handed]
+    missing, instead = _missing_topics(spark, node.name, sink, handed, store), sink.undeliverable
 
     def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in batches:
             for number in each.column("id").to_pylist():
-                yield from carried(of_one, number, cast("Context", None))
+                yield from run_encoding_errors(of_one, number, cast("Context", None))
 
     def of_one(number: int, _: Context) -> list[pa.RecordBatch]:
         ref, name, first = named[number]
@@ -171,7 +171,7 @@ def send_records(
         with spark_failures():
             frame.write.format("kafka").options(**options).save()
     except WindboltError as error:
-        raise type(error)(f"sink {part.name!r}: {error.what}", why=error.why, do=error.do) from error
+        raise type(error)(f"sink {node.name!r}: {error.what}", why=error.why, do=error.do) from error
 
 
 def _missing_topics(

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from topologies.checkpoints.run import CheckpointedRun
 from topologies.checkpoints.source_log import Partitions
-from topologies.engine.batch.failures import recovered
+from topologies.engine.batch.failures import decode_error
 from topologies.engine.batch.plan import BatchPlan, Context, Output
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.delivering import Frames
@@ -201,7 +201,7 @@ class Guarded:
 def _explained(error: StreamingQueryException) -> WindboltError:
     """An error of Spark's own, in one sentence."""
     text = str(error)
-    found = recovered(text) or kafka_trouble(text)
+    found = decode_error(text) or kafka_trouble(text)
     if found is not None:
         return found
     first = next((line for line in text.splitlines() if line.strip()), text)

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType
 
 from topologies.engine.batch.plan import Context, Output, SourceBatch
-from topologies.engine.ingest.merging import Part, Run, runs, set_down
+from topologies.engine.ingest.merging import Part, Run, runs, write_parts
 from topologies.engine.tasks import ingest
 from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSpout
@@ -172,8 +172,8 @@ class StreamSource:
 
 def _columns(topology: Topology, name: str) -> pa.Schema:
     """What is read through Spark for a spout."""
-    part = topology.spouts[name]
-    return part.spout.record if isinstance(part.spout, KafkaSpout) else part.outputs[DEFAULT_STREAM]
+    node = topology.spouts[name]
+    return node.spout.record if isinstance(node.spout, KafkaSpout) else node.outputs[DEFAULT_STREAM]
 
 
 @dataclass(frozen=True)
@@ -266,6 +266,6 @@ def _ingested(
     tables = [conform(part, columns) for part in parts]
     if isinstance(context.topology.spouts[name].spout, KafkaSpout):
         records = Records(name, tables)
-        return records.place, set_down(records, context) if merged else ingest(records, context)
+        return records.place, write_parts(records, context) if merged else ingest(records, context)
     partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
     return (partition,), ingest(_FrameRows(name, pa.concat_tables(tables)), context)

@@ -43,16 +43,16 @@ def failed(bolt: str, batch: int, where: str, error: BaseException) -> BoltError
     )
 
 
-def carried(function: Callable[[Any, Context], Any], item: Any, context: Context) -> Any:
-    """Run a task; its error, should there be one, is written so that ``recovered`` can read it from Spark's text."""
+def run_encoding_errors(function: Callable[[Any, Context], Any], item: Any, context: Context) -> Any:
+    """Run a task; its error, should there be one, is written so that ``decode_error`` can read it from Spark's text."""
     try:
         return in_this_process(partial(function, item, context))
     except WindboltError as error:
-        said = {"what": cut(error.what, _LONGEST), "why": cut(error.why, _LONGEST), "do": cut(error.do, _LONGEST)}
-        packed = base64.b64encode(json.dumps({"type": type(error).__name__, **said}).encode()).decode()
-        # Without its cause where that has a message too long to be carried about.
-        cause = error if all(_is_tellable(each) for each in _chain(error)) else None
-        raise RuntimeError(f"{_MARK}{packed}: {said['what']}") from cause
+        fields = {"what": cut(error.what, _LONGEST), "why": cut(error.why, _LONGEST), "do": cut(error.do, _LONGEST)}
+        packed = base64.b64encode(json.dumps({"type": type(error).__name__, **fields}).encode()).decode()
+        # Without its cause where that has a message too long to be run_encoding_errors about.
+        cause = error if all(_is_tellable(link) for link in _chain(error)) else None
+        raise RuntimeError(f"{_MARK}{packed}: {fields['what']}") from cause
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -72,16 +72,16 @@ def _is_tellable(error: BaseException) -> bool:
     return len(text) <= _LONGEST and printable(text, keep="\n\t\r") == text
 
 
-def recovered(text: str) -> WindboltError | None:
+def decode_error(text: str) -> WindboltError | None:
     """The error of a task that Spark reports somewhere in a long text."""
-    at = text.find(_MARK)
-    if at < 0:
+    start = text.find(_MARK)
+    if start < 0:
         return None
-    said = json.loads(base64.b64decode(text[at + len(_MARK) :].split(":", 1)[0].split("\n", 1)[0]))
-    kind = getattr(errors, said["type"], WindboltError)
-    if kind is errors.TopologyError or not issubclass(kind, WindboltError):
-        kind = WindboltError
-    return kind(said["what"], why=said["why"], do=said["do"])
+    fields = json.loads(base64.b64decode(text[start + len(_MARK) :].split(":", 1)[0].split("\n", 1)[0]))
+    error_type = getattr(errors, fields["type"], WindboltError)
+    if error_type is errors.TopologyError or not issubclass(error_type, WindboltError):
+        error_type = WindboltError
+    return error_type(fields["what"], why=fields["why"], do=fields["do"])
 
 
 def _cause(error: BaseException) -> str:

@@ -42,9 +42,9 @@ class Origins:
     codes: NDArray[np.int32]
     """Of each row the place of its partition among the names."""
 
-    def take(self, at: NDArray[np.int64]) -> Origins:
+    def take(self, indices: NDArray[np.int64]) -> Origins:
         """Those of the rows at these places."""
-        return replace(self, codes=self.codes[at])
+        return replace(self, codes=self.codes[indices])
 
     def of_spout(self, spout: str) -> Origins:
         """The same by the names that bolts know."""

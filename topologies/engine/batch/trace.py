@@ -80,29 +80,29 @@ def joined_rows(bolt: str, windows: Sequence[TupleWindow], joined: Joined) -> It
 
     Events of equal time and different keys come in order of the key.
     """
-    events: dict[int, list[tuple[int, str]]] = {place: [] for place in np.unique(joined.windows).tolist()}
-    for place, found in zip(joined.windows.tolist(), _watched(joined.watched), strict=False):
-        events[place].extend(found)
-    for place, found in events.items():
-        window = windows[place]
+    events: dict[int, list[tuple[int, str]]] = {index: [] for index in np.unique(joined.windows).tolist()}
+    for index, row_events in zip(joined.windows.tolist(), _traced_events(joined.traced), strict=False):
+        events[index].extend(row_events)
+    for index, row_events in events.items():
+        window = windows[index]
         yield {
             "bolt": bolt, "task": window.task, "start": window.start_timestamp, "end": window.end_timestamp,
-            "events": [name for _, name in sorted(found, key=itemgetter(0))], "new": None, "expired": None,
+            "events": [name for _, name in sorted(row_events, key=itemgetter(0))], "new": None, "expired": None,
             "key": None, "kind": None, "pane": None, "by": None,
         }  # fmt: skip
 
 
 def summed_ids(slicing: Slicing, rows: Events) -> pa.Table:
     """The ids of the events that some rows are the sums of, as a table like that of events."""
-    ids = [name for found in _watched(slicing.watched_of(rows)) for _, name in found]
+    ids = [name for row_events in _traced_events(slicing.traced_states(rows)) for _, name in row_events]
     return pa.table({ID: pa.array(ids, pa.string())})
 
 
-def _watched(state: State | None) -> Iterator[list[tuple[int, str]]]:
+def _traced_events(state: State | None) -> Iterator[list[tuple[int, str]]]:
     """Per row: the times and ids of its events, in order."""
     times, names = state or ([], [])
-    for mine, found in zip(times, names, strict=True):
-        yield list(zip(mine.as_py(), map(str, found.as_py()), strict=True))
+    for row_times, row_ids in zip(times, names, strict=True):
+        yield list(zip(row_times.as_py(), map(str, row_ids.as_py()), strict=True))
 
 
 def _pane(pane: Pane) -> str:

@@ -19,12 +19,12 @@ class WorkerPosition:
     def __init__(self, descriptor: int) -> None:
         self._shared = mmap.mmap(descriptor, SIZE)
 
-    def at(self, window: TupleWindow) -> None:
+    def enter(self, window: TupleWindow) -> None:
         """Note that a bolt is called with a window."""
         start = window.start_timestamp
         _NOTE.pack_into(self._shared, 0, start is not None, start or 0, window.end_timestamp, len(window) + 1)
 
-    def nowhere(self) -> None:
+    def leave(self) -> None:
         """Note that no bolt is called."""
         _NOTE.pack_into(self._shared, 0, False, 0, 0, 0)
 
@@ -41,15 +41,15 @@ class WorkerPosition:
         self._shared.close()
 
 
-class _Here:
-    noted: WorkerPosition | None = None
+class _Shared:
+    position: WorkerPosition | None = None
 
 
 def share(descriptor: int) -> None:
     """In a worker: note windows in this file from now on."""
-    _Here.noted = WorkerPosition(descriptor)
+    _Shared.position = WorkerPosition(descriptor)
 
 
-def here() -> WorkerPosition | None:
+def worker_position() -> WorkerPosition | None:
     """Where windows are noted; None where nobody would read it."""
-    return _Here.noted
+    return _Shared.position

@@ -22,9 +22,9 @@ class Claims:
         """Raises ConfigError where another run has one of the folders."""
         self._held: list[int] = []
         try:
-            for part in topology.sinks.values():
-                if isinstance(part.sink, FileSink):
-                    self._claim(part.name, part.sink.path)
+            for node in topology.sinks.values():
+                if isinstance(node.sink, FileSink):
+                    self._claim(node.name, node.sink.path)
         except BaseException:
             self.release()
             raise

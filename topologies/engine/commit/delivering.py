@@ -47,7 +47,7 @@ class Frames(Protocol):
         """The DataFrame for a function."""
         ...
 
-    def send(self, part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+    def send(self, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
         """Write the rows to Kafka."""
         ...
 
@@ -61,9 +61,9 @@ class NoSpark:
             do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
         )
 
-    def send(self, part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+    def send(self, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
         raise ConfigError(
-            f"sink {part.name!r} writes to Kafka, and there is no Spark in a local run",
+            f"sink {node.name!r} writes to Kafka, and there is no Spark in a local run",
             why="Kafka is written to by Spark's connector",
             do="run on Spark, or give the topology another sink: sinks.memory(), sinks.console()",
         )
@@ -71,13 +71,13 @@ class NoSpark:
 
 def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, again: bool) -> None:
     """Give the files of a batch their names; what an earlier attempt at the batch published is replaced."""
-    for name, part in topology.sinks.items():
-        if not isinstance(part.sink, FileSink):
+    for name, node in topology.sinks.items():
+        if not isinstance(node.sink, FileSink):
             continue
-        filesystem, folder, _ = locate(part.sink.path)
+        filesystem, folder, _ = locate(node.sink.path)
         names = []
         for number, hidden in enumerate(written.get(name, ())):
-            names.append(f"batch-{key}-{number:04d}.{part.sink.format.name}")
+            names.append(f"batch-{key}-{number:04d}.{node.sink.format.name}")
             target = f"{folder}/{names[-1]}"
             if again and filesystem.get_file_info(target).type != pafs.FileType.NotFound:
                 filesystem.delete_file(target)  # some file systems do not rename onto a file that is there
@@ -94,14 +94,14 @@ def prepare_folders(topology: Topology, last: str | None, planned: Callable[[str
     ``last``: the step that was committed last; None for a run without a past, which must not mix its files with
     another's. ``planned``: whether a step has been planned, and so may have left files, which it will replace.
     """
-    for part in topology.sinks.values():
-        if isinstance(part.sink, FileSink):
-            filesystem, folder, _ = locate(part.sink.path)
+    for node in topology.sinks.values():
+        if isinstance(node.sink, FileSink):
+            filesystem, folder, _ = locate(node.sink.path)
             filesystem.create_dir(folder, recursive=True)
             if last is None and not planned(batch_key(0, False)):
-                _refuse_others(part.name, filesystem, folder)
+                _refuse_others(node.name, filesystem, folder)
             else:
-                refuse_later(part.name, filesystem, folder, last or batch_key(-1, True), planned)
+                refuse_later(node.name, filesystem, folder, last or batch_key(-1, True), planned)
     tidy_folders(topology)
 
 
@@ -114,11 +114,11 @@ def refuse_later(
     """
     later = later_files(filesystem, folder, last)
     expected = {key for key in next_steps(last) if planned(key)}
-    found = [base for base in later if step_of(base) not in expected]
-    if found:
+    unexpected = [base for base in later if step_of(base) not in expected]
+    if unexpected:
         raise CheckpointError(
-            f"sink {name!r}: {folder} holds {len(found)} files of batches after {step_name(last)}, the last of the "
-            f"checkpoint, such as {found[0]}",
+            f"sink {name!r}: {folder} holds {len(unexpected)} files of batches after {step_name(last)}, the last of "
+            f"the checkpoint, such as {unexpected[0]}",
             why="the checkpoint is older than they are, and the run would write the rows of those batches once more",
         )
 
@@ -130,10 +130,10 @@ def later_files(filesystem: pafs.FileSystem, folder: str, last: str) -> list[str
     return sorted(base for base in bases if (step := step_of(base)) is not None and step > last)
 
 
-def step_of(base: str) -> str | None:
+def step_of(name: str) -> str | None:
     """The step that a file of a sink is of (decision 8); None for any other file."""
-    found = re.fullmatch(r"batch-(-?\d{9,}(?:-close)?)-\d{4,}\.\w+", base)
-    return None if found is None else found[1]
+    match = re.fullmatch(r"batch-(-?\d{9,}(?:-close)?)-\d{4,}\.\w+", name)
+    return None if match is None else match[1]
 
 
 def next_steps(last: str) -> tuple[str, ...]:
@@ -144,10 +144,10 @@ def next_steps(last: str) -> tuple[str, ...]:
 
 def tidy_folders(topology: Topology) -> None:
     """Delete what attempts that died have left in the folders of file sinks."""
-    for part in topology.sinks.values():
-        if isinstance(part.sink, FileSink):
-            filesystem, folder, _ = locate(part.sink.path)
-            suffix = f".{part.sink.format.name}"
+    for node in topology.sinks.values():
+        if isinstance(node.sink, FileSink):
+            filesystem, folder, _ = locate(node.sink.path)
+            suffix = f".{node.sink.format.name}"
             _delete(filesystem, folder, lambda base, end=suffix: _is_draft(base) and base.endswith(end))
 
 
@@ -162,23 +162,23 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
         )
 
 
-def hand_over(part: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore, frames: Frames) -> None:
+def hand_over(node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore, frames: Frames) -> None:
     """Give the rows of a batch to a sink that the driver serves."""
-    sink, key, step = part.sink, batch.key, batch.step
-    refs = [each.ref for each in handed]
+    sink, key, step = node.sink, batch.key, batch.step
+    refs = [rows.ref for rows in handed]
     match sink:
         case MemorySink():
             sink.batches[key] = _table(store, refs)
         case ConsoleSink():
-            _show(part.name, key, store, refs, sink.rows)
+            _show(node.name, key, store, refs, sink.rows)
         case FunctionSink(function, "spark"):
-            in_this_process(lambda: function(frames.frame(store, refs, part.schema), step))
+            in_this_process(lambda: function(frames.frame(store, refs, node.schema), step))
         case FunctionSink(function, "arrow"):
             in_this_process(lambda: function(_table(store, refs), step))
         case FunctionSink(function, _):
             in_this_process(lambda: function(_table(store, refs).to_pandas(), step))
         case KafkaSink():
-            frames.send(part, batch, handed, store)
+            frames.send(node, batch, handed, store)
 
 
 def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:

@@ -40,25 +40,25 @@ released at the very limit they end at."""
 class AssignedTask(HeldTask):
     """One run of such a task."""
 
-    def __init__(self, item: FireItem, part: WindowedNode, router: Router, context: Context) -> None:
-        part = anchored(part, item.anchor)
-        super().__init__(part, item.state, context.store)
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router, context: Context) -> None:
+        node = anchored(node, item.anchor)
+        super().__init__(node, item.state, context.store)
         self.item, self.router, self.context = item, router, context
-        self.assigners = part.assigners
-        self.windowed = np.zeros(len(part.inputs), np.int64)
-        self.unwindowed = np.zeros(len(part.inputs), np.int64)
+        self.assigners = node.assigners
+        self.windowed = np.zeros(len(node.inputs), np.int64)
+        self.unwindowed = np.zeros(len(node.inputs), np.int64)
         self.last_end: int | None = None
         self._substreams = self._open_substreams()
-        field = part.bolt.settings.message_id_field
+        field = node.bolt.settings.message_id_field
         repeats = None
         if field is not None:
-            repeats = Repeats(part, item, context.store, lambda: self._old.live_columns(field))
-        self._new: LetIn | None = let_in(item, part, router, self._old.live, self._substreams, repeats)
+            repeats = Repeats(node, item, context.store, lambda: self._old.live_columns(field))
+        self._new: LetIn | None = let_in(item, node, router, self._old.live, self._substreams, repeats)
         self._next_end = item.state.next_end
-        kept = item.state.tables.get(PANES)
-        self._states = WindowStates.of(None if kept is None else context.store.read(kept))
-        known = item.state.tables.get(RELEASED)
-        self._released = ReleasedEnds.of(None if known is None else context.store.read(known))
+        panes_table = item.state.tables.get(PANES)
+        self._states = WindowStates.of(None if panes_table is None else context.store.read(panes_table))
+        released_table = item.state.tables.get(RELEASED)
+        self._released = ReleasedEnds.of(None if released_table is None else context.store.read(released_table))
         ends = item.state.tables.get(END_EDGES)
         self._waiting = None if ends is None else read_held(context.store, ends)[0]
         self._number = item.state.evaluations
@@ -69,7 +69,7 @@ class AssignedTask(HeldTask):
         if self._new is not None and concerned(self._new, self._waiting):
             self._match_edges()
         if self._waiting is not None:
-            self._waiting = expired(self.part, self.router, self._waiting, self.item.frontier)
+            self._waiting = expired(self.node, self.router, self._waiting, self.item.frontier)
         if not self._due():
             return
         old = self._still_needed()
@@ -87,10 +87,10 @@ class AssignedTask(HeldTask):
         count, before = len(events), 0 if old is None else len(old)
         self._seen = np.zeros(count, np.bool_) if events.seen is None else events.seen.copy()
         self._gone = np.zeros(count, np.bool_) if events.gone is None else events.gone.copy()
-        last = LastWindows(events, self.part.streams) if self.part.remembers else None
+        last = LastWindows(events, self.node.streams) if self.node.remembers else None
         after: int = NONE if self.item.passed is None else self.item.passed
-        for place, limit in () if self._new is None else self._new.splits:
-            yield from self._evaluate(events, before + place, after, max(after, limit), last)
+        for index, limit in () if self._new is None else self._new.splits:
+            yield from self._evaluate(events, before + index, after, max(after, limit), last)
             after = max(after, limit)
         if self._substreams is not None:
             self._substreams.raise_floor(self.item.floor)
@@ -102,7 +102,7 @@ class AssignedTask(HeldTask):
 
     def finish(self) -> TaskState:
         """The state of the task after the batch; what it needs of the events is written."""
-        streams = len(self.part.inputs)
+        streams = len(self.node.inputs)
         writer = self.context.store.writer(self.context.folder)
         try:
             refs = self._kept(writer, streams)
@@ -159,7 +159,7 @@ class AssignedTask(HeldTask):
     def _due(self) -> bool:
         """Whether a window may be due; if not, the events of earlier batches need not be read."""
         frontier, new = self.item.frontier, self._new
-        settings = self.part.bolt.settings
+        settings = self.node.bolt.settings
         if settings.panes is not None or settings.idle_timeout is not None:
             return True
         if frontier is None and self._substreams is None:
@@ -182,7 +182,7 @@ class AssignedTask(HeldTask):
             self._next_end = first if self._next_end is None else min(first, self._next_end)
 
     def _still_needed(self) -> Held | None:
-        return self._old.kept() if self.part.remembers else self._old.live()
+        return self._old.kept() if self.node.remembers else self._old.live()
 
     def _evaluate(
         self, events: Held, upper: int, after: int, upto: int | None, last: LastWindows | None
@@ -192,7 +192,7 @@ class AssignedTask(HeldTask):
         held = events if whole else events.take(chosen)
         held = replace(held, seen=self._seen[chosen])
         windows = AssignedWindows(
-            self.assigners, held, self.part.streams, key=self.part.bolt.settings.key, task=self.item.task,
+            self.assigners, held, self.node.streams, key=self.node.bolt.settings.key, task=self.item.task,
             released=self._released, last=None if last is None else (last, chosen),
         )  # fmt: skip
         span = self._span(windows, held, after, upto)
@@ -209,12 +209,12 @@ class AssignedTask(HeldTask):
         self._next_end = windows.next_end(span)
         if book is not None:
             self._states = book.states()
-        if self.part.bolt.settings.idle_timeout is not None:
+        if self.node.bolt.settings.idle_timeout is not None:
             self._open_ends = windows.open_ends(span)
 
     def _book(self, upto: int | None) -> PaneDecisions | None:
         """What decides about the panes of windows, where they fire more than once."""
-        panes = self.part.bolt.settings.panes
+        panes = self.node.bolt.settings.panes
         if panes is None:
             return None
         mark = NONE if self.item.now is None else self.item.now
@@ -224,9 +224,9 @@ class AssignedTask(HeldTask):
 
     def _reached(self, mark: int) -> int:
         """Windows that end up to here have ended, though late events may still come."""
-        if not self.part.event_time or mark == NONE:
+        if not self.node.event_time or mark == NONE:
             return NONE
-        return mark - self.part.past_the_end
+        return mark - self.node.past_the_end
 
     def _span(self, windows: AssignedWindows, held: Held, after: int, upto: int | None) -> Span:
         if upto is None and self._substreams is None:
@@ -242,11 +242,11 @@ class AssignedTask(HeldTask):
         return windows.span_of(self._over(passed), self._over(marks))
 
     def _over(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.part.over(marks)
+        return self.node.over(marks)
 
     def _open_substreams(self) -> Substreams | None:
-        settings = self.part.bolt.settings
-        if not (settings.watermark_per_key and self.part.event_time):
+        settings = self.node.bolt.settings
+        if not (settings.watermark_per_key and self.node.event_time):
             return None
         kept = self.state.tables.get(KEYS)
         table = None if kept is None else self.context.store.read(kept)
@@ -259,7 +259,7 @@ class AssignedTask(HeldTask):
     def _match_edges(self) -> None:
         """Give start edges the ends that have arrived; everything is then written anew."""
         assert self._new is not None
-        matched = match_edges(self.part, self.router, self._still_needed(), self._waiting, self._new)
+        matched = match_edges(self.node, self.router, self._still_needed(), self._waiting, self._new)
         self._old = OldEvents(self.context.store, ())
         self.state = replace(self.state, refs=[])
         self._new, self._waiting = LetIn(matched.events) if len(matched.events) else None, matched.waiting

@@ -64,7 +64,7 @@ class LetIn:
 
 def let_in(
     item: FireItem,
-    part: WindowedNode,
+    node: WindowedNode,
     router: Router,
     held: Callable[[], Held | None] = lambda: None,
     substreams: Substreams | None = None,
@@ -78,17 +78,17 @@ def let_in(
     if batch is None:
         return None
     marks = _marks(item, router, batch, substreams)
-    found = _decided(item, part, batch, marks, held)
+    decided = _decided(item, node, batch, marks, held)
     if repeats is not None:
-        found = _without_repeats(item, part, batch, marks, held, found, repeats)
+        decided = _without_repeats(item, node, batch, marks, held, decided, repeats)
     inputs = batch.column(STREAM_COLUMN)
-    _account(router, part, inputs, found, batch.column(ACTION_COLUMN))
+    _account(router, node, inputs, decided, batch.column(ACTION_COLUMN))
     if router.context.traced:
-        _trace(router, part, batch, found, marks)
-    if np.isin(found.actions, (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER)).any():
-        _turn_away(router, part, batch, found.actions, marks.own if part.door.per_input else marks.bolt)
-    kept = np.flatnonzero(_accepted(found.actions))
-    return _kept(item, part, batch, found, kept) if len(kept) else None
+        _trace(router, node, batch, decided, marks)
+    if np.isin(decided.actions, (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER)).any():
+        _turn_away(router, node, batch, decided.actions, marks.own if node.door.per_input else marks.bolt)
+    kept = np.flatnonzero(_accepted(decided.actions))
+    return _kept(item, node, batch, decided, kept) if len(kept) else None
 
 
 @dataclass(frozen=True)
@@ -129,15 +129,15 @@ def _marks(item: FireItem, router: Router, batch: _Batch, substreams: Substreams
 
 
 def _decided(
-    item: FireItem, part: WindowedNode, batch: _Batch, marks: _Marks, held: Callable[[], Held | None]
+    item: FireItem, node: WindowedNode, batch: _Batch, marks: _Marks, held: Callable[[], Held | None]
 ) -> _Decided:
     times, actions = batch.column(TIME_COLUMN), batch.column(ACTION_COLUMN)
-    if any(part.clocked):  # at the end of a run windows fire before their time; a shorter timeout lets them be overdue
+    if any(node.clocked):  # at the end of a run windows fire before their time; a shorter timeout lets them be overdue
         times = np.clip(times, NONE if item.passed is None else item.passed, item.clock)
-    ends, session = batch.column(END_COLUMN), part.session
+    ends, session = batch.column(END_COLUMN), node.session
     over, splits = np.full(len(times), NONE, np.int64), list[int]()
-    if part.event_time and session is not None and part.door.late_by is LateBy.WINDOW:
-        over = part.door.over(marks.bolt)
+    if node.event_time and session is not None and node.door.late_by is LateBy.WINDOW:
+        over = node.door.over(marks.bolt)
         if item.forced is not None:
             over = np.maximum(over, item.forced)
         gaps = batch.column(GAP_COLUMN)
@@ -145,21 +145,21 @@ def _decided(
         keys = batch.column(KEY_COLUMN)
         late, splits = turned_away(times, keys, _accepted(actions), over, gaps, held, touching=session.touching)
         actions = np.where(late, Decision.OUT_OF_ORDER, actions)
-    elif part.event_time:
+    elif node.event_time:
         edges = batch.column(END_EDGE_COLUMN)
-        times, actions, over = _at_the_door(part, batch, times, ends, actions, marks, edges)
-    if part.event_time and item.forced is not None:
-        actions, over = _forced(part, times, ends, actions, over, item.forced)
+        times, actions, over = _at_the_door(node, batch, times, ends, actions, marks, edges)
+    if node.event_time and item.forced is not None:
+        actions, over = _forced(node, times, ends, actions, over, item.forced)
     moved = actions == Decision.ADJUSTED_OUT_OF_ORDER
     adjusted, out_of_order = (actions == Decision.ADJUSTED_LATE) | moved, (actions == Decision.OUT_OF_ORDER) | moved
-    gap = _in_gap(part, times)
+    gap = _in_gap(node, times)
     if gap is not None:
         actions = np.where(gap & _accepted(actions), Decision.UNWINDOWED, actions)
     return _Decided(times, actions, over, splits, adjusted, out_of_order)
 
 
 def _at_the_door(
-    part: WindowedNode,
+    node: WindowedNode,
     batch: _Batch,
     times: NDArray[np.int64],
     ends: NDArray[np.int64] | None,
@@ -168,28 +168,28 @@ def _at_the_door(
     edges: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
     """Who is let in, and when; the events of each input by the late action of their source (SI-17)."""
-    handled = [part.bolt.settings.of_input(label).late_action for label in part.streams]
-    found = {action: replace(part.door, action=action) for action in handled}
+    handled = [node.bolt.settings.of_input(label).late_action for label in node.streams]
+    doors = {action: replace(node.door, action=action) for action in handled}
     columns = (times, ends, actions, marks.own, marks.bolt, edges)
-    decided = {action: door.decide(*columns) for action, door in found.items()}
+    decided = {action: door.decide(*columns) for action, door in doors.items()}
     if len(decided) == 1:
         return decided[handled[0]]
     inputs = batch.column(STREAM_COLUMN)
     times, actions, over = decided[handled[0]]
-    for at, action in enumerate(handled):
-        mine, (own_times, own_actions, own_over) = inputs == at, decided[action]
-        times, actions = np.where(mine, own_times, times), np.where(mine, own_actions, actions)
-        over = np.where(mine, own_over, over)
+    for index, action in enumerate(handled):
+        of_input, (own_times, own_actions, own_over) = inputs == index, decided[action]
+        times, actions = np.where(of_input, own_times, times), np.where(of_input, own_actions, actions)
+        over = np.where(of_input, own_over, over)
     return times, actions, over
 
 
 def _without_repeats(
     item: FireItem,
-    part: WindowedNode,
+    node: WindowedNode,
     batch: _Batch,
     marks: _Marks,
     held: Callable[[], Held | None],
-    found: _Decided,
+    decided: _Decided,
     repeats: Repeats,
 ) -> _Decided:
     """The same without the messages that come again.
@@ -197,56 +197,56 @@ def _without_repeats(
     Whether a session takes a late event depends on who was let in before, so it is decided anew until it stays: each
     time one more of the first events is as it must be.
     """
-    name = part.bolt.settings.message_id_field
+    name = node.bolt.settings.message_id_field
     assert name is not None
     arrival = batch.column(ACTION_COLUMN)
     counts = (arrival != Decision.INVALID) & (arrival != Decision.WATERMARK)
-    alone, duplicates = _accepted(found.actions), np.zeros(len(counts), np.bool_)
+    alone, duplicates = _accepted(decided.actions), np.zeros(len(counts), np.bool_)
     while True:
-        accepted = np.where(duplicates, alone, _accepted(found.actions))
+        accepted = np.where(duplicates, alone, _accepted(decided.actions))
         bare = Held(
-            found.times,
+            decided.times,
             pa.table({"place": pa.nulls(len(counts))}),
             None,
             batch.column(KEY_COLUMN),
             batch.column(END_COLUMN),
-            found.over if part.assigners else None,
+            decided.over if node.assigners else None,
             batch.column(GAP_COLUMN),
         )
-        own = marks.own if part.bolt.settings.watermark_per_key else marks.bolt
-        now = repeats.among(IncomingIds(batch.table.column(name), counts, accepted, bare, own))
-        if (now == duplicates).all():
-            return found
-        again, duplicates = part.session is not None and part.door.late_by is LateBy.WINDOW, now
+        own = marks.own if node.bolt.settings.watermark_per_key else marks.bolt
+        repeated = repeats.among(IncomingIds(batch.table.column(name), counts, accepted, bare, own))
+        if (repeated == duplicates).all():
+            return decided
+        by_session, duplicates = node.session is not None and node.door.late_by is LateBy.WINDOW, repeated
         actions = np.where(duplicates, np.int8(Decision.DUPLICATE), arrival)
-        at = batch.table.column_names.index(ACTION_COLUMN)
-        marked = _Batch(batch.table.set_column(at, ACTION_COLUMN, pa.array(actions)), batch.numbers)
-        found = _decided(item, part, marked, marks, held)
-        if not again:
-            return found
+        column_index = batch.table.column_names.index(ACTION_COLUMN)
+        marked = _Batch(batch.table.set_column(column_index, ACTION_COLUMN, pa.array(actions)), batch.numbers)
+        decided = _decided(item, node, marked, marks, held)
+        if not by_session:
+            return decided
 
 
-def _kept(item: FireItem, part: WindowedNode, batch: _Batch, found: _Decided, kept: NDArray[np.int64]) -> LetIn:
+def _kept(item: FireItem, node: WindowedNode, batch: _Batch, decided: _Decided, kept: NDArray[np.int64]) -> LetIn:
     names = (*INNER, SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN)
     payload = batch.table.drop_columns([name for name in names if name in batch.table.column_names])
-    count, whole = len(found.times), len(kept) == len(found.times)
+    count, whole = len(decided.times), len(kept) == len(decided.times)
     events = Held(
-        found.times,
+        decided.times,
         payload,
-        batch.column(STREAM_COLUMN) if len(part.inputs) > 1 else None,
+        batch.column(STREAM_COLUMN) if len(node.inputs) > 1 else None,
         batch.column(KEY_COLUMN),
         batch.column(END_COLUMN),
-        found.over if part.assigners else None,
+        decided.over if node.assigners else None,
         batch.column(GAP_COLUMN),
         edges=batch.column(EDGE_COLUMN),
-        born=None if part.bolt.settings.panes is None else np.full(count, item.state.evaluations, np.int64),
+        evaluation=None if node.bolt.settings.panes is None else np.full(count, item.state.evaluations, np.int64),
     )
     end_edges = batch.column(END_EDGE_COLUMN)
     if not whole:
         events = events.take(kept)
         end_edges = None if end_edges is None else end_edges[kept]
-    places = np.searchsorted(kept, found.splits).tolist()
-    limits = [int(found.over[split]) for split in found.splits]
+    places = np.searchsorted(kept, decided.splits).tolist()
+    limits = [int(decided.over[split]) for split in decided.splits]
     return LetIn(events, end_edges, tuple(zip(places, limits, strict=True)))
 
 
@@ -254,10 +254,10 @@ def _read(item: FireItem, router: Router) -> _Batch | None:
     if not item.arrived:
         return None
     tables, numbers = [], []
-    for each in item.arrived:
-        table = router.context.store.read(each.ref)
+    for arrived in item.arrived:
+        table = router.context.store.read(arrived.ref)
         tables.append(table)
-        numbers.append(table.column(SEQ_COLUMN).to_numpy() + each.base)
+        numbers.append(table.column(SEQ_COLUMN).to_numpy() + arrived.base)
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     return _Batch(table.combine_chunks(), np.concatenate(numbers))
 
@@ -270,7 +270,7 @@ def _accepted(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 
 def _forced(
-    part: WindowedNode,
+    node: WindowedNode,
     times: NDArray[np.int64],
     ends: NDArray[np.int64] | None,
     actions: NDArray[np.int8],
@@ -279,91 +279,91 @@ def _forced(
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
     """Windows that the idle timeout has closed are over too (AT-17)."""
     over = np.maximum(over, forced)
-    last_end = part.last_end
+    last_end = node.last_end
     if last_end is not None:
-        missed = _accepted(actions) & part.door.missed(times, last_end(times, ends), over)
+        missed = _accepted(actions) & node.door.missed(times, last_end(times, ends), over)
         actions = np.where(missed, Decision.OUT_OF_ORDER, actions)
     return actions, over
 
 
-def _in_gap(part: WindowedNode, times: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    if part.holds:
+def _in_gap(node: WindowedNode, times: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    if node.holds:
         return None  # the assigner says so when the event is finished
-    return part.lateness.in_gap(times)
+    return node.lateness.in_gap(times)
 
 
 def _account(
-    router: Router, part: WindowedNode, inputs: NDArray[np.int8], found: _Decided, arrival: NDArray[np.int8]
+    router: Router, node: WindowedNode, inputs: NDArray[np.int8], decided: _Decided, arrival: NDArray[np.int8]
 ) -> None:
-    actions, dropped = found.actions, _dropped(part, found.actions, inputs)
+    actions, dropped = decided.actions, _dropped(node, decided.actions, inputs)
     rows = {
         "received": (actions != Decision.WATERMARK) & (actions != Decision.INVALID),
         "early": actions == Decision.EARLY,
         "duplicate": actions == Decision.DUPLICATE,
         "unwindowed": actions == Decision.UNWINDOWED,
-        "adjusted": found.adjusted,
+        "adjusted": decided.adjusted,
         "early_input": arrival == Decision.EARLY,
         "late_input": (arrival == Decision.ADJUSTED_LATE) | (arrival == Decision.LATE),
-        "out_of_order": found.out_of_order,
+        "out_of_order": decided.out_of_order,
     }
     for account, which in rows.items():
-        router.ledger.count_chosen(part, account, inputs, which)
-    router.ledger.count_chosen(part, "dropped", inputs, dropped)
+        router.ledger.count_chosen(node, account, inputs, which)
+    router.ledger.count_chosen(node, "dropped", inputs, dropped)
     router.ledger.count_chosen(
-        part, "late", inputs, np.isin(actions, (Decision.LATE, Decision.OUT_OF_ORDER)) & ~dropped
+        node, "late", inputs, np.isin(actions, (Decision.LATE, Decision.OUT_OF_ORDER)) & ~dropped
     )
 
 
 def _with_action(
-    part: WindowedNode, actions: NDArray[np.int8], inputs: NDArray[np.int8], wanted: Container[LateAction]
+    node: WindowedNode, actions: NDArray[np.int8], inputs: NDArray[np.int8], wanted: Container[LateAction]
 ) -> NDArray[np.bool_]:
     """Which late events are to be handled in one of these ways: by the rules of their input, or of their arrival."""
-    settings = part.bolt.settings
+    settings = node.bolt.settings
     chosen: NDArray[np.bool_] = actions == Decision.OUT_OF_ORDER
     if chosen.any():
-        by_input = np.array([settings.of_input(label).late_action in wanted for label in part.streams])
+        by_input = np.array([settings.of_input(label).late_action in wanted for label in node.streams])
         chosen[chosen] = by_input[inputs[chosen]]
     if settings.arrival is not None and settings.arrival.late_action in wanted:
         chosen |= actions == Decision.LATE
     return chosen
 
 
-def _dropped(part: WindowedNode, actions: NDArray[np.int8], inputs: NDArray[np.int8]) -> NDArray[np.bool_]:
+def _dropped(node: WindowedNode, actions: NDArray[np.int8], inputs: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Which late events the user wants dropped; a lifetime that cannot be cut is dropped too (SI-13)."""
-    return _with_action(part, actions, inputs, (LateAction.DROP, LateAction.CUT))
+    return _with_action(node, actions, inputs, (LateAction.DROP, LateAction.CUT))
 
 
-def _late_error(part: WindowedNode, at: int, action: Decision, time: int, mark: int) -> DataError:
+def _late_error(node: WindowedNode, input_index: int, action: Decision, time: int, mark: int) -> DataError:
     """What to say of the first event that stops the run."""
-    rule, stream = part.bolt.settings.arrival, part.streams[at]
+    rule, stream = node.bolt.settings.arrival, node.streams[input_index]
     if action is Decision.LATE:
         assert rule is not None
         return DataError(
-            f"bolt {part.name!r}: an event of {show(time)} of {stream!r} arrived more than {rule.late} after its time",
+            f"bolt {node.name!r}: an event of {show(time)} of {stream!r} arrived more than {rule.late} after its time",
             why="events that arrive too late stop the run (AZ-8, SI-14)",
             do="fix the source, allow more: late=..., or let such events be adjusted or dropped: action='drop'",
         )
     return DataError(
-        f"bolt {part.name!r}: an event of {show(time)} came after the watermark {show(mark)} of {stream!r}",
+        f"bolt {node.name!r}: an event of {show(time)} came after the watermark {show(mark)} of {stream!r}",
         why="events that violate a watermark stop the run (SI-14)",
         do="fix the source, or say what is to become of them: with_late('drop'), 'adjust' or 'divert'",
     )
 
 
-def _trace(router: Router, part: WindowedNode, batch: _Batch, found: _Decided, marks: _Marks) -> None:
-    accepted = _accepted(found.actions) | (found.actions == Decision.UNWINDOWED)
-    dropped = _dropped(part, found.actions, batch.column(STREAM_COLUMN))
-    for place, name in enumerate(event_ids(batch.table)):
+def _trace(router: Router, node: WindowedNode, batch: _Batch, decided: _Decided, marks: _Marks) -> None:
+    accepted = _accepted(decided.actions) | (decided.actions == Decision.UNWINDOWED)
+    dropped = _dropped(node, decided.actions, batch.column(STREAM_COLUMN))
+    for row, event_id in enumerate(event_ids(batch.table)):
         router.ledger.trace(
             "events",
             {
-                "bolt": part.name,
-                "seq": int(batch.numbers[place]),
-                "event": name,
-                "time": int(found.times[place]) if accepted[place] else None,
-                "action": _said(Decision(int(found.actions[place])), dropped=bool(dropped[place])),
-                "watermark": _mark(marks.bolt_after, place),
-                "mark": _mark(marks.own_after, place),
+                "bolt": node.name,
+                "seq": int(batch.numbers[row]),
+                "event": event_id,
+                "time": int(decided.times[row]) if accepted[row] else None,
+                "action": _said(Decision(int(decided.actions[row])), dropped=bool(dropped[row])),
+                "watermark": _mark(marks.bolt_after, row),
+                "mark": _mark(marks.own_after, row),
             },
         )
 
@@ -374,45 +374,47 @@ def _said(action: Decision, *, dropped: bool) -> str:
     return action.said
 
 
-def _mark(marks: NDArray[np.int64] | None, place: int) -> int | None:
-    return None if marks is None or marks[place] == NONE or marks[place] == FOREVER else int(marks[place])
+def _mark(marks: NDArray[np.int64] | None, row: int) -> int | None:
+    return None if marks is None or marks[row] == NONE or marks[row] == FOREVER else int(marks[row])
 
 
 def _turn_away(
-    router: Router, part: WindowedNode, batch: _Batch, actions: NDArray[np.int8], marks: NDArray[np.int64]
+    router: Router, node: WindowedNode, batch: _Batch, actions: NDArray[np.int8], marks: NDArray[np.int64]
 ) -> None:
     """Late and early events go to the late stream, unless the user said that they are to be dropped."""
-    settings, times, inputs = part.bolt.settings, batch.column(TIME_COLUMN), batch.column(STREAM_COLUMN)
-    turned = np.isin(actions, (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER))
-    stopping = np.flatnonzero(_with_action(part, actions, inputs, (LateAction.ERROR,)))
+    settings, times, inputs = node.bolt.settings, batch.column(TIME_COLUMN), batch.column(STREAM_COLUMN)
+    turned_away = np.isin(actions, (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER))
+    stopping = np.flatnonzero(_with_action(node, actions, inputs, (LateAction.ERROR,)))
     if len(stopping):
-        place = int(stopping[0])
-        raise _late_error(part, inputs[place], Decision(int(actions[place])), int(times[place]), int(marks[place]))
-    places = np.flatnonzero(turned & ~_dropped(part, actions, inputs))
-    if not len(places):
+        row = int(stopping[0])
+        raise _late_error(node, inputs[row], Decision(int(actions[row])), int(times[row]), int(marks[row]))
+    rows = np.flatnonzero(turned_away & ~_dropped(node, actions, inputs))
+    if not len(rows):
         return
-    rows = taken(batch.table, places)
-    late = np.isin(actions[places], (Decision.LATE, Decision.OUT_OF_ORDER))
-    for name in np.array(event_ids(rows), dtype=object)[late] if router.context.traced and event_ids(rows) else ():
-        router.ledger.trace("late", {"bolt": part.name, "event": name})
+    turned_rows = taken(batch.table, rows)
+    late = np.isin(actions[rows], (Decision.LATE, Decision.OUT_OF_ORDER))
+    for name in (
+        np.array(event_ids(turned_rows), dtype=object)[late] if router.context.traced and event_ids(turned_rows) else ()
+    ):
+        router.ledger.trace("late", {"bolt": node.name, "event": name})
     if settings.late_stream is None:
         return
-    known = marks[places] > NONE
-    late_by = np.where(known & late, marks[places] - times[places], 0)
-    reasons = [_reason(part, int(actions[place]), int(times[place]), int(marks[place])) for place in places.tolist()]
-    table = late_rows(
-        part, rows.select(part.schema.names), inputs[places], times[places], reasons, late_by, marks[places]
+    known = marks[rows] > NONE
+    late_by = np.where(known & late, marks[rows] - times[rows], 0)
+    reasons = [_reason(node, int(actions[row]), int(times[row]), int(marks[row])) for row in rows.tolist()]
+    late_table = late_rows(
+        node, turned_rows.select(node.schema.names), inputs[rows], times[rows], reasons, late_by, marks[rows]
     )
-    router.emit_late(part, table, batch.numbers[places])
+    router.emit_late(node, late_table, batch.numbers[rows])
 
 
-def _reason(part: WindowedNode, action: int, time: int, mark: int) -> str:
-    settings = part.bolt.settings
+def _reason(node: WindowedNode, action: int, time: int, mark: int) -> str:
+    settings = node.bolt.settings
     rule = settings.arrival
     if action == Decision.EARLY:
         return f"{_EARLY}: more than {rule.early if rule else Duration(0)}"
     if action == Decision.LATE:
         return f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}"
     if settings.late_by is LateBy.WINDOW or time >= mark:
-        return WINDOW_OVER if part.last_end is not None else _NO_SESSION
+        return WINDOW_OVER if node.last_end is not None else _NO_SESSION
     return BEHIND

@@ -38,53 +38,53 @@ def concerned(new: LetIn, waiting: Held | None) -> bool:
     return bool(np.isin(new.events.edges, waiting.edges).any())
 
 
-def match_edges(part: WindowedNode, router: Router, old: Held | None, waiting: Held | None, new: LetIn) -> Matched:
+def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: Held | None, new: LetIn) -> Matched:
     """Give start edges the ends that have arrived, whichever of the two came first (SI-19).
 
     The oldest open start edge with the start and the key of an end edge gets its end. An end edge is in no window
     itself. One whose start has not come waits for it: see ``expired``.
     """
     assert new.end_edges is not None
-    whole = Held.concat([held for held in (old, waiting, new.events) if held is not None])
-    assert whole.edges is not None
-    assert whole.ends is not None
-    first = len(whole) - len(new.events)
-    ending = np.zeros(len(whole), np.bool_)
+    events = Held.concat([held for held in (old, waiting, new.events) if held is not None])
+    assert events.edges is not None
+    assert events.ends is not None
+    first = len(events) - len(new.events)
+    ending = np.zeros(len(events), np.bool_)
     ending[first:] = new.end_edges
     if waiting is not None:
         ending[first - len(waiting) : first] = True
-    ends = whole.ends.copy()
-    matched = np.zeros(len(whole), np.bool_)
+    ends = events.ends.copy()
+    matched = np.zeros(len(events), np.bool_)
     opened: dict[int, deque[int]] = defaultdict(deque)
     early: dict[int, deque[int]] = defaultdict(deque)
-    for place in np.flatnonzero(np.isin(whole.edges, whole.edges[ending])).tolist():
-        edge = int(whole.edges[place])
-        if ending[place]:
+    for row in np.flatnonzero(np.isin(events.edges, events.edges[ending])).tolist():
+        edge = int(events.edges[row])
+        if ending[row]:
             if opened[edge]:
-                ends[opened[edge].popleft()] = whole.ends[place]
-                matched[place] = True
+                ends[opened[edge].popleft()] = events.ends[row]
+                matched[row] = True
             else:
-                early[edge].append(place)
-        elif ends[place] == FOREVER:
+                early[edge].append(row)
+        elif ends[row] == FOREVER:
             # A start that was moved to where its end is, or beyond, has missed it: so it had, had the end expired.
-            if early[edge] and whole.times[place] < whole.ends[early[edge][0]]:
+            if early[edge] and events.times[row] < events.ends[early[edge][0]]:
                 end = early[edge].popleft()
-                ends[place] = whole.ends[end]
+                ends[row] = events.ends[end]
                 matched[end] = True
             else:
-                opened[edge].append(place)
-    router.ledger.count_chosen(part, "unwindowed", _streams(whole), matched)
-    events = replace(whole, ends=ends).take(np.flatnonzero(~ending))
-    return Matched(events, whole.take(np.flatnonzero(ending & ~matched)))
+                opened[edge].append(row)
+    router.ledger.count_chosen(node, "unwindowed", _streams(events), matched)
+    matched_events = replace(events, ends=ends).take(np.flatnonzero(~ending))
+    return Matched(matched_events, events.take(np.flatnonzero(ending & ~matched)))
 
 
-def expired(part: WindowedNode, router: Router, waiting: Held, limit: int | None) -> Held:
+def expired(node: WindowedNode, router: Router, waiting: Held, limit: int | None) -> Held:
     """The end edges that still wait; those that end up to the limit can fit no start any more, and are invalid."""
     assert waiting.ends is not None
     over = waiting.ends <= (NONE if limit is None else limit)
     if over.any():
         places = np.flatnonzero(over)
-        router.refuse_edges(part, taken(waiting.payload, places), _streams(waiting)[places])
+        router.refuse_edges(node, taken(waiting.payload, places), _streams(waiting)[places])
     return waiting.take(np.flatnonzero(~over))
 
 

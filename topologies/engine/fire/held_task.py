@@ -44,28 +44,28 @@ class OldEvents:
 
     def live_columns(self, *names: str) -> Held | None:
         """The events that a window may still need, in order of arrival, with these columns alone."""
-        found = [live(replace(held, payload=held.payload.select(list(names))), flags) for held, flags in self.parts]
-        found = [held for held in found if len(held)]
-        return Held.concat(found) if found else None
+        parts = [live(replace(held, payload=held.payload.select(list(names))), flags) for held, flags in self.parts]
+        parts = [held for held in parts if len(held)]
+        return Held.concat(parts) if parts else None
 
     def kept(self) -> Held | None:
         """All events that are still needed, those too that only say what has expired; None where there are none."""
-        found = [kept(held, flags) for held, flags in self.parts]
-        found = [held for held in found if len(held)]
-        return Held.concat(found) if found else None
+        parts = [kept(held, flags) for held, flags in self.parts]
+        parts = [held for held in parts if len(held)]
+        return Held.concat(parts) if parts else None
 
     def live(self) -> Held | None:
         """The events that a window may still need, in order of arrival; None where there are none."""
-        found = [live(held, flags) for held, flags in self.parts]
-        found = [held for held in found if len(held)]
-        return Held.concat(found) if found else None
+        parts = [live(held, flags) for held, flags in self.parts]
+        parts = [held for held in parts if len(held)]
+        return Held.concat(parts) if parts else None
 
 
 class HeldTask:
     """A task that holds events until no window needs them: the part that is alike for all kinds of windows."""
 
-    def __init__(self, part: WindowedNode, state: TaskState, store: SegmentStore) -> None:
-        self.part, self.state = part, state
+    def __init__(self, node: WindowedNode, state: TaskState, store: SegmentStore) -> None:
+        self.node, self.state = node, state
         self._old = OldEvents(store, state.refs)
         self._evaluated = False
         self._seen: NDArray[np.bool_]
@@ -88,29 +88,31 @@ class HeldTask:
             if new is not None and len(new):
                 refs.append(write_held(writer, new.sorted(), streams))
             return refs
-        refs, at = [], 0
-        became = self._became()
-        for ref, (held, flags), places in zip(self._old.refs, self._old.parts, self._old.places, strict=True):
-            mine = became[at : at + len(places)]
-            at += len(places)
-            still = is_kept(mine)
-            left = int(np.count_nonzero(still))
-            if not left:
+        refs, offset = [], 0
+        all_flags = self._all_flags()
+        for ref, (held, flags), rows in zip(self._old.refs, self._old.parts, self._old.places, strict=True):
+            new_flags = all_flags[offset : offset + len(rows)]
+            offset += len(rows)
+            needed = is_kept(new_flags)
+            remaining = int(np.count_nonzero(needed))
+            if not remaining:
                 continue
-            if left < len(held) // 2:
-                refs.append(replace(_write(writer, held.take(places[still]), mine[still], streams), level=ref.level))
+            if remaining < len(held) // 2:
+                refs.append(
+                    replace(_write(writer, held.take(rows[needed]), new_flags[needed], streams), level=ref.level)
+                )
                 continue
-            now = flags.copy()
-            now[places] = mine
-            refs.append(ref if (now == flags).all() else flag(writer, ref, now, held, streams))
+            changed = flags.copy()
+            changed[rows] = new_flags
+            refs.append(ref if (changed == flags).all() else flag(writer, ref, changed, held, streams))
         if new is not None:
-            mine = became[at:]
-            still = is_kept(mine)
-            if still.any():
-                refs.append(_write(writer, new.take(np.flatnonzero(still)), mine[still], streams))
+            new_flags = all_flags[offset:]
+            needed = is_kept(new_flags)
+            if needed.any():
+                refs.append(_write(writer, new.take(np.flatnonzero(needed)), new_flags[needed], streams))
         return refs
 
-    def _became(self) -> NDArray[np.uint8]:
+    def _all_flags(self) -> NDArray[np.uint8]:
         """What has become of each event, as it is written."""
         flags: NDArray[np.uint8] = self._seen * np.uint8(SEEN) + self._gone * np.uint8(GONE)
         return flags if self._last is None else flags + self._last * np.uint8(LAST)
@@ -118,7 +120,7 @@ class HeldTask:
     def _decided(self, streams: int) -> list[int]:
         """Events still kept that have been in a window."""
         old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
-        which = self._seen & is_kept(self._became())
+        which = self._seen & is_kept(self._all_flags())
         if streams == 1:
             return [int(np.count_nonzero(which))]
         if self._arrived is not None:
@@ -140,15 +142,15 @@ def _write(writer: SegmentWriter, held: Held, flags: NDArray[np.uint8], streams:
     return write_held(writer, held.sorted(), streams)
 
 
-def compact_held(item: CompactItem, part: WindowedNode, context: Context) -> Ref:
+def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Write the events of several segments that are still needed as one."""
     held = Held.concat([kept(*read_held(context.store, ref)) for ref in item.refs]).sorted()
     writer = context.store.writer(context.folder)
     try:
-        ref = write_held(writer, held, len(part.inputs))
+        ref = write_held(writer, held, len(node.inputs))
     finally:
         writer.close()
-    return replace(ref, level=1 + max(each.level for each in item.refs))
+    return replace(ref, level=1 + max(source.level for source in item.refs))
 
 
 def pending_tables(store: SegmentStore, state: TaskState) -> Iterator[pa.Table]:

@@ -34,8 +34,8 @@ class _Shown:
 class Retractions:
     """Remembers, for the open windows of a task, the rows that each emitted last."""
 
-    def __init__(self, part: WindowedNode, state: TaskState, store: SegmentStore) -> None:
-        self.schemas = part.bolt.output_schemas()
+    def __init__(self, node: WindowedNode, state: TaskState, store: SegmentStore) -> None:
+        self.schemas = node.bolt.output_schemas()
         self._shown: dict[tuple[int, int], list[_Shown]] = {}
         for name, ref in state.tables.items():
             if name.startswith(_PREFIX):
@@ -48,28 +48,28 @@ class Retractions:
         assert window.ident is not None
         kind, key, start, end = window.ident
         known = self._shown.setdefault((kind, key), [])
-        taken_in = [each for each in known if start <= each.start and each.end <= end]
-        for each in taken_in:
-            known.remove(each)
-            for stream, table in each.rows.items():
+        superseded = [shown for shown in known if start <= shown.start and shown.end <= end]
+        for shown in superseded:
+            known.remove(shown)
+            for stream, table in shown.rows.items():
                 yield stream, _marked(table, retract=True)
-        now: dict[str, list[pa.Table]] = {}
-        for stream, part in emitted:
-            table = from_rows(part, self.schemas[stream]) if isinstance(part, list) else part
-            now.setdefault(stream, []).append(table)
+        emitted_now: dict[str, list[pa.Table]] = {}
+        for stream, emission in emitted:
+            table = from_rows(emission, self.schemas[stream]) if isinstance(emission, list) else emission
+            emitted_now.setdefault(stream, []).append(table)
             yield stream, _marked(table, retract=False)
-        if window.pane is not None and not window.pane.last and now:
-            known.append(_Shown(start, end, {stream: pa.concat_tables(parts) for stream, parts in now.items()}))
+        if window.pane is not None and not window.pane.last and emitted_now:
+            known.append(_Shown(start, end, {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}))
 
     def save(self, writer: SegmentWriter, over: int) -> dict[str, Ref]:
         """Write what is to be remembered: of windows that end after ``over``, in microseconds."""
         parts: dict[str, list[pa.Table]] = {}
         for (kind, key), windows in self._shown.items():
-            for each in windows:
-                if each.end <= over:
+            for shown in windows:
+                if shown.end <= over:
                     continue
-                for stream, table in each.rows.items():
-                    parts.setdefault(stream, []).append(_with_ident(table, (kind, key, each.start, each.end)))
+                for stream, table in shown.rows.items():
+                    parts.setdefault(stream, []).append(_with_ident(table, (kind, key, shown.start, shown.end)))
         return {_PREFIX + stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
 
     def _load(self, stream: str, table: pa.Table) -> None:
@@ -82,7 +82,7 @@ class Retractions:
                 continue
             kind, key, start, end = idents[low].tolist()
             known = self._shown.setdefault((kind, key), [])
-            same = next((each for each in known if (each.start, each.end) == (start, end)), None)
+            same = next((shown for shown in known if (shown.start, shown.end) == (start, end)), None)
             if same is None:
                 same = _Shown(start, end, {})
                 known.append(same)

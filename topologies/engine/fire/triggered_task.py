@@ -38,15 +38,15 @@ FULL = "full"
 class TriggeredTask(HeldTask):
     """One run of such a task."""
 
-    def __init__(self, item: FireItem, part: WindowedNode, router: Router, context: Context) -> None:
-        super().__init__(part, item.state, context.store)
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router, context: Context) -> None:
+        super().__init__(node, item.state, context.store)
         self.item, self.router, self.context = item, router, context
-        self.windowed = np.zeros(len(part.inputs), np.int64)
-        self.purged = np.zeros(len(part.inputs), np.int64)
-        found = let_in(item, part, router)
-        self._new = None if found is None else found.events
-        kept = item.state.tables.get(BOOK)
-        self._book = KeyStates(None if kept is None else context.store.read(kept), part.bolt.settings.key)
+        self.windowed = np.zeros(len(node.inputs), np.int64)
+        self.purged = np.zeros(len(node.inputs), np.int64)
+        admitted = let_in(item, node, router)
+        self._new = None if admitted is None else admitted.events
+        keys_table = item.state.tables.get(BOOK)
+        self._book = KeyStates(None if keys_table is None else context.store.read(keys_table), node.bolt.settings.key)
         self._next_due, self._open = item.state.next_end, item.state.open_windows
         self._events: Held | None = None
         self._counters: dict[str, int] = {}
@@ -70,7 +70,7 @@ class TriggeredTask(HeldTask):
         old = self._old.live()
         parts = [part for part in (old, self._new) if part is not None]
         events = self._events = Held.concat(parts) if parts else self._none()
-        part, trigger = self.part, self.part.bolt.settings.key_trigger
+        part, trigger = self.node, self.node.bolt.settings.key_trigger
         assert trigger is not None
         before = 0 if old is None else len(old)
         windows = TriggeredWindows(
@@ -93,7 +93,7 @@ class TriggeredTask(HeldTask):
         """The state of the task after the batch; what it needs of the events is written."""
         writer = self.context.store.writer(self.context.folder)
         try:
-            refs = self._kept(writer, len(self.part.inputs))
+            refs = self._kept(writer, len(self.node.inputs))
             tables = dict(self.state.tables)
             if self._book.changed:
                 tables.pop(BOOK, None)
@@ -102,7 +102,7 @@ class TriggeredTask(HeldTask):
                     tables[BOOK] = writer.add(table)
         finally:
             writer.close()
-        decided = self._decided(len(self.part.inputs))
+        decided = self._decided(len(self.node.inputs))
         return replace(
             self.state.counted(self._counters), refs=refs, tables=tables, decided_by_stream=decided,
             next_end=self._next_due, open_windows=self._open,
@@ -111,5 +111,5 @@ class TriggeredTask(HeldTask):
     def _none(self) -> Held:
         """No events at all, of the columns that there would be."""
         none = np.zeros(0, np.int64)
-        streams = np.zeros(0, np.int8) if len(self.part.inputs) > 1 else None
-        return Held(none, pa.Table.from_pylist([], schema=self.part.schema), streams, none)
+        streams = np.zeros(0, np.int8) if len(self.node.inputs) > 1 else None
+        return Held(none, pa.Table.from_pylist([], schema=self.node.schema), streams, none)

@@ -62,41 +62,41 @@ class Timed:
     arrivals: NDArray[np.int64] | None = None
     """When each row arrived; NONE where that cannot be said, and of a watermark."""
 
-    def take(self, at: NDArray[np.int64]) -> Timed:
+    def take(self, indices: NDArray[np.int64]) -> Timed:
         """The rows at these places."""
 
         def pick(column: Any) -> Any:
-            return None if column is None else column[at]
+            return None if column is None else column[indices]
 
         return Timed(
-            self.times[at], self.actions[at], self.reasons[at], pick(self.ends), pick(self.end_edges),
-            self.started[at], pick(self.given), pick(self.gaps), self.arrived, pick(self.arrivals),
+            self.times[indices], self.actions[indices], self.reasons[indices], pick(self.ends), pick(self.end_edges),
+            self.started[indices], pick(self.given), pick(self.gaps), self.arrived, pick(self.arrivals),
         )  # fmt: skip
 
 
-def timed(part: WindowedNode, at: int, table: pa.Table, times: NDArray[np.int64] | None, clock: int) -> Timed:
+def timed(node: WindowedNode, input_index: int, table: pa.Table, times: NDArray[np.int64] | None, clock: int) -> Timed:
     """Give each row of input ``at`` its time, its lifetime and what its arrival says of it."""
-    settings, rows = part.bolt.settings, table.num_rows
+    settings, rows = node.bolt.settings, table.num_rows
     reasons: NDArray[Any] = np.full(rows, "", dtype=object)
-    if not part.event_time:
-        times = times if times is not None and part.clocked[at] else np.full(rows, clock, np.int64)
-    elif not part.carried[at] or times is None:
-        times, found = event_times(part, table)
-        reasons = reasons if found is None else found.astype(object)
-    given = _given(settings.watermark_field, table, reasons) if part.event_time else None
+    if not node.event_time:
+        times = times if times is not None and node.clocked[input_index] else np.full(rows, clock, np.int64)
+    elif not node.carries_time[input_index] or times is None:
+        times, unreadable = event_times(node, table)
+        reasons = reasons if unreadable is None else unreadable.astype(object)
+    given = _given(settings.watermark_field, table, reasons) if node.event_time else None
     if given is not None:
         times = np.where(given > NONE, given, times)
-    ends, end_edges = _lifetimes(part, table, times, reasons)
-    gaps, started = _gaps(part, table, times, reasons), times
+    ends, end_edges = _lifetimes(node, table, times, reasons)
+    gaps, started = _gaps(node, table, times, reasons), times
     actions = np.zeros(rows, np.int8)
     arrived, arrived_at = None, None
-    if settings.arrival is not None and part.event_time:
+    if settings.arrival is not None and node.event_time:
         arrivals: NDArray[np.int64] | int = clock
         if settings.arrival.field is not None and settings.arrival.field in table.column_names:
-            arrivals, wrong = from_column(table.column(settings.arrival.field))
-            if wrong is not None:
-                said = (wrong != "") & (reasons == "")
-                reasons[said] = [f"arrival: {text}" for text in wrong[said]]
+            arrivals, unreadable_arrivals = from_column(table.column(settings.arrival.field))
+            if unreadable_arrivals is not None:
+                reported = (unreadable_arrivals != "") & (reasons == "")
+                reasons[reported] = [f"arrival: {text}" for text in unreadable_arrivals[reported]]
         sound = reasons == ""
         if given is not None:
             sound = sound & (given == NONE)
@@ -112,10 +112,10 @@ def timed(part: WindowedNode, at: int, table: pa.Table, times: NDArray[np.int64]
 
 def note(
     arriving: Arriving,
-    part: WindowedNode,
-    at: int,
+    node: WindowedNode,
+    input_index: int,
     table: pa.Table,
-    found: Timed,
+    timed_rows: Timed,
     tasks: Any,
     partition: str | Origins = "",
 ) -> None:
@@ -123,77 +123,77 @@ def note(
 
     ``partition`` is the source's own of all rows, or of each, with its spout; "" where it has none.
     """
-    rows, settings = table.num_rows, part.bolt.settings
-    columns = conform_input(table, part.schema)
+    rows, settings = table.num_rows, node.bolt.settings
+    columns = conform_input(table, node.schema)
     numbers = np.arange(arriving.count, arriving.count + rows)
     arriving.count += rows
     inner: dict[str, Any] = {
-        TIME_COLUMN: found.times,
-        STREAM_COLUMN: np.full(rows, at, np.int8),
+        TIME_COLUMN: timed_rows.times,
+        STREAM_COLUMN: np.full(rows, input_index, np.int8),
         SEQ_COLUMN: numbers,
-        ACTION_COLUMN: found.actions,
+        ACTION_COLUMN: timed_rows.actions,
     }
-    if found.ends is not None:
-        inner[END_COLUMN] = found.ends
-    if found.end_edges is not None:
-        inner[END_EDGE_COLUMN] = found.end_edges
+    if timed_rows.ends is not None:
+        inner[END_COLUMN] = timed_rows.ends
+    if timed_rows.end_edges is not None:
+        inner[END_EDGE_COLUMN] = timed_rows.end_edges
         assert settings.lifetime is not None
-        inner[EDGE_COLUMN] = _edges(columns, settings.lifetime.edge_key, found.started, at)
-    if found.gaps is not None:
-        inner[GAP_COLUMN] = found.gaps
+        inner[EDGE_COLUMN] = _edges(columns, settings.lifetime.edge_key, timed_rows.started, input_index)
+    if timed_rows.gaps is not None:
+        inner[GAP_COLUMN] = timed_rows.gaps
     if settings.key:
         inner[KEY_COLUMN] = hash_rows(columns, settings.key).view(np.int64)
     for name, array in inner.items():
         columns = columns.append_column(name, pa.array(array))
     if tasks is None:
-        for task in range(part.parallelism):
+        for task in range(node.parallelism):
             arriving.tables.append(columns)
             arriving.tasks.append(np.full(rows, task, np.int64))
     else:
         arriving.tables.append(columns)
         arriving.tasks.append(tasks)
-    if part.sequenced:
+    if node.sequenced:
         codes = _partitions(arriving, settings.watermark_partition, table, partition)
-        arriving.doors.append(_at_the_door(part, found, inner[STREAM_COLUMN], codes))
+        arriving.doors.append(_at_the_door(node, timed_rows, inner[STREAM_COLUMN], codes))
 
 
 def _at_the_door(
-    part: WindowedNode, found: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
+    node: WindowedNode, timed_rows: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
     """What the watermark sees of rows, in order of arrival."""
-    settings, seen = part.bolt.settings, timely(found.actions)
-    counts = seen if found.end_edges is None else seen & ~found.end_edges
-    door: dict[str, Any] = {"time": found.times, "input": inputs, "counts": counts}
+    settings, seen = node.bolt.settings, timely(timed_rows.actions)
+    counts = seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
+    door: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "counts": counts}
     if settings.watermark_field is not None:
-        door["given"] = np.full(len(seen), NONE, np.int64) if found.given is None else found.given
+        door["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given
     if partitions is not None:
         door["partition"] = partitions
-        door["heard"] = seen | (found.actions == Decision.WATERMARK)
-    if settings.estimate_arrival and (partitions is not None or len(part.inputs) > 1):
-        door["arrived"] = found.arrivals
+        door["heard"] = seen | (timed_rows.actions == Decision.WATERMARK)
+    if settings.estimate_arrival and (partitions is not None or len(node.inputs) > 1):
+        door["arrived"] = timed_rows.arrivals
     return door
 
 
-def write(arriving: Arriving, part: WindowedNode, writer: SegmentWriter) -> tuple[list[tuple[int, Ref]], Ref | None]:
+def write(arriving: Arriving, node: WindowedNode, writer: SegmentWriter) -> tuple[list[tuple[int, Ref]], Ref | None]:
     """Write what has come: a section for each task, and one with the order of arrival of all."""
     table = pa.concat_tables(arriving.tables).combine_chunks()
     tasks = np.concatenate(arriving.tasks)
-    found: list[tuple[int, Ref]] = []
-    if part.parallelism == 1:
-        found.append((0, _section(writer, table, len(part.inputs))))
+    sections: list[tuple[int, Ref]] = []
+    if node.parallelism == 1:
+        sections.append((0, _section(writer, table, len(node.inputs))))
     else:
         order = np.argsort(tasks, kind="stable")
         tasks = tasks[order]
         table = taken(table, order)
-        edges = np.searchsorted(tasks, np.arange(part.parallelism + 1)).tolist()
-        for task in range(part.parallelism):
+        edges = np.searchsorted(tasks, np.arange(node.parallelism + 1)).tolist()
+        for task in range(node.parallelism):
             if edges[task + 1] > edges[task]:
                 split = table.slice(edges[task], edges[task + 1] - edges[task])
-                found.append((task, _section(writer, split, len(part.inputs))))
+                sections.append((task, _section(writer, split, len(node.inputs))))
     door = None
     if arriving.doors:
         door = writer.add(_door(arriving))
-    return found, door
+    return sections, door
 
 
 _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
@@ -202,10 +202,10 @@ _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NO
 
 def _door(arriving: Arriving) -> pa.Table:
     """The order of arrival of all events; of those without a partition it is null."""
-    names = dict.fromkeys(name for each in arriving.doors for name in each)
+    names = dict.fromkeys(name for door in arriving.doors for name in door)
     columns = {
         name: np.concatenate(
-            [each.get(name, np.full(len(each["time"]), _NOTHING.get(name))) for each in arriving.doors]
+            [door.get(name, np.full(len(door["time"]), _NOTHING.get(name))) for door in arriving.doors]
         )
         for name in names
     }
@@ -222,9 +222,9 @@ def _partitions(
     """The codes of the partitions of rows; None where they have none."""
     rows = table.num_rows
     if isinstance(by, Partition) and isinstance(own, Origins):
-        there = np.unique(own.codes).tolist()
+        present = np.unique(own.codes).tolist()
         codes_of = np.full(len(own.names), -1, np.int32)
-        codes_of[there] = [_code(arriving, own.names[code]) if own.names[code] else -1 for code in there]
+        codes_of[present] = [_code(arriving, own.names[code]) if own.names[code] else -1 for code in present]
         return codes_of[own.codes]
     if isinstance(by, Partition):
         assert isinstance(own, str)
@@ -240,8 +240,8 @@ def _partitions(
     values = [*column.dictionary.to_pylist(), None]
     codes = [_code(arriving, NO_PARTITION if value is None else str(value)) for value in values]
     indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    found: NDArray[np.int32] = np.array(codes, np.int32)[indices]
-    return found
+    row_codes: NDArray[np.int32] = np.array(codes, np.int32)[indices]
+    return row_codes
 
 
 def _code(arriving: Arriving, name: str) -> int:
@@ -261,43 +261,43 @@ def _given(name: str | None, table: pa.Table, reasons: NDArray[Any]) -> NDArray[
     if name is None or name not in table.column_names:
         return None
     column = table.column(name)
-    there = column.is_valid().to_numpy(zero_copy_only=False) if hasattr(column, "is_valid") else None
-    assert there is not None
-    if not there.any():
+    present = column.is_valid().to_numpy(zero_copy_only=False) if hasattr(column, "is_valid") else None
+    assert present is not None
+    if not present.any():
         return None
     values, wrong = from_column(column)
-    given = np.where(there, values, NONE)
+    given = np.where(present, values, NONE)
     if wrong is not None:
-        bad = there & (wrong != "")
+        bad = present & (wrong != "")
         given[bad] = NONE
         reasons[bad] = [f"watermark: {text}" for text in wrong[bad]]
     return given
 
 
 def _lifetimes(
-    part: WindowedNode, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
+    node: WindowedNode, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None]:
     """Where each event ends, and which of them are the ends of edges (SI-3)."""
-    lifetime = part.bolt.settings.lifetime
+    lifetime = node.bolt.settings.lifetime
     if lifetime is None:
         return None, None
     rows = table.num_rows
     ends = times + 1
-    there = np.zeros(rows, np.bool_)
+    present = np.zeros(rows, np.bool_)
     if lifetime.end_field in table.column_names:
         column = table.column(lifetime.end_field)
-        there = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        present = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
         values, wrong = from_column(column)
-        ends = np.where(there, values, ends)
+        ends = np.where(present, values, ends)
         if wrong is not None:
-            bad = there & (wrong != "") & (reasons == "")
+            bad = present & (wrong != "") & (reasons == "")
             reasons[bad] = [f"end of its lifetime: {text}" for text in wrong[bad]]
     edges = None
     # An input without the column has points; where there is one, an end that is not known yet is none.
     has_ends = lifetime.end_field in table.column_names
     shapes = np.full(rows, "interval" if has_ends else "point", dtype=object)
     if has_ends:
-        ends = np.where(there, ends, FOREVER)
+        ends = np.where(present, ends, FOREVER)
     if lifetime.shape_field is not None:
         edges = np.zeros(rows, np.bool_)
         if lifetime.shape_field in table.column_names:
@@ -309,27 +309,27 @@ def _lifetimes(
         ends = np.where(shapes == "point", times + 1, ends)
         ends = np.where(shapes == "start_edge", FOREVER, ends)
         edges = np.asarray(shapes == "end_edge")
-        unknown = np.isin(shapes.astype(str), ("interval", "end_edge")) & ~there & (reasons == "")
+        unknown = np.isin(shapes.astype(str), ("interval", "end_edge")) & ~present & (reasons == "")
         reasons[unknown] = "it has no end"
     backwards = (ends <= times) & (reasons == "")
     reasons[backwards] = "its lifetime ends before it begins, or as it begins"
     return ends, edges
 
 
-def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64], at: int) -> NDArray[np.int64]:
+def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64], input_index: int) -> NDArray[np.int64]:
     """What the start and the end of an edge have in common: when it began, its input stream, and its key."""
-    begun = pa.table({"start": started, "input": np.full(len(started), at, np.int8)})
-    found = hash_rows(begun, ("start", "input"))
+    starts = pa.table({"start": started, "input": np.full(len(started), input_index, np.int8)})
+    hashes = hash_rows(starts, ("start", "input"))
     if key:
-        found = found * np.uint64(0x9E3779B97F4A7C15) ^ hash_rows(table, key)
-    return found.view(np.int64)
+        hashes = hashes * np.uint64(0x9E3779B97F4A7C15) ^ hash_rows(table, key)
+    return hashes.view(np.int64)
 
 
 def _gaps(
-    part: WindowedNode, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
+    node: WindowedNode, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
 ) -> NDArray[np.int64] | None:
     """The session gap of each event in microseconds, where each has its own."""
-    kinds = [kind for kind in part.bolt.settings.kinds if getattr(kind, "gap_field", None)]
+    kinds = [kind for kind in node.bolt.settings.kinds if getattr(kind, "gap_field", None)]
     if not kinds:
         return None
     name, usual = kinds[0].gap_field, kinds[0].gap.micros  # type: ignore[union-attr]

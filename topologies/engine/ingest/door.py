@@ -37,69 +37,77 @@ class InputDoor:
     def __init__(self, context: Context, ledger: Ledger, staging: Staging, emit: Emit) -> None:
         self._context, self._ledger, self._staging, self._emit = context, ledger, staging, emit
 
-    def arrive(self, node: WindowedNode, at: int, rows: Rows) -> None:
+    def arrive(self, node: WindowedNode, input_index: int, rows: Rows) -> None:
         """Events have come to input ``at`` of a bolt."""
-        rows = self._needed(node, at, rows)
+        rows = self._needed(node, input_index, rows)
         if not rows.table.num_rows:
             return
         if node.deferred:
-            self._defer(node, at, rows)
+            self._defer(node, input_index, rows)
         else:
-            self._admit(node, at, rows)
+            self._admit(node, input_index, rows)
 
-    def _needed(self, node: WindowedNode, at: int, rows: Rows) -> Rows:
+    def _needed(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
         """Without the events that are older than what the first output needs; that they were skipped is counted."""
         first = self._context.first
         if first is None:
             return rows
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
-            older = first.older(node, at, rows.table, rows.clock)
+            older = first.older(node, input_index, rows.table, rows.clock)
         if not older.any():
             return rows
-        self._ledger.count(node, at, "skipped", int(np.count_nonzero(older)) * copies(node, at))
+        self._ledger.count(node, input_index, "skipped", int(np.count_nonzero(older)) * copies(node, input_index))
         return rows.take(np.flatnonzero(~older))
 
-    def _defer(self, node: WindowedNode, at: int, rows: Rows) -> None:
+    def _defer(self, node: WindowedNode, input_index: int, rows: Rows) -> None:
         """Events on their way to tasks that decide themselves who is let in."""
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
-            found = timed(node, at, rows.table, rows.times, rows.clock)
-        wrong = np.flatnonzero(found.reasons != "")
+            timed_rows = timed(node, input_index, rows.table, rows.times, rows.clock)
+        wrong = np.flatnonzero(timed_rows.reasons != "")
         if len(wrong):
-            self._ledger.count(node, at, "received", len(wrong) * copies(node, at))
-            self._invalid(node, at, rows, wrong, found.reasons)
-            found.actions[wrong] = Decision.INVALID
-        self._ledger.heard(node, rows.clock, found.arrived)
-        if node.event_time and not node.origins[at]:
-            seen = found.times[timely(found.actions)]
+            self._ledger.count(node, input_index, "received", len(wrong) * copies(node, input_index))
+            self._invalid(node, input_index, rows, wrong, timed_rows.reasons)
+            timed_rows.actions[wrong] = Decision.INVALID
+        self._ledger.heard(node, rows.clock, timed_rows.arrived)
+        if node.event_time and not node.origins[input_index]:
+            seen = timed_rows.times[timely(timed_rows.actions)]
             if len(seen):
-                self._ledger.latest(node, at, int(seen.max()))
-        elif node.event_time and not node.carried[at] and rows.times is not None:
-            good = found.actions != Decision.INVALID
+                self._ledger.latest(node, input_index, int(seen.max()))
+        elif node.event_time and not node.carries_time[input_index] and rows.times is not None:
+            good = timed_rows.actions != Decision.INVALID
             if good.any():
-                self._ledger.skew(node, at, int((rows.times - found.times)[good].max()))
-        partition = rows.partition if self._context.topology.spouts_before(node)[at] else ""
-        note(self._staging.arriving(node), node, at, rows.table, found, self._tasks(node, at, rows), partition)
+                self._ledger.skew(node, input_index, int((rows.times - timed_rows.times)[good].max()))
+        partition = rows.partition if self._context.topology.spouts_before(node)[input_index] else ""
+        note(
+            self._staging.arriving(node),
+            node,
+            input_index,
+            rows.table,
+            timed_rows,
+            self._tasks(node, input_index, rows),
+            partition,
+        )
 
-    def _admit(self, node: WindowedNode, at: int, rows: Rows) -> None:
+    def _admit(self, node: WindowedNode, input_index: int, rows: Rows) -> None:
         """Events whose fate is known at once: they are let in, or turned away."""
-        watermark, each = self._context.watermarks[node.name], copies(node, at)
+        watermark, task_count = self._context.watermarks[node.name], copies(node, input_index)
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
-            admitted = admit(node, at, rows.table, rows.times, rows.clock, watermark)
-        self._ledger.count(node, at, "received", rows.table.num_rows * each)
-        if admitted.latest is not None and not node.origins[at]:
-            self._ledger.latest(node, at, admitted.latest)
-        elif admitted.latest is not None and not node.carried[at] and rows.times is not None:
+            admitted = admit(node, input_index, rows.table, rows.times, rows.clock, watermark)
+        self._ledger.count(node, input_index, "received", rows.table.num_rows * task_count)
+        if admitted.latest is not None and not node.origins[input_index]:
+            self._ledger.latest(node, input_index, admitted.latest)
+        elif admitted.latest is not None and not node.carries_time[input_index] and rows.times is not None:
             good = slice(None) if admitted.reasons is None else admitted.reasons == ""
-            self._ledger.skew(node, at, int((rows.times - admitted.times)[good].max()))
+            self._ledger.skew(node, input_index, int((rows.times - admitted.times)[good].max()))
         if admitted.reasons is not None:
-            self._invalid(node, at, rows, admitted.invalid, admitted.reasons)
+            self._invalid(node, input_index, rows, admitted.invalid, admitted.reasons)
         if len(admitted.late):
-            self._late(node, at, rows, admitted)
+            self._late(node, input_index, rows, admitted)
         if len(admitted.gap):
-            self._ledger.count(node, at, "unwindowed", len(admitted.gap) * each)
-        self._queue(node, at, rows, admitted)
+            self._ledger.count(node, input_index, "unwindowed", len(admitted.gap) * task_count)
+        self._queue(node, input_index, rows, admitted)
 
-    def _queue(self, node: WindowedNode, at: int, rows: Rows, admitted: Admitted) -> None:
+    def _queue(self, node: WindowedNode, input_index: int, rows: Rows, admitted: Admitted) -> None:
         """The events that were let in, to the queues of their tasks."""
         queued = replace(rows, times=admitted.times)
         if admitted.queued is not None:
@@ -109,18 +117,18 @@ class InputDoor:
             return
         table = conform_input(queued.table, node.schema)
         if node.slicing is not None:
-            self._staging.queue(node, at, table, times, np.zeros(0, np.int64))
+            self._staging.queue(node, input_index, table, times, np.zeros(0, np.int64))
             return
-        tasks = self._tasks(node, at, queued)
+        tasks = self._tasks(node, input_index, queued)
         if tasks is not None:
-            self._staging.queue(node, at, table, times, tasks)
+            self._staging.queue(node, input_index, table, times, tasks)
             return
-        for task in range(copies(node, at)):
-            self._staging.queue(node, at, table, times, np.full(len(times), task, np.int64))
+        for task in range(copies(node, input_index)):
+            self._staging.queue(node, input_index, table, times, np.full(len(times), task, np.int64))
 
-    def _late(self, node: WindowedNode, at: int, rows: Rows, admitted: Admitted) -> None:
-        self._ledger.count(node, at, "late", len(admitted.late) * copies(node, at))
-        self._ledger.count(node, at, "out_of_order", len(admitted.late) * copies(node, at))
+    def _late(self, node: WindowedNode, input_index: int, rows: Rows, admitted: Admitted) -> None:
+        self._ledger.count(node, input_index, "late", len(admitted.late) * copies(node, input_index))
+        self._ledger.count(node, input_index, "out_of_order", len(admitted.late) * copies(node, input_index))
         if self._ledger.traced:
             for name in event_ids(taken(rows.table, admitted.late)):
                 self._ledger.trace("late", {"bolt": node.name, "event": name})
@@ -131,16 +139,18 @@ class InputDoor:
         assert watermark is not None
         times = admitted.times[admitted.late]
         reasons = np.where(times < watermark, BEHIND, WINDOW_OVER).tolist()
-        inputs, marks = np.full(len(times), at, np.int8), np.full(len(times), watermark, np.int64)
+        inputs, marks = np.full(len(times), input_index, np.int8), np.full(len(times), watermark, np.int64)
         turned = taken(rows.table, admitted.late)
         table = late_rows(node, turned, inputs, times, reasons, watermark - times, marks)
         late = rows.become(table, None, admitted.late)
-        for _ in range(copies(node, at)):
+        for _ in range(copies(node, input_index)):
             self._emit((node.name, stream), late)
 
-    def _invalid(self, node: WindowedNode, at: int, rows: Rows, places: NDArray[np.int64], reasons: Any) -> None:
-        self._ledger.count(node, at, "invalid", len(places) * copies(node, at))
-        label = node.streams[at]
+    def _invalid(
+        self, node: WindowedNode, input_index: int, rows: Rows, places: NDArray[np.int64], reasons: Any
+    ) -> None:
+        self._ledger.count(node, input_index, "invalid", len(places) * copies(node, input_index))
+        label = node.streams[input_index]
         self._ledger.complain(node.name, label, f"row {rows.positions[places[0]]}: {reasons[places[0]]}")
         wrong = taken(rows.table, places)
         bad = error_rows(node.name, label, wrong, rows.positions[places], reasons[places].tolist())
@@ -148,12 +158,12 @@ class InputDoor:
         if self._ledger.traced and from_source:  # known by their places there: not all events have ids
             for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
                 self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
-        for _ in range(copies(node, at)):
+        for _ in range(copies(node, input_index)):
             self._emit((node.name, ERRORS), Rows.made(bad, rows.clock))
 
-    def _tasks(self, node: WindowedNode, at: int, rows: Rows) -> NDArray[np.int64] | None:
+    def _tasks(self, node: WindowedNode, input_index: int, rows: Rows) -> NDArray[np.int64] | None:
         """The task that each row goes to; None: every row goes to every task."""
-        grouping = node.inputs[at].grouping
+        grouping = node.inputs[input_index].grouping
         if isinstance(grouping, AllGrouping):
             return None
         if node.parallelism == 1:

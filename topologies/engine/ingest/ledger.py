@@ -36,9 +36,9 @@ class Ledger:
         self._traces: dict[str, list[dict[str, Any]]] = {}
         self._complaints: list[str] = []
 
-    def count(self, node: WindowedNode, at: int, account: str, rows: int) -> None:
+    def count(self, node: WindowedNode, input_index: int, account: str, rows: int) -> None:
         """Put so many events of input ``at`` into an account."""
-        self._counter(node, account)[at] += rows
+        self._counter(node, account)[input_index] += rows
 
     def count_chosen(
         self, node: WindowedNode, account: str, inputs: NDArray[np.int8], chosen: NDArray[np.bool_]
@@ -47,13 +47,13 @@ class Ledger:
         if chosen.any():
             self._counter(node, account)[:] += np.bincount(inputs[chosen], minlength=len(node.inputs))
 
-    def latest(self, node: WindowedNode, at: int, time: int) -> None:
+    def latest(self, node: WindowedNode, input_index: int, time: int) -> None:
         """Input ``at`` has had an event of this time."""
-        _raise(self._latest, node, at, time)
+        _raise(self._latest, node, input_index, time)
 
-    def skew(self, node: WindowedNode, at: int, by: int) -> None:
+    def skew(self, node: WindowedNode, input_index: int, micros: int) -> None:
         """An event of input ``at`` was given a time so much behind the one it came with."""
-        _raise(self._skew, node, at, by)
+        _raise(self._skew, node, input_index, micros)
 
     def heard(self, node: WindowedNode, clock: int, arrived: int | None) -> None:
         """Events have come, by this clock; the latest time of arrival among them, where they have any."""
@@ -95,7 +95,7 @@ class Ledger:
         return self._counts.setdefault(node.name, {}).setdefault(account, np.zeros(len(node.inputs), np.int64))
 
 
-def _raise(greatest: dict[str, dict[str, int]], node: WindowedNode, at: int, value: int) -> None:
+def _raise(greatest: dict[str, dict[str, int]], node: WindowedNode, input_index: int, value: int) -> None:
     """Keep the greatest value of a stream."""
-    label, seen = node.streams[at], greatest.setdefault(node.name, {})
+    label, seen = node.streams[input_index], greatest.setdefault(node.name, {})
     seen[label] = max(value, seen.get(label, value))

@@ -75,11 +75,13 @@ class Run:
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
         """The rows, in order."""
         first = self.slices[0].part
-        table = pa.concat_tables([table for each in self.slices for table in _good(self.store, each)])
-        keys = np.maximum(table.column(_KEY).to_numpy(), _each(self.slices, "rows", [at.floor for at in self.slices]))
-        turns = _each(self.slices, "rows", [at.part.turn for at in self.slices])
-        names = tuple(dict.fromkeys(each.part.partition for each in self.slices))
-        codes = _each(self.slices, "rows", [names.index(each.part.partition) for each in self.slices])
+        table = pa.concat_tables([table for piece in self.slices for table in _good_rows(self.store, piece)])
+        keys = np.maximum(
+            table.column(_KEY).to_numpy(), _per_row(self.slices, "rows", [piece.floor for piece in self.slices])
+        )
+        turns = _per_row(self.slices, "rows", [piece.part.turn for piece in self.slices])
+        names = tuple(dict.fromkeys(piece.part.partition for piece in self.slices))
+        codes = _per_row(self.slices, "rows", [names.index(piece.part.partition) for piece in self.slices])
         origins = Origins(names, codes.astype(np.int32))
         order = merged_order([keys])
         if order is not None:
@@ -96,45 +98,47 @@ class Run:
 
     def _bad(self) -> pa.Table | None:
         """The rows that could not be read, in order, each with its source."""
-        slices = [each for each in self.slices if each.bad]
+        slices = [piece for piece in self.slices if piece.bad]
         if not slices:
             return None
-        tables = [_rows(self.store, each.part.bad, each.bad) for each in slices if each.part.bad is not None]
+        tables = [
+            _section_rows(self.store, piece.part.bad, piece.bad) for piece in slices if piece.part.bad is not None
+        ]
         table = pa.concat_tables(tables)
-        keys = np.maximum(table.column(_KEY).to_numpy(), _each(slices, "bad", [each.floor for each in slices]))
-        sources = [each.part.source for each in slices for _ in each.bad]
+        keys = np.maximum(table.column(_KEY).to_numpy(), _per_row(slices, "bad", [piece.floor for piece in slices]))
+        sources = [piece.part.source for piece in slices for _ in piece.bad]
         table = table.drop_columns([_KEY]).append_column(SOURCE, pa.array(sources, pa.string()))
         order = merged_order([keys])
         return table if order is None else taken(table, order)
 
 
-def set_down(split: SourceSplit, context: Context) -> list[Part]:
+def write_parts(split: SourceSplit, context: Context) -> list[Part]:
     """Read a split, and write its rows with their keys; a part for each of its sources."""
     writer = context.store.writer(context.folder)
     try:
-        deliveries = groupby(split.read(context.topology), key=lambda each: (each.component, each.stream, each.source))
-        return [_part(list(found), writer) for _, found in deliveries]
+        by_source = groupby(
+            split.read(context.topology), key=lambda batch: (batch.component, batch.stream, batch.source)
+        )
+        return [_part(list(batches), writer) for _, batches in by_source]
     finally:
         writer.close()
 
 
-def in_pieces(
+def replace_merged(
     splits: Sequence[SourceSplit | MergedSplits], executor: Executor, context: Context, slots: int
 ) -> Sequence[SourceSplit]:
     """The splits, and in place of what is to be merged the runs of its order."""
-    parted = [each for each in splits if isinstance(each, MergedSplits)]
-    if not parted:
-        return [each for each in splits if not isinstance(each, MergedSplits)]
-    items = [split for each in parted for split in each.splits]
-    written = iter(executor.map(set_down, items, context))
-    found: list[SourceSplit] = []
-    for each in splits:
-        if isinstance(each, MergedSplits):
-            parts = [part for _ in each.splits for part in next(written)]
-            found.extend(runs(parts, context.store, slots))
+    merged = [split for split in splits if isinstance(split, MergedSplits)]
+    items = [part for split in merged for part in split.splits]
+    written = iter(executor.map(write_parts, items, context) if items else ())
+    pieces: list[SourceSplit] = []
+    for split in splits:
+        if isinstance(split, MergedSplits):
+            parts = [part for _ in split.splits for part in next(written)]
+            pieces.extend(runs(parts, context.store, slots))
         else:
-            found.append(each)
-    return found
+            pieces.append(split)
+    return pieces
 
 
 def runs(parts: Sequence[Part], store: SegmentStore, slots: int) -> list[Run]:
@@ -144,7 +148,7 @@ def runs(parts: Sequence[Part], store: SegmentStore, slots: int) -> list[Run]:
     is the greatest so far, so that its rows stay in the order in which they lie there.
     """
     keys, bad, floors = _all_keys(parts, store)
-    sizes = [len(each) for each in keys]
+    sizes = [len(part_keys) for part_keys in keys]
     total = sum(sizes)
     if not total:
         return []
@@ -155,24 +159,24 @@ def runs(parts: Sequence[Part], store: SegmentStore, slots: int) -> list[Run]:
         owners = owners[order]
     # How many rows of each part lie before each edge, and how many of these are bad.
     counts = [np.bincount(owners[low:high], minlength=len(parts)) for low, high in pairwise(edges.tolist())]
-    until = np.concatenate([np.zeros((1, len(parts)), np.int64), np.cumsum(counts, axis=0)])
-    spoiled = np.column_stack([_before(flags, until[:, at]) for at, flags in enumerate(bad)])
-    good = until - spoiled
+    rows_before = np.concatenate([np.zeros((1, len(parts)), np.int64), np.cumsum(counts, axis=0)])
+    bad_before = np.column_stack([_before(flags, rows_before[:, run]) for run, flags in enumerate(bad)])
+    good_before = rows_before - bad_before
     return [
         Run(
             store,
             tuple(
                 Slice(
                     part,
-                    range(int(good[at, number]), int(good[at + 1, number])),
-                    range(int(spoiled[at, number]), int(spoiled[at + 1, number])),
-                    floors[number],
+                    range(int(good_before[run, part_index]), int(good_before[run + 1, part_index])),
+                    range(int(bad_before[run, part_index]), int(bad_before[run + 1, part_index])),
+                    floors[part_index],
                 )
-                for number, part in enumerate(parts)
-                if until[at + 1, number] > until[at, number]
+                for part_index, part in enumerate(parts)
+                if rows_before[run + 1, part_index] > rows_before[run, part_index]
             ),
         )
-        for at in range(len(edges) - 1)
+        for run in range(len(edges) - 1)
     ]
 
 
@@ -194,19 +198,19 @@ def _all_keys(
         if part.source != source:
             source, floor = part.source, NONE
         table = store.read(part.keys)
-        mine = np.maximum(table.column(_KEY).to_numpy(), floor)
-        keys.append(mine)
+        part_keys = np.maximum(table.column(_KEY).to_numpy(), floor)
+        keys.append(part_keys)
         bad.append(table.column("bad").to_numpy() if "bad" in table.column_names else None)
         floors.append(floor)
-        floor = int(mine[-1]) if len(mine) else floor
+        floor = int(part_keys[-1]) if len(part_keys) else floor
     return keys, bad, floors
 
 
-def _before(flags: NDArray[np.bool_] | None, places: NDArray[np.int64]) -> NDArray[np.int64]:
+def _before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many are flagged before each place."""
     if flags is None:
-        return np.zeros(len(places), np.int64)
-    return np.concatenate([[0], np.cumsum(flags)])[places].astype(np.int64)
+        return np.zeros(len(positions), np.int64)
+    return np.concatenate([[0], np.cumsum(flags)])[positions].astype(np.int64)
 
 
 def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> Part:
@@ -217,28 +221,28 @@ def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> Part:
     rows: list[Ref] = []
     bad: list[pa.Table] = []
     keys: list[NDArray[np.int64]] = []
-    spoiled: list[NDArray[np.bool_]] = []
+    bad_flags: list[NDArray[np.bool_]] = []
     reached = NONE
-    for each in deliveries:
-        found, wrong = _in_order(each, reached)
-        count = len(each.positions)
-        keys.append(found)
-        spoiled.append(wrong)
-        reached = int(found[-1]) if len(found) else reached
-        columns = {_KEY: found[~wrong], _PLACE: each.positions}
-        table = each.table
+    for batch in deliveries:
+        batch_keys, wrong = _in_order(batch, reached)
+        count = len(batch.positions)
+        keys.append(batch_keys)
+        bad_flags.append(wrong)
+        reached = int(batch_keys[-1]) if len(batch_keys) else reached
+        columns = {_KEY: batch_keys[~wrong], _PLACE: batch.positions}
+        table = batch.table
         for name, values in columns.items():
             table = table.append_column(name, pa.array(values, pa.int64()))
         rows.extend(writer.add(table.slice(at, _SECTION)) for at in range(0, count, _SECTION))
         if wrong.any():
-            assert each.bad is not None
-            bad.append(each.bad.select(BAD_SCHEMA.names).append_column(_KEY, pa.array(found[wrong], pa.int64())))
+            assert batch.bad is not None
+            bad.append(batch.bad.select(BAD_SCHEMA.names).append_column(_KEY, pa.array(batch_keys[wrong], pa.int64())))
     if not rows:  # so that the columns are known
         empty = first.table.slice(0, 0)
         rows.append(writer.add(empty.append_column(_KEY, _NO_KEYS).append_column(_PLACE, _NO_KEYS)))
     columns = {_KEY: np.concatenate(keys)}
     if bad:
-        columns["bad"] = np.concatenate(spoiled)
+        columns["bad"] = np.concatenate(bad_flags)
     return Part(
         first.component,
         first.stream,
@@ -262,31 +266,31 @@ def _in_order(delivery: SourceBatch, reached: int) -> tuple[NDArray[np.int64], N
     assert delivery.keys is not None
     keys, wrong = delivery.keys, np.zeros(len(delivery.keys), np.bool_)
     if delivery.bad is not None and len(delivery.bad):
-        places = delivery.bad.column("row").fill_null(-1).to_numpy()
-        theirs = np.full(len(places), NONE, np.int64) if delivery.bad_keys is None else delivery.bad_keys
-        order = np.argsort(np.concatenate([delivery.positions, places]), kind="stable")
-        keys = np.concatenate([keys, theirs])[order]
+        bad_positions = delivery.bad.column("row").fill_null(-1).to_numpy()
+        bad_keys = np.full(len(bad_positions), NONE, np.int64) if delivery.bad_keys is None else delivery.bad_keys
+        order = np.argsort(np.concatenate([delivery.positions, bad_positions]), kind="stable")
+        keys = np.concatenate([keys, bad_keys])[order]
         wrong = order >= len(delivery.keys)
     return np.maximum.accumulate(np.maximum(keys, reached)), wrong
 
 
-def _good(store: SegmentStore, each: Slice) -> Iterator[pa.Table]:
+def _good_rows(store: SegmentStore, piece: Slice) -> Iterator[pa.Table]:
     """The good rows of a slice, out of the sections that they lie in."""
-    first, some = 0, False
-    for ref in each.part.rows:
-        low, high = max(each.rows.start, first), min(each.rows.stop, first + ref.rows)
+    first, any_rows = 0, False
+    for ref in piece.part.rows:
+        low, high = max(piece.rows.start, first), min(piece.rows.stop, first + ref.rows)
         if low < high:
-            some = True
+            any_rows = True
             yield store.read(ref).slice(low - first, high - low)
         first += ref.rows
-    if not some:
-        yield store.read(each.part.rows[0]).slice(0, 0)
+    if not any_rows:
+        yield store.read(piece.part.rows[0]).slice(0, 0)
 
 
-def _rows(store: SegmentStore, ref: Ref, wanted: range) -> pa.Table:
+def _section_rows(store: SegmentStore, ref: Ref, wanted: range) -> pa.Table:
     return store.read(ref).slice(wanted.start, len(wanted))
 
 
-def _each(slices: Iterable[Slice], kind: str, values: list[int]) -> NDArray[Any]:
+def _per_row(slices: Iterable[Slice], kind: str, values: list[int]) -> NDArray[Any]:
     """A value of each slice, once for each of its rows."""
-    return np.repeat(np.array(values, np.int64), [len(getattr(each, kind)) for each in slices])
+    return np.repeat(np.array(values, np.int64), [len(getattr(piece, kind)) for piece in slices])

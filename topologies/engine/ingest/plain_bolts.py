@@ -25,32 +25,34 @@ class PlainBolts:
         self._context = context
         self._prepared: dict[tuple[str, int], Bolt | BatchBolt] = {}
 
-    def run(self, node: PlainNode, at: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    def run(self, node: PlainNode, input_index: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
         """What a bolt emits of rows of its input ``at``: streams, and rows on them."""
-        for task in range(copies(node, at)):
+        for task in range(copies(node, input_index)):
             bolt = self._bolt(node, task)
             emitted = (
-                self._tuple_by_tuple(node, bolt, at, rows)
+                self._tuple_by_tuple(node, bolt, input_index, rows)
                 if isinstance(bolt, Bolt)
                 else self._batch_by_batch(node, bolt, rows)
             )
             for stream, out in emitted:
                 yield stream, out.shifted(node.shift) if node.shift else out
 
-    def _tuple_by_tuple(self, node: PlainNode, bolt: Bolt, at: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
-        label = stream_label(node.inputs[at].stream)
+    def _tuple_by_tuple(self, node: PlainNode, bolt: Bolt, input_index: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
+        label = stream_label(node.inputs[input_index].stream)
         gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
         times = np.full(len(rows.positions), rows.clock) if rows.times is None else rows.times
-        for place, row in enumerate(rows.table.to_pylist()):
-            with bolt_failure(node.name, self._context.batch, f"on row {rows.positions[place]} of {label!r}"):
-                for stream, table in tables(bolt.execute(Tuple(row, int(times[place]), label)), node.outputs):
-                    found = gathered.setdefault(stream, ([], []))
-                    found[0].append(table)
-                    found[1].extend([place] * table.num_rows)
-        for stream, (found_tables, places) in gathered.items():
-            where = np.array(places, np.int64)
-            kept = rows.times[where] if rows.times is not None and (node.carries_time or node.clocked) else None
-            yield stream, rows.become(pa.concat_tables(found_tables), kept, where)
+        for index, row in enumerate(rows.table.to_pylist()):
+            with bolt_failure(node.name, self._context.batch, f"on row {rows.positions[index]} of {label!r}"):
+                for stream, table in tables(bolt.execute(Tuple(row, int(times[index]), label)), node.outputs):
+                    collected = gathered.setdefault(stream, ([], []))
+                    collected[0].append(table)
+                    collected[1].extend([index] * table.num_rows)
+        for stream, (tables_of_stream, indices) in gathered.items():
+            sources = np.array(indices, np.int64)
+            times_of_rows = (
+                rows.times[sources] if rows.times is not None and (node.carries_time or node.clocked) else None
+            )
+            yield stream, rows.become(pa.concat_tables(tables_of_stream), times_of_rows, sources)
 
     def _batch_by_batch(self, node: PlainNode, bolt: BatchBolt, rows: Rows) -> Iterator[tuple[str, Rows]]:
         """Rows of one time at a time, where they have one, so that what is emitted has it too.

@@ -54,46 +54,46 @@ class Lives(Protocol):
 class Repeats:
     """Finds the duplicates among what arrives at one task."""
 
-    part: WindowedNode
+    node: WindowedNode
     item: FireItem
     store: SegmentStore
     earlier: Callable[[], Held | None] | None = None
     """The events that an assigned task holds, with their ids; None: they are those of a queue."""
 
-    def among(self, comers: IncomingIds) -> NDArray[np.bool_]:
+    def among(self, incoming: IncomingIds) -> NDArray[np.bool_]:
         """Which of them repeat the id of an event that has come before them and that some window may still need.
 
         The first in order of arrival wins. Only ids that come again are looked at one by one.
         """
         parts, old = self._before
-        field = self.part.bolt.settings.message_id_field
+        field = self.node.bolt.settings.message_id_field
         assert field is not None
-        ids = list(comers.ids.chunks) if old is None else [*old.payload.column(field).chunks, *comers.ids.chunks]
+        ids = list(incoming.ids.chunks) if old is None else [*old.payload.column(field).chunks, *incoming.ids.chunks]
         before = 0 if old is None else len(old)
-        codes = _codes(pa.chunked_array(ids, comers.ids.type), comers, old, per_key=self._per_key)
-        found = np.zeros(len(comers.counts), np.bool_)
-        if not len(found):
-            return found
+        codes = _codes(pa.chunked_array(ids, incoming.ids.type), incoming, old, per_key=self._per_key)
+        duplicates = np.zeros(len(incoming.counts), np.bool_)
+        if not len(duplicates):
+            return duplicates
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        rows = np.arange(len(found)) + before
-        again = (codes[before:] >= 0) & (first[inverse[before:]] < rows)
-        if not again.any():
-            return found
-        lives = self._lives(comers, old, parts, found)
-        repeated = np.unique(codes[before:][again])
+        rows = np.arange(len(duplicates)) + before
+        candidates = (codes[before:] >= 0) & (first[inverse[before:]] < rows)
+        if not candidates.any():
+            return duplicates
+        is_live = self._lives(incoming, old, parts, duplicates)
+        repeated = np.unique(codes[before:][candidates])
         originals: dict[int, list[int]] = {}
-        for place in np.flatnonzero(np.isin(codes, repeated)).tolist():
-            code, row = int(codes[place]), place - before
-            alive = originals.setdefault(code, [])
+        for index in np.flatnonzero(np.isin(codes, repeated)).tolist():
+            code, row = int(codes[index]), index - before
+            live = originals.setdefault(code, [])
             if row < 0:
-                alive.append(place)
+                live.append(index)
                 continue
-            alive[:] = [original for original in alive if lives(original, row)]
-            if alive:
-                found[row] = True
-            elif comers.accepted[row]:
-                alive.append(place)
-        return found
+            live[:] = [original for original in live if is_live(original, row)]
+            if live:
+                duplicates[row] = True
+            elif incoming.accepted[row]:
+                live.append(index)
+        return duplicates
 
     @cached_property
     def _before(self) -> tuple[list[Events], Held | None]:
@@ -101,30 +101,30 @@ class Repeats:
         if self.earlier is not None:
             return [], self.earlier()
         parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.alive]
-        return parts, _as_held(parts, self.part)
+        return parts, _as_held(parts, self.node)
 
     @property
     def _per_key(self) -> bool:
-        return self.part.bolt.settings.watermark_per_key and self.part.event_time
+        return self.node.bolt.settings.watermark_per_key and self.node.event_time
 
     def _lives(
-        self, comers: IncomingIds, old: Held | None, parts: Sequence[Events], duplicates: NDArray[np.bool_]
+        self, incoming: IncomingIds, old: Held | None, parts: Sequence[Events], duplicates: NDArray[np.bool_]
     ) -> Lives:
-        part = self.part
-        new = comers.held
+        node = self.node
+        new = incoming.held
         times = new.times if old is None else np.concatenate([old.times, new.times])
-        marks = comers.marks if part.event_time else new.times
-        over = part.over(marks)
-        if part.event_time and self.item.forced is not None:
+        marks = incoming.marks if node.event_time else new.times
+        over = node.over(marks)
+        if node.event_time and self.item.forced is not None:
             over = np.maximum(over, self.item.forced)
-        if part.last_end is not None:
+        if node.last_end is not None:
             ends = _both(None if old is None else old.ends, new.ends)
-            return _ByLastEnd(times, part.last_end(times, ends), over, part.door.holds_start)
-        accepted = comers.accepted
-        if part.assigners:
+            return _ByLastEnd(times, node.last_end(times, ends), over, node.door.holds_start)
+        accepted = incoming.accepted
+        if node.assigners:
             whole = new if old is None else Held.concat([_bare(old), new])
-            return _ByAssigners(part, whole, accepted, duplicates, over, per_key=self._per_key)
-        return _ByQueue(part, self.item, parts, new.times, accepted, duplicates, comers.marks)
+            return _ByAssigners(node, whole, accepted, duplicates, over, per_key=self._per_key)
+        return _ByQueue(node, self.item, parts, new.times, accepted, duplicates, incoming.marks)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class _ByAssigners:
 
     def __init__(
         self,
-        part: WindowedNode,
+        node: WindowedNode,
         held: Held,
         accepted: NDArray[np.bool_],
         duplicates: NDArray[np.bool_],
@@ -154,7 +154,7 @@ class _ByAssigners:
         *,
         per_key: bool,
     ) -> None:
-        self._part, self._held, self._over, self._per_key = part, held, over, per_key
+        self._node, self._held, self._over, self._per_key = node, held, over, per_key
         self._accepted, self._duplicates = accepted, duplicates
         self._before = len(held) - len(accepted)
         self._alive = np.arange(len(held)) < self._before
@@ -181,7 +181,7 @@ class _ByAssigners:
             assert self._held.keys is not None
             chosen = chosen & (self._held.keys == self._held.keys[place])
         places = np.flatnonzero(chosen)
-        windows = AssignedWindows(self._part.assigners, self._held.take(places), self._part.streams)
+        windows = AssignedWindows(self._node.assigners, self._held.take(places), self._node.streams)
         self._alive[places[windows.finished(limit)]] = False
         if not self._per_key:
             due = windows.next_end(Span(limit, limit))
@@ -193,7 +193,7 @@ class _ByQueue:
 
     def __init__(
         self,
-        part: WindowedNode,
+        node: WindowedNode,
         item: FireItem,
         parts: Sequence[Events],
         times: NDArray[np.int64],
@@ -201,10 +201,10 @@ class _ByQueue:
         duplicates: NDArray[np.bool_],
         marks: NDArray[np.int64],
     ) -> None:
-        self._part, self._times, self._marks = part, times, marks
+        self._node, self._times, self._marks = node, times, marks
         self._accepted, self._duplicates = accepted, duplicates
         state = replace(deepcopy(item.state.manager), passed=item.passed)
-        self._manager = WindowManager(part.eviction, part.trigger, part.streams, task=item.task, state=state)
+        self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
         self._before = sum(map(len, parts))
         numbered, first = [], 0
         for events in parts:
@@ -231,13 +231,13 @@ class _ByQueue:
 
     def _moves(self, row: int, *, fed: bool) -> bool:
         """Bring time to where it is as a row comes; whether something may have changed."""
-        if self._part.event_time:
+        if self._node.event_time:
             mark = int(self._marks[row])
             if mark == NONE or (self._reached is not None and mark <= self._reached):
                 return False
             self._reached = mark
             return True
-        clock = self._part.trigger.frontier(int(self._times[row]), None)
+        clock = self._node.trigger.frontier(int(self._times[row]), None)
         moved = clock is not None and (self._reached is None or clock > self._reached)
         self._reached = clock if moved else self._reached
         return moved or fed
@@ -250,35 +250,35 @@ def _numbered(times: NDArray[np.int64], places: NDArray[np.int64]) -> Events:
     return Events(times, pa.RecordBatch.from_arrays([pa.array(places)], names=[_PLACE]))
 
 
-def _as_held(parts: Sequence[Events], part: WindowedNode) -> Held | None:
+def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
     """The ids and times of the events of a queue, one part after the other."""
     if not parts:
         return None
-    field = part.bolt.settings.message_id_field
+    field = node.bolt.settings.message_id_field
     tables = [pa.Table.from_batches([events.payload]).select([field]) for events in parts]
     return Held(np.concatenate([events.timestamps for events in parts]), pa.concat_tables(tables))
 
 
 def _bare(held: Held) -> Held:
-    return replace(held, payload=pa.table({_PLACE: pa.nulls(len(held))}), streams=None, edges=None, born=None)
+    return replace(held, payload=pa.table({_PLACE: pa.nulls(len(held))}), streams=None, edges=None, evaluation=None)
 
 
 def _both(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
     return new if old is None or new is None else np.concatenate([old, new])
 
 
-def _codes(ids: pa.ChunkedArray, comers: IncomingIds, old: Held | None, *, per_key: bool) -> NDArray[np.int64]:
+def _codes(ids: pa.ChunkedArray, incoming: IncomingIds, old: Held | None, *, per_key: bool) -> NDArray[np.int64]:
     """A number for each id, -1 where there is none."""
     if pa.types.is_dictionary(ids.type):
         ids = ids.cast(ids.type.value_type)  # dictionaries of several parts differ
     encoded = ids.combine_chunks().dictionary_encode()
     codes: NDArray[np.int64] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    before = len(codes) - len(comers.counts)
-    codes[before:][~comers.counts] = -1
+    before = len(codes) - len(incoming.counts)
+    codes[before:][~incoming.counts] = -1
     if per_key:
-        keys = _both(None if old is None else old.keys, comers.held.keys)
+        keys = _both(None if old is None else old.keys, incoming.held.keys)
         assert keys is not None
         known = codes >= 0
-        found = np.column_stack([codes[known], keys[known]])
-        codes[known] = np.unique(found, axis=0, return_inverse=True)[1].reshape(-1)
+        pairs = np.column_stack([codes[known], keys[known]])
+        codes[known] = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
     return codes

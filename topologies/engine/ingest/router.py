@@ -40,11 +40,11 @@ class Router:
             return
         for sink in self.topology.takers.get(stream, ()):
             self._staging.serve(sink, rows.table)
-        for name, at in self.topology.readers.get(stream, ()):
+        for name, input_index in self.topology.readers.get(stream, ()):
             if name in self.topology.windowed:
-                self._door.arrive(self.topology.windowed[name], at, rows)
+                self._door.arrive(self.topology.windowed[name], input_index, rows)
             else:
-                self._run(self.topology.plain[name], at, rows)
+                self._run(self.topology.plain[name], input_index, rows)
 
     def finish(self, output: Out) -> Out:
         """Write everything that has come, and say where it lies."""
@@ -67,8 +67,8 @@ class Router:
             return
         self.ledger.complain(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
         self._emit_errors(component, bad, clock)
-        for name, at in sorted(self._reached(component)):
-            self._count_unread(name, at, len(bad))
+        for name, input_index in sorted(self._reached(component)):
+            self._count_unread(name, input_index, len(bad))
             if self.ledger.traced and name in self.topology.windowed:
                 for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # others are whole files
                     self.ledger.trace("invalid", {"bolt": name, "row": row["_row"], "reason": row["_reason"]})
@@ -76,47 +76,50 @@ class Router:
 
     def refuse_events(self, node: WindowedNode, events: Held, refused: list[tuple[int, str]]) -> None:
         """Account for events on which the rule of a trigger failed; they are in no window."""
-        places = np.array([place for place, _ in refused], np.int64)
+        indices = np.array([row for row, _ in refused], np.int64)
         inputs = np.zeros(len(events), np.int8) if events.streams is None else events.streams
-        self.ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), places))
+        self.ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), indices))
         reasons, clock = [reason for _, reason in refused], self.context.clock
         stream = node.bolt.settings.refused_stream
         if stream is not None:
-            rows = taken(events.payload, places).append_column(REASON, pa.array(reasons, pa.string()))
+            rows = taken(events.payload, indices).append_column(REASON, pa.array(reasons, pa.string()))
             self.ledger.complain(node.name, stream, reasons[0])
-            self.emit((node.name, stream), Rows.made(rows, clock, events.times[places]))
+            self.emit((node.name, stream), Rows.made(rows, clock, events.times[indices]))
             return
-        for at in np.unique(inputs[places]).tolist():
-            mine = inputs[places] == at
-            label, why = node.streams[at], [reason for reason, here in zip(reasons, mine, strict=True) if here]
+        for input_index in np.unique(inputs[indices]).tolist():
+            of_input = inputs[indices] == input_index
+            label, why = (
+                node.streams[input_index],
+                [reason for reason, chosen in zip(reasons, of_input, strict=True) if chosen],
+            )
             self.ledger.complain(node.name, label, why[0])
-            table = taken(events.payload, places[mine])
+            table = taken(events.payload, indices[of_input])
             self._emit_errors(node.name, error_rows(node.name, label, table, None, why), clock)
 
     def refuse_edges(self, node: WindowedNode, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
         """Account for ends of edges that fit no start."""
         reason = "the end of an edge, and no start edge with its start and key has come before that end (SI-3)"
-        for at in np.unique(inputs).tolist():
-            places, label = np.flatnonzero(inputs == at), node.streams[at]
-            self.ledger.count(node, at, "invalid", len(places))
-            self.ledger.complain(node.name, label, f"row {places[0]}: {reason}")
-            bad = error_rows(node.name, label, taken(rows, places), places, [reason] * len(places))
+        for input_index in np.unique(inputs).tolist():
+            indices, label = np.flatnonzero(inputs == input_index), node.streams[input_index]
+            self.ledger.count(node, input_index, "invalid", len(indices))
+            self.ledger.complain(node.name, label, f"row {indices[0]}: {reason}")
+            bad = error_rows(node.name, label, taken(rows, indices), indices, [reason] * len(indices))
             self._emit_errors(node.name, bad, self.context.clock)
 
-    def _run(self, node: PlainNode, at: int, rows: Rows) -> None:
+    def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:
         """Give rows to a plain bolt, and what it emits to those who read it."""
-        for stream, out in self._plain.run(node, at, rows):
+        for stream, out in self._plain.run(node, input_index, rows):
             if stream == node.bolt.refused_stream:
-                for name, reader_at in self._reached(node.name):
-                    self._count_unread(name, reader_at, out.table.num_rows)
+                for name, reader_input in self._reached(node.name):
+                    self._count_unread(name, reader_input, out.table.num_rows)
             self.emit((node.name, stream), out)
 
-    def _count_unread(self, name: str, at: int, rows: int) -> None:
+    def _count_unread(self, name: str, input_index: int, rows: int) -> None:
         """Rows that could not be read are invalid at the windowed bolts that they would have reached."""
         node = self.topology.windowed.get(name)
         if node is not None:
-            self.ledger.count(node, at, "received", rows * copies(node, at))
-            self.ledger.count(node, at, "invalid", rows * copies(node, at))
+            self.ledger.count(node, input_index, "received", rows * copies(node, input_index))
+            self.ledger.count(node, input_index, "invalid", rows * copies(node, input_index))
 
     def _emit_errors(self, component: str, bad: pa.Table, clock: int) -> None:
         self.emit((component, ERRORS), Rows.made(of_component(component, bad), clock))

@@ -37,20 +37,20 @@ class Rows:
         """Rows that windbolt itself has made, of no place in any source."""
         return Rows(table, times, np.arange(table.num_rows), clock)
 
-    def take(self, at: NDArray[np.int64]) -> Rows:
+    def take(self, indices: NDArray[np.int64]) -> Rows:
         """The rows at these places."""
-        times = None if self.times is None else self.times[at]
-        return self.become(taken(self.table, at), times, at)
+        times = None if self.times is None else self.times[indices]
+        return self.become(taken(self.table, indices), times, indices)
 
-    def become(self, table: pa.Table, times: NDArray[np.int64] | None, at: NDArray[np.int64]) -> Rows:
+    def become(self, table: pa.Table, times: NDArray[np.int64] | None, indices: NDArray[np.int64]) -> Rows:
         """Other rows, each of which has come of the row at its place here."""
-        turns = self.turns if isinstance(self.turns, int) else self.turns[at]
-        partition = self.partition if isinstance(self.partition, str) else self.partition.take(at)
-        return Rows(table, times, self.positions[at], self.clock, self.placed, turns, partition)
+        turns = self.turns if isinstance(self.turns, int) else self.turns[indices]
+        partition = self.partition if isinstance(self.partition, str) else self.partition.take(indices)
+        return Rows(table, times, self.positions[indices], self.clock, self.placed, turns, partition)
 
-    def shifted(self, by: int) -> Rows:
+    def shifted(self, micros: int) -> Rows:
         """The rows so many microseconds later; the end of time stays where it is (SI-25)."""
         if self.times is None:
             return self
-        times = np.where(self.times == FOREVER, FOREVER, self.times + by)
+        times = np.where(self.times == FOREVER, FOREVER, self.times + micros)
         return replace(self, times=times)

@@ -49,13 +49,13 @@ class Staging:
         self._for_sinks: dict[str, list[pa.Table]] = {}
 
     def queue(
-        self, node: WindowedNode, at: int, table: pa.Table, times: NDArray[np.int64], tasks: NDArray[np.int64]
+        self, node: WindowedNode, input_index: int, table: pa.Table, times: NDArray[np.int64], tasks: NDArray[np.int64]
     ) -> None:
         """Events that were let in from input ``at``, for the tasks of a bolt."""
         queued = self._queued.setdefault(node.name, _Queued())
         queued.tables.append(table)
         queued.times.append(times)
-        queued.codes.append(np.full(len(times), at, np.int8))
+        queued.codes.append(np.full(len(times), input_index, np.int8))
         queued.tasks.append(tasks)
 
     def arriving(self, node: WindowedNode) -> Arriving:

@@ -48,18 +48,23 @@ class Admitted:
 
 
 def admit(
-    part: WindowedNode, at: int, table: pa.Table, times: NDArray[np.int64] | None, clock: int, watermark: int | None
+    node: WindowedNode,
+    input_index: int,
+    table: pa.Table,
+    times: NDArray[np.int64] | None,
+    clock: int,
+    watermark: int | None,
 ) -> Admitted:
     """Give each row its time and decide about it, for input ``at`` of a bolt."""
     none = np.zeros(0, np.int64)
     reasons = None
-    if not part.event_time:
+    if not node.event_time:
         times, watermark = np.full(table.num_rows, clock, np.int64), None
-    elif not part.carried[at] or times is None:
-        times, reasons = event_times(part, table)
+    elif not node.carries_time[input_index] or times is None:
+        times, reasons = event_times(node, table)
     good = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
-    late = part.lateness.late(times, watermark) & good
-    gap = part.lateness.in_gap(times)
+    late = node.lateness.late(times, watermark) & good
+    gap = node.lateness.in_gap(times)
     out = good & ~late if gap is None else good & ~late & ~gap
     return Admitted(
         times,
@@ -67,12 +72,12 @@ def admit(
         np.flatnonzero(late),
         none if gap is None else np.flatnonzero(gap & good & ~late),
         None if out.all() else np.flatnonzero(out),
-        int(times[good].max()) if part.event_time and good.any() else None,
+        int(times[good].max()) if node.event_time and good.any() else None,
     )
 
 
 def late_rows(
-    part: WindowedNode,
+    node: WindowedNode,
     rows: pa.Table,
     inputs: NDArray[np.int8],
     times: NDArray[np.int64],
@@ -81,11 +86,11 @@ def late_rows(
     watermarks: NDArray[np.int64],
 ) -> pa.Table:
     """Events that were turned away, with what the late stream says of them; ``watermarks`` NONE where there is none."""
-    rows = conform_input(rows, part.schema)
-    names = np.array(part.streams, dtype=object)[inputs].tolist()
-    end = part.last_end
+    rows = conform_input(rows, node.schema)
+    names = np.array(node.streams, dtype=object)[inputs].tolist()
+    end = node.last_end
     ends = np.full(len(times), NONE, np.int64) if end is None else np.asarray(end(times, None))
-    length = part.eviction.reach if not part.assigners else getattr(part.assigners[0], "length", None)
+    length = node.eviction.reach if not node.assigners else getattr(node.assigners[0], "length", None)
     starts = np.where(ends > NONE, ends - length.micros, NONE) if length is not None else np.full(len(ends), NONE)
     said = [
         pa.array(names, pa.string()),
@@ -119,13 +124,13 @@ def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def event_times(part: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+def event_times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
     """The time of each row in microseconds by the bolt's field or extractor, and why it has none where it has none."""
-    return _inside(part, *_times(part, table))
+    return _inside(node, *_times(node, table))
 
 
-def _times(part: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
-    settings = part.bolt.settings
+def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    settings = node.bolt.settings
     if settings.timestamp_field is not None:
         return from_column(table.column(settings.timestamp_field))
     extractor = settings.timestamp_extractor
@@ -136,13 +141,13 @@ def _times(part: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDAr
             column = pa.array(column)
         if not is_time(column.type):
             raise ConfigError(
-                f"the timestamp extractor of bolt {part.name!r} returned a column of {column.type}",
+                f"the timestamp extractor of bolt {node.name!r} returned a column of {column.type}",
                 why="event times are timestamps, dates, or whole numbers of milliseconds (ST-9)",
                 do="return one of these",
             )
         if len(column) != table.num_rows:
             raise ConfigError(
-                f"the timestamp extractor of bolt {part.name!r} returned {len(column)} times for {table.num_rows} rows",
+                f"the timestamp extractor of bolt {node.name!r} returned {len(column)} times for {table.num_rows} rows",
                 do="return one time per row",
             )
         return from_column(column)
@@ -150,10 +155,10 @@ def _times(part: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDAr
 
 
 def _inside(
-    part: WindowedNode, times: NDArray[np.int64], reasons: NDArray[np.str_] | None
+    node: WindowedNode, times: NDArray[np.int64], reasons: NDArray[np.str_] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
     """Refuse times so near to the year 1 or 9999 that a window which holds them would reach beyond."""
-    settings = part.bolt.settings
+    settings = node.bolt.settings
     margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
     margin = max([margin, *(kind_reach(kind) for kind in settings.kinds)])
     outside = (times < EARLIEST + margin) | (times > LATEST - margin)
@@ -168,21 +173,21 @@ def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], NDAr
     """Ask the extractor row by row; a row on which it fails is invalid, for the reason it gives."""
     values: list[int | None] = []
     failures: dict[int, str] = {}
-    for at, row in enumerate(table.to_pylist()):
+    for index, row in enumerate(table.to_pylist()):
         value: int | None = None
         try:
-            found = extractor(Tuple(row, 0, ""))
-            if isinstance(found, datetime):
-                value = from_datetime(found)
-            elif found is not None:
-                value = int(found) * 1_000
+            extracted = extractor(Tuple(row, 0, ""))
+            if isinstance(extracted, datetime):
+                value = from_datetime(extracted)
+            elif extracted is not None:
+                value = int(extracted) * 1_000
             values.append(None if value is None else max(min(value, _FAR), -_FAR))
         except Exception as error:
-            failures[at] = f"the timestamp extractor failed: {type(error).__name__}: {error}"
+            failures[index] = f"the timestamp extractor failed: {type(error).__name__}: {error}"
             values.append(None)
     times, reasons = from_column(pa.array(values, pa.int64()).cast(pa.timestamp("us")))
     if failures:
         assert reasons is not None
-        for at, failure in failures.items():
-            reasons[at] = failure
+        for index, failure in failures.items():
+            reasons[index] = failure
     return times, reasons

@@ -10,14 +10,14 @@ from windowing.durations import Duration
 from windowing.rules import START
 
 
-def anchored(part: WindowedNode, anchor: int | None) -> WindowedNode:
+def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:
     """The bolt with aligned windows that begin with the anchor, in microseconds, where it asks for that."""
-    if part.bolt.settings.anchor != START or anchor is None:
-        return part
+    if node.bolt.settings.anchor != START or anchor is None:
+        return node
     assigners: tuple[WindowAssigner, ...] = tuple(
-        replace(each, origin=anchor + part.bolt.settings.offset.micros, offset=Duration(0))
-        if isinstance(each, AlignedWindows)
-        else each
-        for each in part.assigners
+        replace(assigner, origin=anchor + node.bolt.settings.offset.micros, offset=Duration(0))
+        if isinstance(assigner, AlignedWindows)
+        else assigner
+        for assigner in node.assigners
     )
-    return replace(part, assigners=assigners)
+    return replace(node, assigners=assigners)

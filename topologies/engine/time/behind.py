@@ -8,14 +8,14 @@ from topologies.graph.model import WindowedNode
 from windowing.timestamps import FOREVER
 
 
-def watermark_delay(part: WindowedNode, bolt: BoltState, clock: int) -> int | None:
+def watermark_delay(node: WindowedNode, bolt: BoltState, clock: int) -> int | None:
     """The clock, less the greatest watermark, in microseconds; None before the first, and where the clock is the time.
 
     Below zero where events are ahead of the clock.
     """
-    marks = [bolt.watermark.emitted] if part.event_time else []
-    settings = part.bolt.settings
-    if part.event_time and settings.watermark_per_key:
+    marks = [bolt.watermark.emitted] if node.event_time else []
+    settings = node.bolt.settings
+    if node.event_time and settings.watermark_per_key:
         # The driver does not know the mark of each key; the greatest is that of the latest event there was.
         latest = max(bolt.watermark.latest.values(), default=NONE)
         marks += [None if latest == NONE else latest - settings.delay, *(task.floor for task in bolt.tasks)]

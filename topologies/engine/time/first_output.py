@@ -63,7 +63,7 @@ def read_from(topology: Topology, first_output: int) -> int | None:
 class FirstOutput:
     """Where a run starts, in microseconds; the bolts that it concerns are those that read spouts."""
 
-    at: int
+    time: int
     """Windows that end before are not emitted."""
     read_from: int | None
     """Events from before are skipped."""
@@ -71,9 +71,9 @@ class FirstOutput:
     """The bolts, and their inputs, that spouts reach before any window."""
 
     @staticmethod
-    def of(topology: Topology, at: int | None) -> FirstOutput | None:
+    def of(topology: Topology, time: int | None) -> FirstOutput | None:
         """Where a run of this topology starts; None where it starts with its input."""
-        return None if at is None else FirstOutput(at, read_from(topology, at), _first_inputs(topology))
+        return None if time is None else FirstOutput(time, read_from(topology, time), _first_inputs(topology))
 
     @cached_property
     def _bolts(self) -> frozenset[str]:
@@ -81,23 +81,23 @@ class FirstOutput:
 
     def is_after(self, bolt: str, end: int) -> bool:
         """Whether a window of a bolt ends before the first output."""
-        return end < self.at and bolt in self._bolts
+        return end < self.time and bolt in self._bolts
 
-    def older(self, part: WindowedNode, at: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
+    def older(self, node: WindowedNode, input_index: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
         """Which events are older than what is read, by their arrival where they tell it, else by their time.
 
         Those whose time cannot be told are not: what is wrong with them is said at the door.
         """
-        limit, settings = self.read_from, part.bolt.settings
-        if limit is None or (part.name, at) not in self.inputs:
+        limit, settings = self.read_from, node.bolt.settings
+        if limit is None or (node.name, input_index) not in self.inputs:
             return np.zeros(table.num_rows, np.bool_)
-        if not part.event_time:
+        if not node.event_time:
             return np.full(table.num_rows, clock < limit)
         field = None if settings.arrival is None else settings.arrival.field
         if field is not None and field in table.column_names:
             times, wrong = from_column(table.column(field))
         else:
-            times, wrong = event_times(part, table)
+            times, wrong = event_times(node, table)
         older: NDArray[np.bool_] = times < limit
         if wrong is not None:
             older &= wrong == ""
@@ -107,28 +107,28 @@ class FirstOutput:
 
 
 def _first_inputs(topology: Topology) -> frozenset[tuple[str, int]]:
-    found: set[tuple[str, int]] = set()
+    reached: set[tuple[str, int]] = set()
     waiting = list(topology.spouts)
     while waiting:
         source = waiting.pop()
         for (name, _), readers in topology.readers.items():
-            for bolt, at in readers if name == source else ():
-                if bolt in topology.plain and (bolt, at) not in found:
+            for bolt, input_index in readers if name == source else ():
+                if bolt in topology.plain and (bolt, input_index) not in reached:
                     waiting.append(bolt)
-                found.add((bolt, at))
-    return frozenset((bolt, at) for bolt, at in found if bolt in topology.windowed)
+                reached.add((bolt, input_index))
+    return frozenset((bolt, input_index) for bolt, input_index in reached if bolt in topology.windowed)
 
 
-def _reach(part: WindowedNode) -> int | None:
+def _reach(node: WindowedNode) -> int | None:
     """How long before an output of a bolt its events may have arrived; None where there is no limit."""
-    settings = part.bolt.settings
+    settings = node.bolt.settings
     if settings.lifetime is not None:
         return None  # what began long ago may last into the window
-    early = settings.arrival.early if settings.arrival is not None and part.event_time else None
-    if part.assigners:
-        lengths = [_longest(assigner) for assigner in part.assigners]
+    early = settings.arrival.early if settings.arrival is not None and node.event_time else None
+    if node.assigners:
+        lengths = [_longest(assigner) for assigner in node.assigners]
     else:
-        lengths = [None if part.eviction.reach is None else part.eviction.reach.micros]
+        lengths = [None if node.eviction.reach is None else node.eviction.reach.micros]
     known = [length for length in lengths if length is not None]
     return None if len(known) < len(lengths) else max(known) + (0 if early is None else early.micros)
 

@@ -17,18 +17,18 @@ def promise(topology: Topology, state: Manifest, bolts: list[str], watermark: in
         _promise(topology.windowed[name], state.bolts[name], watermark)
 
 
-def can_promise(part: WindowedNode) -> bool:
+def can_promise(node: WindowedNode) -> bool:
     """Whether a bolt has one watermark that its inputs from spouts can move."""
-    settings = part.bolt.settings
-    return part.event_time and not settings.watermark_per_key and not all(part.origins)
+    settings = node.bolt.settings
+    return node.event_time and not settings.watermark_per_key and not all(node.origins)
 
 
-def _promise(part: WindowedNode, bolt: BoltState, watermark: int) -> None:
+def _promise(node: WindowedNode, bolt: BoltState, watermark: int) -> None:
     mark = bolt.watermark
-    mine = [label for label, origins in zip(part.streams, part.origins, strict=True) if not origins]
+    mine = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
     for label in mine:
-        mark.latest[label] = max(mark.latest.get(label, NONE), watermark + part.lag.micros)
-        if part.sequenced and not any(input_of(source) == label for source in mark.sources):
+        mark.latest[label] = max(mark.latest.get(label, NONE), watermark + node.lag.micros)
+        if node.sequenced and not any(input_of(source) == label for source in mark.sources):
             mark.sources[label] = MarkState()
     mark.ticked_at = None  # the interval between watermarks is no reason to wait
     for source, state in mark.sources.items():

@@ -109,4 +109,4 @@ def _cores(named: str | None) -> int:
 
 def _widest(topology: Topology) -> int:
     """So many tasks of bolts there may be at once; at least two will read."""
-    return max(2, *(sum(part.parallelism for part in level) for level in topology.levels), 0)
+    return max(2, *(sum(node.parallelism for node in level) for level in topology.levels), 0)

@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from threading import Lock, Thread
 from typing import Any, cast
 
-from topologies.engine.batch.failures import recovered
+from topologies.engine.batch.failures import decode_error
 from topologies.engine.batch.plan import Context
 from topologies.engine.batch.whereabouts import SIZE, WorkerPosition
 from topologies.graph.model import Topology
@@ -161,7 +161,7 @@ class WorkerPool:
         result, failure = answer
         if failure is not None:
             text, words = failure
-            raise recovered(text) or WindboltError(
+            raise decode_error(text) or WindboltError(
                 "a task failed, and not by an error that windbolt knows",
                 why=words,
                 do=f"see the chained error (--debug); batch {context.batch} was not committed, and comes again",

@@ -58,13 +58,13 @@ class Worker:
                     self._unpacked()
             if item is None:
                 return _packed(number, None, None)
-            from topologies.engine.batch.failures import carried
+            from topologies.engine.batch.failures import run_encoding_errors
 
             if job is not None:
                 function, context = pickle.loads(job)
                 self._job = function, replace(context, topology=self._unpacked())
             assert self._job is not None
-            return _packed(number, carried(self._job[0], pickle.loads(item), self._job[1]), None)
+            return _packed(number, run_encoding_errors(self._job[0], pickle.loads(item), self._job[1]), None)
         except BaseException as error:
             return _packed(number, None, (_end_of(traceback.format_exc()), told(error)))
 
