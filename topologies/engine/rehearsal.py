@@ -1,4 +1,4 @@
-"""Micro-batches in this process whose state lies in memory, and which may crash: for scenarios and for tests."""
+"""Runs micro-batches in this process with the checkpoint in memory, and simulates crashes. For scenarios and tests."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from topologies.engine.step import MicroBatch
 from topologies.graph.model import Topology
 
 Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "committed"]
-"""The phases of a micro-batch, in order; the state is that after the batch from ``committed`` on."""
+"""The phases of a micro-batch, in order. From ``committed`` on, the batch survives a crash."""
 
 PHASES: tuple[str, ...] = get_args(Phase)
 
 
 class Crash(Exception):
-    """Everything in memory is gone."""
+    """A simulated crash: everything in memory is lost."""
 
 
 class Rehearsal:
-    """Runs micro-batches of a topology; what was committed survives a crash, as it would in a folder."""
+    """Runs micro-batches of a topology. Committed batches survive a simulated crash, as they would in a folder."""
 
     def __init__(self, topology: Topology, watch: Callable[[MicroBatch], object] = lambda step: None) -> None:
-        """``watch`` is called with what runs the batches: at the beginning, and after each crash with the new one."""
+        """``watch`` is called with the ``MicroBatch`` at the start, and with the new one after each crash."""
         self.topology, self.checkpoint, self._watch = topology, MemoryCheckpoint(), watch
         self.step = self._begin()
 
@@ -36,10 +36,11 @@ class Rehearsal:
         crash_at: Phase | None = None,
         before: Callable[[MicroBatch], object] = lambda step: None,
     ) -> BatchReport | None:
-        """Run a batch; with ``crash_at`` it loses all that is in memory as that phase begins, and is run again.
+        """Run a batch. With ``crash_at``, everything in memory is lost as that phase begins, and the batch is run
+        again.
 
-        ``before`` is called before each attempt. None where the batch had been committed before the crash: then
-        nothing is left to run. After an error the state is that before the batch.
+        ``before`` is called before each attempt. Returns None where the batch had been committed before the crash, so
+        that nothing is left to run. After an exception the state is that before the batch.
         """
         try:
             if crash_at is not None:

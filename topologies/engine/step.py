@@ -1,4 +1,4 @@
-"""One micro-batch from plan to commit, on the driver: the five steps that every engine takes."""
+"""Runs one micro-batch on the driver, from plan to commit: the five steps that every engine takes."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FANOUT = 8
-"""So many adjacent segments of one level become one of the next, so a task has few, and few rows are copied often."""
+"""Number of adjacent segments of one level that are compacted into one segment of the next level. It bounds the
+segments of a task, and how often a row is copied."""
 
 
 _ORIGIN = 8
-"""Digits of the number that tells a checkpoint from others."""
+"""Length, in hexadecimal digits, of the id that distinguishes a checkpoint from others."""
 
 
 class MicroBatch:
@@ -56,31 +57,39 @@ class MicroBatch:
         frames: Frames | None = None,
         first: FirstOutput | None = None,
     ) -> None:
-        """``first``: where the run starts, if that is at the time of an output."""
+        """``frames`` serves the sinks that need Spark; None where there is no Spark. ``first`` is the first output of
+        the run; None for a run that starts with its input."""
         self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
         self.frames, self.first = frames or NoSpark(), first
         committed = checkpoint.latest()
         self.manifest = committed or self._fresh()
         self.hook: Callable[[str], None] = lambda phase: None
-        """Called with the name of each phase as it begins; tests make it fail."""
+        """Called with the name of each phase as it begins; tests let it raise."""
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
-        """Called with the batch, the kind and the rows of what was traced, before the commit."""
+        """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None
+        where tracing is off."""
         self._seconds: dict[str, float] = {}
         self.run_id = uuid.uuid4().hex
-        """Another one after each start; it belongs into the plans of batches, which a later run may run again."""
+        """Id of this run, new after each start. It is written into the plans of batches, and is kept when a later run
+        repeats them."""
         last = None if committed is None else batch_key(committed.batch, committed.closing)
         prepare_folders(topology, last, checkpoint.planned)
 
     def tidy(self) -> None:
-        """At the end of a run: delete what attempts that died have left in the folders of sinks."""
+        """Delete the files that failed attempts left in the folders of sinks. Called at the end of a run."""
         tidy_folders(self.topology)
 
     def done(self, batch: int) -> bool:
-        """Whether a batch has been committed before."""
+        """Whether the batch of this number has been committed."""
         return batch <= self.manifest.batch
 
     def run(self, plan: BatchPlan, *, again: bool = True, query: str | None = None) -> BatchReport:
-        """Run a batch and commit it. ``again``: an earlier attempt may have left something behind."""
+        """Run a batch and commit it.
+
+        ``again`` is whether an earlier attempt at the batch may have left files in the folders of sinks. ``query`` is
+        the id of the Spark query, which is noted in the manifest; None without Spark. Returns the report of the batch.
+        After an exception nothing of the batch is committed.
+        """
         self._seconds = {}
         started = time.perf_counter()
         key = batch_key(plan.batch, plan.closing)
@@ -144,7 +153,7 @@ class MicroBatch:
         return Manifest(bolts=bolts)
 
     def _tick(self, progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> Iterable[FireItem]:
-        """Move the time of a bolt; the tasks in which a window may be due."""
+        """Advance the watermark or clock of a bolt; yield the tasks that may have a window due."""
         bolt = progress.state.bolts[node.name]
         if node.deferred:
             yield from deferred_tick(progress, node, advance, self.checkpoint.segments)
@@ -173,10 +182,11 @@ class MicroBatch:
 
     @staticmethod
     def _close(progress: BatchProgress, node: WindowedNode) -> None:
-        """After the end of the streams time has come as far as the last window, so that a later run goes on there."""
+        """Set the frontier of a bolt, after its streams have ended, to the end of its last window, so that a later run
+        continues there."""
         bolt = progress.state.bolts[node.name]
         if node.bolt.settings.key_trigger is not None:
-            return  # its windows were fired before their time; time itself has not moved
+            return  # its windows fired before their time; the frontier has not moved
         fired = [task.manager.last_reference for task in bolt.tasks]
         over = [node.trigger.over_at(reference) for reference in fired if reference is not None]
         known = [bolt.frontier, *bolt.watermark.latest.values(), *over]
@@ -189,7 +199,7 @@ class MicroBatch:
                 bolt.watermark.forced = reached
 
     def _compact(self, progress: BatchProgress) -> None:
-        """Join small segments, so that those of a task stay few however long its windows are."""
+        """Compact small segments, so that a task has few of them however long its windows are."""
         items: list[tuple[CompactItem, int]] = []
         for node in self.topology.windowed.values():
             for number, task in enumerate(progress.state.bolts[node.name].tasks):
@@ -229,7 +239,8 @@ class MicroBatch:
 
 
 def _run_of_one_level(refs: Sequence[Ref]) -> range | None:
-    """The first run of adjacent references of one level that is long enough to be joined."""
+    """The first run of adjacent references of one level that is long enough to be compacted; None where there is
+    none."""
     start = 0
     for index in range(1, len(refs) + 1):
         if index == len(refs) or refs[index].level != refs[start].level:
@@ -255,7 +266,7 @@ def _bolt_report(node: WindowedNode, bolt: BoltState, emitted: int | None, windo
 
 
 def _open(node: WindowedNode, bolt: BoltState) -> int:
-    """How many windows hold events and have not fired, at most: known from the times of the segments alone."""
+    """Upper bound on the number of windows that hold pending events, estimated from the times of the segments alone."""
     if node.bolt.settings.key_trigger is not None:
         return sum(task.open_windows for task in bolt.tasks)
     streams = len(node.inputs)

@@ -1,6 +1,7 @@
-"""The tasks of a micro-batch: read a split of a source, fire a bolt's windows, compact segments.
+"""The three kinds of tasks of a micro-batch: reading a split of a source, firing the windows of a bolt, compacting
+segments.
 
-Each is a function of its item and the context alone, so that it can run anywhere, twice, or again.
+Each is a function of its item and the context alone, so it can run in any process, twice, or again.
 """
 
 from __future__ import annotations
@@ -57,13 +58,14 @@ if TYPE_CHECKING:
 
 
 _SETTLED = 1 << 10
-"""The level of segments whose events are settled, and in their final order; compacted ones have levels above."""
+"""Level of segments whose events are settled and in final order; compacting them gives levels above it."""
 _LONG_LIFE = 4
-"""Events are written again, in order, where as many evaluations as this will need them, as things stand."""
+"""Settled events are rewritten in final order when this many evaluations will still need them, at the present rate of
+new events."""
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:
-    """Read a split of a source, and bring its events to whoever reads them."""
+    """Read a split of a source and route its events to the bolts and sinks that read them."""
     output, router = Output(), Router(context)
     for delivery in split.read(context.topology):
         spout = output.spouts.setdefault(delivery.component, {"rows": 0, "invalid": 0, "unreadable_files": 0})
@@ -81,15 +83,15 @@ def ingest(split: SourceSplit, context: Context) -> Output:
 
 
 def fire(item: FireItem, context: Context) -> FireOutcome:
-    """Let in the events that have arrived for one task of a windowed bolt, evaluate it up to its frontier, and bring
-    what it emits to whoever reads it."""
+    """Admit the events that arrived for one task of a windowed bolt, fire its windows up to the frontier, and route
+    what the bolt emits."""
     node = context.topology.windowed[item.bolt]
     router = Router(context)
     return _fire_held(item, node, router, context) if node.holds else _fire_queue(item, node, router, context)
 
 
 def _fire_queue(item: FireItem, node: WindowedNode, router: Router, context: Context) -> FireOutcome:
-    """A task whose windows are runs of its queue."""
+    """Fire a task whose windows are runs of its queue."""
     before = item.state
     if item.arrived:
         before = replace(before, refs=[*before.refs, *_let_into_queue(item, node, router, context)])
@@ -118,7 +120,7 @@ def _fire_queue(item: FireItem, node: WindowedNode, router: Router, context: Con
 
 
 def _fire_held(item: FireItem, node: WindowedNode, router: Router, context: Context) -> FireOutcome:
-    """A task whose windows are assigned, or fired by a trigger."""
+    """Fire a task whose windows are formed by assigners or fired by a key trigger."""
     kind = AssignedTask if node.assigners else TriggeredTask
     task = kind(item, node, router, context)
     calls = _Calls(node, item, item.state, router, context)
@@ -127,7 +129,7 @@ def _fire_held(item: FireItem, node: WindowedNode, router: Router, context: Cont
 
 
 def _let_into_queue(item: FireItem, node: WindowedNode, router: Router, context: Context) -> list[Ref]:
-    """The events that are let in, in order of time, as a segment of the queue."""
+    """Write the admitted events, in order of time, as a segment of the queue; an empty list where none was admitted."""
     repeats = None if node.bolt.settings.message_id_field is None else Repeats(node, item, context.store)
     admitted = let_in(item, node, router, repeats=repeats)
     if admitted is None:
@@ -148,21 +150,21 @@ def _let_into_queue(item: FireItem, node: WindowedNode, router: Router, context:
 
 
 class _Calls:
-    """Calls a bolt for each of a task's windows, and brings what it emits to whoever reads it."""
+    """Calls a bolt for each window of a task and routes what it emits."""
 
     def __init__(self, node: WindowedNode, item: FireItem, before: TaskState, router: Router, context: Context) -> None:
         self.node, self.task, self.before, self.router, self.context = node, item.task, before, router, context
         self.windows = 0
         self._forgot = False
         self.suppressed = 0
-        """Windows that end before the first output."""
+        """Number of windows not shown to the bolt because they end before the first output of the run."""
         self._emitted = dict(before.emitted)
         self._counters: Counter[str] = Counter()
         self._bolt: WindowedBolt | None = None
         self._retractions = Retractions(node, before, context.store) if node.retracts else None
 
     def make(self, windows: Iterable[TupleWindow | Forgotten]) -> None:
-        """Call the bolt for each of the windows, in order; it is prepared before the first."""
+        """Call the bolt for each window, in order. The bolt is prepared before its first window."""
         node, context, outputs, position = self.node, self.context, _Emissions(self.node), worker_position()
         for window in windows:
             if isinstance(window, Forgotten):
@@ -177,7 +179,7 @@ class _Calls:
                 self.router.ledger.trace("windows", window_row(node.name, window))
             if position is not None:
                 position.enter(window)
-            try:  # and no context manager, which costs as much as all the rest
+            try:  # a context manager would cost as much as all the rest
                 if self._retractions is None:
                     outputs.add(emissions(bolt.execute(window), node.outputs), window)
                 else:
@@ -193,7 +195,7 @@ class _Calls:
             self._emit(stream, table, times)
 
     def join(self, slicing: Slicing, windows: Iterable[TupleWindow]) -> None:
-        """Emit what windows come to that are joined from what their events add up to; no bolt is called."""
+        """Emit the results of windows that are joined from partial sums. The bolt is not called."""
         node, context = self.node, self.context
         due = list(windows)
         if context.first is not None:
@@ -217,7 +219,7 @@ class _Calls:
         self.router.emit((self.node.name, stream), Rows(table, times, positions, self.context.clock))
 
     def _ready(self) -> WindowedBolt:
-        """The bolt, prepared before it is first called."""
+        """The bolt of this task; prepared at the first call."""
         if self._bolt is None:
             self._bolt = _prepared(self.node, self.task, self.context, self.before, self._counters)
         return self._bolt
@@ -228,7 +230,8 @@ class _Calls:
             bolt.forget(key)
 
     def remember(self, after: TaskState, over: int) -> TaskState:
-        """The state with the rows that may be taken back, of windows that end after ``over``."""
+        """The state with the rows that a later firing may retract: those of windows that end after ``over``
+        (microseconds)."""
         if self._retractions is None:
             return after
         writer = self.context.store.writer(self.context.folder)
@@ -240,7 +243,7 @@ class _Calls:
         return replace(after, tables=others | shown)
 
     def finish(self, after: TaskState, counts: dict[str, NDArray[np.int64]]) -> FireOutcome:
-        """What the task did; ``after`` is its state without what the calls have changed."""
+        """The outcome of the task. ``after`` is its state without the changes that the calls made."""
         node = self.node
         after = replace(
             after.counted({name: int(count) for name, count in self._counters.items()}),
@@ -258,7 +261,7 @@ class _Calls:
 
 
 def compact(item: CompactItem, context: Context) -> Ref:
-    """Write the events of several segments as one."""
+    """Merge adjacent segments of one task into one segment, in order of time."""
     node = context.topology.windowed[item.bolt]
     if node.holds:
         return compact_held(item, node, context)
@@ -276,13 +279,13 @@ def compact(item: CompactItem, context: Context) -> Ref:
 
 
 def load_state(store: SegmentStore, user: dict[str, Ref]) -> dict[str, Any]:
-    """The state of a stateful bolt as it was saved."""
+    """The saved state of a stateful bolt."""
     state: dict[str, Any] = json.loads(store.read(user[""]).column("json")[0].as_py())
     return state | {name: store.read(ref) for name, ref in user.items() if name}
 
 
 def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """The events of a task that are in no window yet and may still be in one: for looking at, after a watched run."""
+    """The events of a task that are in no window yet and may still be in one. For inspection after a traced run."""
     if node.holds:
         yield from pending_tables(store, state)
         return
@@ -297,7 +300,7 @@ def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: Ta
 
 
 def restored_manager(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:
-    """The manager of a task as a manifest has it, with all its events: for looking at."""
+    """The window manager of a task with its state and events from a manifest. For inspection."""
     manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=deepcopy(state.manager))
     manager.restore([read_events(store, ref) for ref in state.refs if ref.alive])
     manager.resume()
@@ -305,28 +308,28 @@ def restored_manager(store: SegmentStore, node: WindowedNode, task: int, state: 
 
 
 class _Emissions:
-    """What the windows of a task emit, in order; what they emit on one stream is joined as far as order allows."""
+    """The rows that the windows of a task emit, in order. Consecutive rows of one stream are combined."""
 
     def __init__(self, node: WindowedNode) -> None:
         self.node = node
         self._by_stream: list[tuple[str, list[tuple[pa.Table | Loose, TupleWindow]]]] = []
 
     def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
-        """Take what a window has emitted."""
+        """Add what a window emitted."""
         for stream, rows in emitted:
             if not self._by_stream or self._by_stream[-1][0] != stream:
                 self._by_stream.append((stream, []))
             self._by_stream[-1][1].append((rows, window))
 
     def tables(self, batch: int) -> Iterator[tuple[str, pa.Table, NDArray[np.int64]]]:
-        """(stream, rows, times), in the order of emission."""
+        """Yield (stream, rows, times in microseconds) in order of emission."""
         for stream, emitted in self._by_stream:
             sizes = [len(rows) for rows, _ in emitted]
             times = np.repeat(np.array([self.node.emit_time(window) for _, window in emitted], np.int64), sizes)
             yield stream, self._joined(self.node.outputs[stream], emitted, batch), times
 
     def _joined(self, schema: pa.Schema, emitted: list[tuple[pa.Table | Loose, TupleWindow]], batch: int) -> pa.Table:
-        """One table; loose rows that follow each other are converted together, which is much cheaper."""
+        """The rows as one table. Consecutive loose rows are converted together, which is much cheaper."""
         tables: list[pa.Table] = []
         for loose, group in groupby(emitted, key=lambda emission: isinstance(emission[0], list)):
             members = list(group)
@@ -336,7 +339,7 @@ class _Emissions:
             try:
                 tables.append(from_rows([row for rows, _ in members for row in rows], schema))
             except SchemaError:
-                for rows, window in members:  # again, one by one, to say which window it was
+                for rows, window in members:  # again, one by one, to find the window that failed
                     with bolt_failure(self.node.name, batch, _place(window)):
                         from_rows(rows, schema)
                 raise
@@ -344,7 +347,7 @@ class _Emissions:
 
 
 def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
-    """The events of a reference up to the frontier; None where it has none, and is not even opened."""
+    """The events of a reference up to the frontier; None, without opening the segment, where it has none."""
     if not ref.alive or ref.earliest > frontier:
         return None
     events = read_events(store, ref)
@@ -356,10 +359,10 @@ def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
 def _left(
     refs: list[Ref], parts: list[Events | None], manager: WindowManager, streams: int
 ) -> tuple[list[Ref], NDArray[np.int64]]:
-    """The references without the events that the manager has dropped, and how many of those it was given are left.
+    """The references without the events that the manager dropped, and how many of the given events remain, per stream.
 
-    The queue is in order of (time, arrival), and so is each part; what has been dropped are the first events up to
-    one time, and of that very time as many as were dropped, in order of arrival.
+    The queue and each part are ordered by (time, arrival). The dropped events are all those before one time, and of
+    that very time as many as were dropped, in order of arrival.
     """
     left: list[Ref] = []
     alive = np.zeros(streams, np.int64)
@@ -385,9 +388,9 @@ def _left(
 def _in_final_order(
     refs: list[Ref], manager: WindowManager, frontier: int, streams: int, context: Context
 ) -> list[Ref]:
-    """The references, with all settled events in their final order.
+    """The references, with all settled events rewritten in final order.
 
-    An event then is put in order once, and not in every batch for as long as it lives.
+    So an event is sorted once, not in every batch for as long as it lives.
     """
     events = manager.settled_events(sum(ref.alive for ref in refs if ref.level >= _SETTLED))
     if events is None:
@@ -403,7 +406,7 @@ def _in_final_order(
 
 
 def _after(ref: Ref, frontier: int, streams: int, context: Context) -> Iterator[Ref]:
-    """What a reference holds of the time after the frontier."""
+    """The part of a reference that lies after the frontier."""
     if ref.earliest > frontier:
         yield ref
     elif ref.latest > frontier:
@@ -436,7 +439,7 @@ def _save_state(bolt: StatefulWindowedBolt, node: WindowedNode, context: Context
 
 
 def _place(window: TupleWindow) -> str:
-    """Where in a stream a bolt was, for errors."""
+    """The task and the window at which a bolt failed, for error messages."""
     count = f"{len(window)} event{'s' if len(window) != 1 else ''}"
     if window.start_timestamp is None:
         return f"in task {window.task} on the window of {count} at {show(window.end_timestamp)}"
@@ -445,7 +448,7 @@ def _place(window: TupleWindow) -> str:
 
 
 def _errors(delivery: SourceBatch) -> pa.Table:
-    """What could not be read, as rows of the error stream."""
+    """The unreadable rows of a source batch, as rows of the error stream."""
     bad = delivery.bad
     assert bad is not None
     component = pa.array([delivery.component] * len(bad), pa.string())

@@ -1,4 +1,4 @@
-"""The driver's part in a bolt's time: what its watermark is after a batch, and which of its tasks have work."""
+"""The driver's part in advancing a bolt's time: its watermark after a batch, and the tasks that have work to do."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 
 def carry(topology: Topology, state: Manifest, node: WindowedNode, bolt: BoltState) -> None:
-    """A stream from another bolt promises that nothing it will bring is from before that bolt's open windows.
+    """Set the latest time of each input that comes from another windowed bolt, from the watermark of that bolt.
 
-    Where the events are given another time here, that may be further behind than what they came with (the start
-    of a window and its end): the promise is less by as much as has been seen, and there is none before the first.
+    Such a stream promises that none of its events is from before the open windows of that bolt. Where this bolt gives
+    the events another time, they may lie further behind than the time they came with (the start of a window rather than
+    its end). The promise is then lowered by the largest difference seen, and there is none before the first event.
     """
     mark = bolt.watermark
     for label, origins, brings_time in zip(node.streams, node.origins, node.carries_time, strict=True):
@@ -48,7 +49,7 @@ def carry(topology: Topology, state: Manifest, node: WindowedNode, bolt: BoltSta
 
 
 def ticked(node: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:
-    """The watermark that a tick emits, by the latest times that the inputs have brought (ST-15)."""
+    """The watermark that a tick emits, from the latest times of the inputs (ST-15); None where it emits none."""
     interval = node.bolt.settings.watermark_interval
     generator = WaterMarkEventGenerator(node.streams, node.lag, interval, state=bolt.watermark)
     return generator.tick(advance.clock) if advance.tick else None
@@ -57,7 +58,8 @@ def ticked(node: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | N
 def deferred_tick(
     progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore
 ) -> Iterator[FireItem]:
-    """Move the time of a bolt whose tasks let events in themselves; its tasks that have events, or windows due."""
+    """Advance the time of a bolt whose tasks admit events themselves; yield the tasks that have events or windows
+    due."""
     bolt, settings = progress.state.bolts[node.name], node.bolt.settings
     if settings.anchor == START and bolt.anchor is None:
         bolt.anchor = min(advance.clock, progress.began.get(node.name, advance.clock))
@@ -89,7 +91,10 @@ def deferred_tick(
 
 
 def idle(node: WindowedNode, task: TaskState, refs: Sequence[Ref], passed: int | None, frontier: int) -> bool:
-    """Whether a task has certainly nothing to do: no window due, and no account to change."""
+    """Whether a task certainly has nothing to do: no window is due and no account would change. False when in doubt.
+
+    ``passed`` and ``frontier`` are the frontiers of the last evaluation and of this one, in microseconds.
+    """
     seen = task.manager.settled
     ready = sum(ref.alive for ref in refs if ref.earliest <= frontier)
     if not ready:
@@ -107,7 +112,7 @@ def idle(node: WindowedNode, task: TaskState, refs: Sequence[Ref], passed: int |
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
-    """Whether some events are known to be in no window as soon as they have their place in the order."""
+    """Whether some events lie between windows, which is known as soon as they have their place in the order."""
     return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
 
 
@@ -122,7 +127,8 @@ def _has_work(
 
 
 def _move(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore) -> Ref | None:
-    """The watermark after the batch; and, where it follows the events, what it was before each of them."""
+    """Advance the watermark of a bolt. Where it follows the events: the reference to the marks before each event, else
+    None."""
     bolt, settings = progress.state.bolts[node.name], node.bolt.settings
     carry(progress.context.topology, progress.state, node, bolt)
     heard = progress.heard.get(node.name)
@@ -170,12 +176,12 @@ def _arrivals(door: pa.Table) -> Arrivals:
 
 
 def _partitions_there(context: Context, node: WindowedNode) -> dict[str, list[str]]:
-    """Per input of a bolt, the partitions that exist, as far as the source or the user says so."""
+    """Per input of a bolt, the partitions that exist, as far as the source or the user names them."""
     settings, partitions = node.bolt.settings, dict[str, list[str]]()
     spouts = context.topology.spouts_before(node)
     for label, node_input, before, origins in zip(node.streams, node.inputs, spouts, node.origins, strict=True):
         if origins:
-            continue  # it has the watermark of the bolt that it is from
+            continue  # it has the watermark of the bolt that it comes from
         if settings.watermark_partition is SOURCE:
             partitions[label] = [
                 str(partition_name(spout, name)) for spout in before for name in context.partitions.get(spout, ())
@@ -188,7 +194,7 @@ def _partitions_there(context: Context, node: WindowedNode) -> dict[str, list[st
 
 
 def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    """The code of the partition of each event, -1 where it has none, and the names of the codes."""
+    """The partition code of each event, -1 where it has none, and the partition name of each code."""
     if column is None:
         return None, ()
     whole = column.unify_dictionaries().combine_chunks()
@@ -197,7 +203,7 @@ def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | Non
 
 
 def _write(store: SegmentStore, context: Context, marks: Marks) -> Ref:
-    """What was known before each event; where somebody watches, after it too."""
+    """Write the marks before each event; with tracing, those after it too."""
     columns = {"own": marks.own, "bolt": marks.bolt}
     if context.traced:
         columns |= {"own_after": marks.own_after, "bolt_after": marks.bolt_after}
@@ -209,7 +215,7 @@ def _write(store: SegmentStore, context: Context, marks: Marks) -> Ref:
 
 
 def _frontier(node: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:
-    """Up to where the windows of a bolt are over; in the terms of its policies."""
+    """The frontier of a bolt: windows that end up to here are over. None where no window can be due."""
     settings = node.bolt.settings
     if not node.event_time:
         return _frontier_of_the_clock(node, advance.clock)
@@ -226,7 +232,8 @@ def _frontier(node: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int 
         frontier = max(frontier, node.trigger.over_at(forced))
     by_window = settings.late_by is LateBy.WINDOW or node.overtakes
     if by_window and isinstance(node.trigger, TimeTriggerPolicy):
-        # Events that may still come are in windows that end later: up to the last end that is over, all is settled.
+        # Events that may still come belong to windows that end later: everything up to the last closed end is
+        # settled.
         return node.trigger.over_at(node.trigger.last_due(frontier))
     return frontier
 
@@ -238,7 +245,8 @@ def _frontier_of_the_clock(node: WindowedNode, clock: int) -> int | None:
 
 
 def _floor(node: WindowedNode, bolt: BoltState, clock: int) -> int:
-    """What the arrivals so far guarantee for every key: nothing is let in that is older (AZ-16)."""
+    """Lower bound on the event times still admitted, for every key, from the arrivals so far (AZ-16); NONE where there
+    is none."""
     arrival, mark = node.bolt.settings.arrival, bolt.watermark
     if not node.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or mark.arrived is None:
         return NONE
@@ -247,13 +255,14 @@ def _floor(node: WindowedNode, bolt: BoltState, clock: int) -> int:
 
 
 def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None:
-    """What a stream promises of what it carries from one bolt: as much as that bolt, shifted on the way (SI-25)."""
+    """The watermark that a stream inherits from one upstream bolt, shifted on the way (SI-25); None before the
+    first."""
     promised = _promise(topology.windowed[origin.bolt], state.bolts[origin.bolt])
     return None if promised is None else shifted(promised, origin.shift)
 
 
 def _promise(node: WindowedNode, bolt: BoltState) -> int | None:
-    """Nothing that the bolt will emit is from before this, in microseconds."""
+    """A time, in microseconds, before which the bolt will emit nothing; None where it is not known yet."""
     if node.bolt.settings.watermark_per_key:
         floor = max((NONE if task.floor is None else task.floor for task in bolt.tasks), default=NONE)
         reached = max(floor, NONE if bolt.watermark.forced is None else bolt.watermark.forced)
@@ -269,10 +278,10 @@ def _promise(node: WindowedNode, bolt: BoltState) -> int | None:
 
 
 def _earliest_start(node: WindowedNode, bolt: BoltState, reached: int) -> int:
-    """Where the earliest window that is still open, or may yet open, starts (SI-24).
+    """The start of the earliest window that is open or may yet open (SI-24).
 
-    Not known of sessions and snapshots that take events from behind the watermark (``LateBy.WINDOW``): what starts
-    before this because of them may be late for the next bolt.
+    Unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): a window that starts
+    earlier because of such an event may be late for the next bolt.
     """
     held = min((ref.earliest for task in bolt.tasks for ref in task.refs if ref.alive), default=None)
     if node.assigners:

@@ -1,1 +1,1 @@
-"""What a micro-batch is: its plan, its progress, its report, its errors, its trace."""
+"""The data of a micro-batch: its plan, progress, report, errors and trace."""

@@ -1,4 +1,5 @@
-"""Errors of users' code: which bolt, on what, in which batch; and how they come back from another process."""
+"""Errors of users' code: the bolt, the input and the batch that failed, and how such an error travels between
+processes."""
 
 from __future__ import annotations
 
@@ -18,24 +19,28 @@ from windowing.printable import cut, printable, told
 
 _MARK = "windbolt-failure:"
 _LONGEST = 10_000
-"""Characters that each part of an error may have on its way to the driver."""
+"""Maximum length, in characters, of each part of an error that is sent to the driver."""
 _HOME = __file__.rsplit("/", 4)[0]
 _OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies/engine"))
 
 
 @contextmanager
 def bolt_failure(bolt: str, batch: int, where: str | Callable[[], str]) -> Iterator[None]:
-    """Turn an exception of a user's bolt into a BoltError that says where it happened; a checkpoint is none of its."""
+    """Turn an exception of a user's bolt into a BoltError that says where it happened. A CheckpointError passes
+    unchanged.
+
+    ``where`` is the place as text, or a function that is called for it after a failure.
+    """
     try:
         yield
     except (BoltError, CheckpointError):
         raise
-    except (Exception, SystemExit) as error:  # or sys.exit() would end a run as if all were done
+    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
         raise failed(bolt, batch, where() if callable(where) else where, error) from error
 
 
 def failed(bolt: str, batch: int, where: str, error: BaseException) -> BoltError:
-    """The BoltError that says what happened, and where."""
+    """The BoltError for an exception of a user's bolt."""
     return BoltError(
         f"bolt {bolt!r} failed {where}, in batch {batch}",
         why=_cause(error),
@@ -44,19 +49,20 @@ def failed(bolt: str, batch: int, where: str, error: BaseException) -> BoltError
 
 
 def run_encoding_errors(function: Callable[[Any, Context], Any], item: Any, context: Context) -> Any:
-    """Run a task; its error, should there be one, is written so that ``decode_error`` can read it from Spark's text."""
+    """Run a task. A WindboltError is raised again as a RuntimeError whose text ``decode_error`` can read, also from
+    Spark's."""
     try:
         return in_this_process(partial(function, item, context))
     except WindboltError as error:
         fields = {"what": cut(error.what, _LONGEST), "why": cut(error.why, _LONGEST), "do": cut(error.do, _LONGEST)}
         packed = base64.b64encode(json.dumps({"type": type(error).__name__, **fields}).encode()).decode()
-        # Without its cause where that has a message too long to be run_encoding_errors about.
+        # The cause is dropped if its message is too long to be sent.
         cause = error if all(_is_tellable(link) for link in _chain(error)) else None
         raise RuntimeError(f"{_MARK}{packed}: {fields['what']}") from cause
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and what led to it."""
+    """An exception and the chain of its causes."""
     seen = set[int]()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -68,12 +74,12 @@ def _is_tellable(error: BaseException) -> bool:
     try:
         text = str(error)
     except BaseException:
-        return True  # Python itself says that it cannot
+        return True  # Python prints a placeholder for it
     return len(text) <= _LONGEST and printable(text, keep="\n\t\r") == text
 
 
 def decode_error(text: str) -> WindboltError | None:
-    """The error of a task that Spark reports somewhere in a long text."""
+    """The error that ``run_encoding_errors`` encoded somewhere in a text; None where there is none."""
     start = text.find(_MARK)
     if start < 0:
         return None
@@ -85,7 +91,8 @@ def decode_error(text: str) -> WindboltError | None:
 
 
 def _cause(error: BaseException) -> str:
-    """The exception, and the line of the user's code it came from: the innermost outside windbolt and its libraries."""
+    """The exception with the line of the user's code that raised it: the innermost frame outside windbolt and its
+    libraries."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_library(frame.filename)]
     place = f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""

@@ -1,4 +1,4 @@
-"""Child processes that bolts fork."""
+"""Ends child processes that users' code forks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 def in_this_process(function: Callable[[], T]) -> T:
-    """What a function returns, that calls users' code.
+    """Call a function that runs users' code, and return its result.
 
-    That code may fork: the child is a copy of this process, and would go on with this process's work once it has left
-    the user's code, so it ends here instead, with status 0, or 1 after an exception, which it prints.
+    That code may fork. The child is a copy of this process and would continue with this process's work after leaving
+    the user's code, so it is ended here instead: with status 0, or 1 after an exception, which it prints.
     """
     mine = os.getpid()
     try:

@@ -1,4 +1,4 @@
-"""What a micro-batch is, before it runs, and what its tasks are given and give back."""
+"""The plan of a micro-batch, and what its tasks are given and return."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TimeAdvance:
-    """What time does at the end of a batch."""
+    """How time advances at the end of a batch."""
 
     clock: int
-    """The clock, in microseconds; journaled, so that a re-run has the same."""
+    """The clock in microseconds since the epoch; journaled, so that a re-run has the same."""
     tick: bool = True
     """Whether the watermark interval has passed."""
     close: bool = False
@@ -36,49 +36,49 @@ class TimeAdvance:
 
 @dataclass(frozen=True)
 class Origins:
-    """Of several rows, which partition each is from."""
+    """The partition of each of several rows."""
 
     names: tuple[str, ...]
     codes: NDArray[np.int32]
-    """Of each row the place of its partition among the names."""
+    """Per row, the index of its partition in ``names``."""
 
     def take(self, indices: NDArray[np.int64]) -> Origins:
-        """Those of the rows at these places."""
+        """The partitions of the rows at these indices."""
         return replace(self, codes=self.codes[indices])
 
     def of_spout(self, spout: str) -> Origins:
-        """The same by the names that bolts know."""
+        """The same partitions under the names that bolts see (see ``partition_name``)."""
         return replace(self, names=tuple(partition_name(spout, name) for name in self.names))
 
 
 @dataclass(frozen=True)
 class SourceBatch:
-    """Events that a split of a source holds, in their order of arrival."""
+    """Events of one split of a source, in order of arrival."""
 
     component: str
     stream: str
     table: pa.Table
     positions: NDArray[np.int64]
-    """The place of each row in its source."""
+    """The position of each row in its source, from 0."""
     bad: pa.Table | None = None
-    """Rows that could not be read: row, reason, data."""
+    """Unreadable rows, as a table of row, reason and data; None where there are none."""
     source: str = ""
-    """Where the rows are from, for people: a path."""
+    """Where the rows are from, for messages: a path."""
     clock: int | None = None
-    """The clock at arrival in microseconds, where it is not the batch's."""
+    """The clock at arrival in microseconds; None where it is the batch's."""
     turn: int | NDArray[np.int64] = 0
-    """Where a shuffle begins in this source, so that the first rows of many small ones do not all go to one task; or
-    of each row, where they are from several."""
+    """Offset of the first row in a shuffle grouping, or one per row where they are from several sources. It keeps the
+    first rows of many small files from all going to one task."""
     keys: NDArray[np.int64] | None = None
-    """Of a source that is merged with others: by what each row is, ``NONE`` where it has nothing to be merged by."""
+    """Merge keys, one per row, of a source that is merged with others; ``NONE`` where a row has no key."""
     bad_keys: NDArray[np.int64] | None = None
-    """The same of the rows that could not be read, where something is known of them."""
+    """Merge keys of the unreadable rows, where they are known."""
     partition: str | Origins = ""
-    """The source's own partition that all rows are from (``orders/3``), or each is; "" where the source has none."""
+    """The partition of the source (``orders/3``): one for all rows, or one per row; "" where the source has none."""
 
 
 def partition_name(spout: str, partition: str) -> str:
-    """A partition of a source's own, as bolts know it: with its spout; "" for a source that has none."""
+    """The name of a source's partition as bolts see it: prefixed with its spout; "" for a source that has none."""
     return f"{spout}\t{partition}" if partition else ""
 
 
@@ -90,185 +90,188 @@ class SourceSplit(Protocol):
 
 @dataclass(frozen=True)
 class MergedSplits:
-    """Splits of one spout whose rows arrive in one order, merged by their keys."""
+    """Splits of one spout whose rows are merged by their keys into one order of arrival."""
 
     splits: Sequence[SourceSplit]
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """A micro-batch: its number, its time and its input."""
+    """The plan of a micro-batch: its number, its time and its input."""
 
     batch: int
     advance: TimeAdvance
     splits: Sequence[SourceSplit | MergedSplits] = ()
     """In order of arrival."""
     ingest: Callable[[Context], list[Output]] | None = None
-    """Reads input that does not come in splits; its events arrive after those of the splits."""
+    """Reads input that does not come in splits, such as a streaming DataFrame; its events arrive after those of the
+    splits."""
     closing: bool = False
     """Whether this is the end of a run, after the batch of this number."""
     advances: Mapping[str, TimeAdvance] = field(default_factory=dict)
-    """Bolts whose time is another, where scenarios run side by side."""
+    """Per bolt, its own time advance, where scenarios run side by side; other bolts take ``advance``."""
     run: str = ""
-    """The run that planned it, also where another one runs it again."""
+    """Id of the run that planned the batch, also when another run repeats it."""
     slots: int = 1
-    """Into so many splits input is cut that could be cut anywhere; the same when the batch runs again."""
+    """Number of splits to cut divisible input into; the same when the batch is repeated."""
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Per spout, the partitions that its source has, also those that bring nothing, by the names of
+    """Per spout, all partitions of its source, also those without input in this batch, by the names of
     ``SourceBatch.partition``; journaled, so that a re-run has the same."""
 
     @property
     def step(self) -> int:
-        """A number that no other step has, and that grows: twice the batch's, and one more for a closing."""
+        """A unique, increasing number: twice the batch number, plus one for a closing batch."""
         return 2 * self.batch + self.closing
 
     def advance_of(self, bolt: str) -> TimeAdvance:
-        """The time of one bolt."""
+        """The time advance of one bolt."""
         return self.advances.get(bolt, self.advance)
 
 
 @dataclass(frozen=True)
 class Context:
-    """What every task of a batch is given."""
+    """What every task of a batch receives."""
 
     topology: Topology
     store: SegmentStore
     folder: str
-    """Where the batch's segments go."""
+    """Folder of the batch's segments, within the store."""
     key: str
-    """The name of the batch, for files of sinks."""
+    """Name of the batch, used in the names of sink files."""
     batch: int
     clock: int
     watermarks: Mapping[str, int | None]
-    """Per windowed bolt, the watermark at the start of the batch, which decides who is late."""
+    """Per windowed bolt, the watermark in microseconds at the start of the batch, which decides who is late; None
+    before the first."""
     traced: bool = False
-    """Whether somebody watches: windows and late events are then noted with the ids of their events."""
+    """Whether tracing is on: windows and late events are then recorded with the ids of their events."""
     first: FirstOutput | None = None
-    """Where the run starts, if that is at the time of an output."""
+    """The first output of the run; None for a run that starts with its input."""
     run: str = ""
-    """Which run this is: another one after each start."""
+    """Id of the run, new after each start."""
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Per spout, the partitions that its source has."""
+    """Per spout, the partitions of its source."""
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """The events of one segment that have arrived for a task, and are not let in yet."""
+    """Events of one segment that arrived for a task and are not admitted yet."""
 
     ref: Ref
     base: int
-    """The number in the batch of the first event of that segment."""
+    """Number, within the batch, of the segment's first event."""
 
 
 @dataclass(frozen=True)
 class FireItem:
-    """A task of a windowed bolt that may have windows due."""
+    """Work item: one task of a windowed bolt that may have windows due."""
 
     bolt: str
     task: int
     state: TaskState
     frontier: int | None
-    """Up to where time has come, in microseconds; None where nothing is to be evaluated."""
+    """Frontier in microseconds; None where no window is to be evaluated."""
     passed: int | None
     arrived: tuple[Arrived, ...] = ()
-    """Events that the task has yet to let in, in order of arrival."""
+    """Events that the task has yet to admit, in order of arrival."""
     marks: Ref | None = None
-    """The watermarks before each event of the batch."""
+    """Segment of the watermarks before each event of the batch; None where ``watermark`` applies to all."""
     watermark: int = NONE
-    """The watermark before all of them, where there are no ``marks``."""
+    """The watermark in microseconds before all events, where there are no ``marks``."""
     forced: int | None = None
-    """The end of the last window that the idle timeout has closed."""
+    """End, in microseconds, of the last window that the idle timeout closed; None where it closed none."""
     floor: int = NONE
-    """What the arrivals guarantee for every key (AZ-16)."""
+    """Lower bound, in microseconds, on the event times still admitted for every key (AZ-16)."""
     anchor: int | None = None
-    """From where aligned windows are counted, if that is the first clock of the run."""
+    """Time in microseconds from which aligned windows are counted, where that is the first clock of the run."""
     clock: int = 0
     now: int | None = None
-    """The watermark after the batch."""
+    """The watermark in microseconds after the batch; None before the first."""
 
 
 @dataclass(frozen=True)
 class CompactItem:
-    """Segments of one task, adjacent in arrival, that are to become one."""
+    """Work item: segments of one task, adjacent in arrival, to be compacted into one."""
 
     bolt: str
     task: int
     refs: Sequence[Ref]
     passed: int | None = None
-    """Up to which time, in microseconds, the order of the events is settled, and their places are known."""
+    """Frontier of the last evaluation in microseconds: the order and positions of events up to it are final."""
 
 
 @dataclass
 class Output:
-    """What a task wrote and counted."""
+    """What a task wrote and counted; the driver merges it into the progress of the batch."""
 
     queued: list[tuple[str, int, Ref]] = field(default_factory=list)
-    """(bolt, task, rows), for the windowed bolts that come next."""
+    """(bolt, task, rows): admitted events for the queues of windowed bolts."""
     arrived: list[tuple[str, int, Ref]] = field(default_factory=list)
-    """(bolt, task, rows), for the windowed bolts whose tasks decide themselves who is let in."""
+    """(bolt, task, rows): events for windowed bolts whose tasks admit them."""
     doors: dict[str, tuple[int, Ref | None]] = field(default_factory=dict)
-    """Per such bolt: how many rows, and in which order they arrived."""
+    """Per such bolt: the number of rows, and the segment with their order of arrival."""
     arrivals: dict[str, int] = field(default_factory=dict)
-    """Per such bolt: the latest time of arrival, in microseconds."""
+    """Per such bolt: the latest arrival time in microseconds."""
     heard: dict[str, int] = field(default_factory=dict)
-    """Per such bolt: the clock when the last of its events came, in microseconds."""
+    """Per such bolt: the clock in microseconds when the last of its events came."""
     began: dict[str, int] = field(default_factory=dict)
-    """Per such bolt: the clock when the first of them came."""
+    """Per such bolt: the clock in microseconds when the first of its events came."""
     for_sinks: list[tuple[str, Ref]] = field(default_factory=list)
-    """(sink, rows), for sinks that the driver serves."""
+    """(sink, rows): rows for sinks that the driver serves."""
     traced: list[tuple[str, Ref]] = field(default_factory=list)
-    """(kind, rows), for whoever watches the run."""
+    """(kind, rows): traces, by their kind in ``TRACES``."""
     files: list[tuple[str, str]] = field(default_factory=list)
-    """(sink, hidden path), written by this task and to be published."""
+    """(sink, hidden path): files written by this task, to be published at the commit."""
     counts: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    """Per windowed bolt: account, and count by input stream."""
+    """Per windowed bolt and account: counts by input stream."""
     latest: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Per windowed bolt and input stream: the latest time seen, in microseconds."""
+    """Per windowed bolt and input stream: the latest event time seen, in microseconds."""
     skew: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Per windowed bolt and input stream: how far, at most, a time given there was behind the one it came with."""
+    """Per windowed bolt and input stream: the largest difference, in microseconds, by which an event's time here lies
+    behind the time it came with."""
     spouts: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Per spout: rows, invalid rows, unreadable files."""
+    """Per spout: counts of rows, invalid rows and unreadable files."""
     complaints: list[str] = field(default_factory=list)
-    """Some of what could not be read, for the log."""
+    """Messages about some of the unreadable input, for the log."""
 
 
 @dataclass(frozen=True)
 class Handed:
-    """Rows for a sink, and how they are told from all others of the batch."""
+    """Rows for a sink, and what identifies them among all rows of the batch."""
 
     ref: Ref
     origin: str
-    """The bolt and task that emitted them, ``revenue.2``; ``input`` where they came with the input."""
+    """The bolt and task that emitted them, such as ``revenue.2``; ``input`` for rows that came with the input."""
     first: int
-    """The number of the first of them among those of this origin, in order of arrival."""
+    """Number of the first row among those of this origin, in order of arrival."""
 
 
 @dataclass
 class FireOutcome(Output):
-    """What a task of a windowed bolt did."""
+    """What a task of a windowed bolt wrote and counted, with its new state."""
 
     state: TaskState = field(default_factory=TaskState)
     windows: int = 0
 
 
 class Executor(Protocol):
-    """Runs the tasks of a batch: here, or on Spark's workers. Results come in the order of the items."""
+    """Runs the tasks of a batch, in this process or on Spark's workers. Results come in the order of the items."""
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]: ...
 
 
 class RunExecutor(Executor, Protocol):
-    """Runs the tasks of a run, and frees in the end what it takes for that."""
+    """Runs the tasks of a run; ``close`` frees its resources."""
 
     slots: int
-    """So many tasks run at once."""
+    """Number of tasks that run concurrently."""
 
     def load(self, topology: Topology) -> None: ...
     def close(self) -> None: ...
 
 
 class InProcess:
-    """Runs tasks one after the other in this process."""
+    """Runs tasks one after another in this process."""
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
         return [in_this_process(partial(function, item, context)) for item in items]

@@ -1,4 +1,4 @@
-"""What has come of a micro-batch so far, on the driver."""
+"""Driver-side accumulator for one micro-batch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from manager.storage.segments import Ref
 from topologies.engine.batch.plan import Arrived, Context, Handed, Output
 
 _INPUT = "input"
-"""The origin of rows that came with the input; those of bolts end in a point and a number."""
+"""Origin of rows that came with the input. The origin of a bolt's rows ends in a period and a task number."""
 
 
 @dataclass
 class BatchProgress:
-    """What has come of a batch so far."""
+    """Accumulates what the tasks of one batch wrote and counted."""
 
     state: Manifest
     context: Context
@@ -23,26 +23,26 @@ class BatchProgress:
     files: dict[str, list[str]] = field(default_factory=dict)
     for_sinks: dict[str, list[Handed]] = field(default_factory=dict)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Per sink and origin, how many rows there are."""
+    """Per sink and origin, the number of rows so far."""
     traced: dict[str, list[Ref]] = field(default_factory=dict)
     emitted: dict[str, int] = field(default_factory=dict)
     windows: dict[str, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
     arrived: dict[str, dict[int, list[Arrived]]] = field(default_factory=dict)
-    """Per bolt and task, events that are yet to be let in."""
+    """Per bolt and task, events not admitted yet."""
     doors: dict[str, list[Ref]] = field(default_factory=dict)
-    """Per bolt, the order of arrival of the batch's events."""
+    """Per bolt, segments with the order of arrival of the batch's events."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Per bolt, how many events have arrived."""
+    """Per bolt, the number of events that arrived."""
     arrivals: dict[str, int] = field(default_factory=dict)
-    """Per bolt, the latest time of arrival."""
+    """Per bolt, the latest arrival time in microseconds."""
     heard: dict[str, int] = field(default_factory=dict)
-    """Per bolt, the clock when the last of its events came."""
+    """Per bolt, the clock in microseconds when the last of its events came."""
     began: dict[str, int] = field(default_factory=dict)
-    """Per bolt, the clock when the first of them came."""
+    """Per bolt, the clock in microseconds when the first of its events came."""
 
     def take(self, output: Output, origin: str = _INPUT) -> None:
-        """Add what a task wrote and counted; ``origin``: the bolt and task that emitted, if it was not the input."""
+        """Add the output of a task. ``origin`` is the bolt and task that emitted its rows; the default is the input."""
         for name, task, ref in output.queued:
             self.state.bolts[name].tasks[task].refs.append(ref)
         self._take_arrivals(output)
@@ -81,6 +81,6 @@ class BatchProgress:
 
 
 def _raise_all(greatest: dict[str, int], values: Mapping[str, int]) -> None:
-    """Keep the greatest value under each name."""
+    """Update each name to the greater of its value and the given one."""
     for name, value in values.items():
         greatest[name] = max(value, greatest.get(name, value))

@@ -1,4 +1,4 @@
-"""What a micro-batch did, for the progress display, the logs and ``--json``."""
+"""Report of a micro-batch, for the progress display, the logs and ``--json``."""
 
 from __future__ import annotations
 
@@ -10,44 +10,45 @@ from windowing.timestamps import show
 
 @dataclass(frozen=True)
 class BoltReport:
-    """A windowed bolt after a batch."""
+    """The state of a windowed bolt after a batch."""
 
     watermark: int | None
-    """In microseconds; None before the first."""
+    """The watermark in microseconds; None before the first."""
     emitted: int | None
-    """The watermark emitted in this batch, if one was."""
+    """The watermark emitted in this batch, in microseconds; None if none was."""
     behind: int | None
-    """How far the watermark is behind the latest event seen, in microseconds."""
+    """Lag of the watermark behind the latest event seen, in microseconds; None where either is unknown."""
     windows: int
-    """Fired in this batch."""
+    """Number of windows fired in this batch."""
     fired: int
-    """Fired so far."""
+    """Number of windows fired so far."""
     open: int
-    """Windows that hold pending events, at most."""
+    """Upper bound on the number of windows that hold pending events."""
     accounts: dict[str, int]
     """Totals so far, ``pending`` among them."""
     streams: dict[str, dict[str, int]]
-    """The same for each input stream, and the metrics and what was skipped."""
+    """The same per input stream, with the metrics and the skipped events."""
     metrics: dict[str, int] = field(default_factory=dict)
-    """What the rules of time found so far, whatever became of the events (AZ-24)."""
+    """Counts of what the time rules found so far, whatever became of the events (AZ-24)."""
     delay: int | None = field(default=None, compare=False)
-    """How far the greatest watermark is behind the clock, in microseconds (AZ-23); None where there is none.
+    """Lag of the greatest watermark behind the clock, in microseconds (AZ-23); None where there is no watermark.
 
-    It is not compared: it depends on when a run was.
+    Excluded from comparison: it depends on when the run took place.
     """
     skipped: int = 0
-    """Events so far that were older than what the first output of the run needs (AZ-13); they were not received."""
+    """Number of events so far that were older than the first output of the run needs (AZ-13); they are not counted as
+    received."""
     suppressed: int = 0
-    """Windows so far that ended before the first output, and were not emitted."""
+    """Number of windows so far that ended before the first output and were not emitted."""
     rows: dict[str, int] = field(default_factory=dict)
-    """Rows that its windows have emitted so far, by output stream."""
+    """Rows emitted so far by its windows, per output stream."""
     counters: dict[str, int] = field(default_factory=dict)
-    """What the bolt, and the rule of its trigger, have counted so far, by name."""
+    """Counters of the bolt and of its trigger's rule so far, by name."""
 
 
 @dataclass(frozen=True)
 class BatchReport:
-    """A micro-batch after its commit."""
+    """The report of a committed micro-batch."""
 
     batch: int
     closing: bool
@@ -55,18 +56,18 @@ class BatchReport:
     rows: int
     """Rows read by all spouts in this batch."""
     seconds: dict[str, float]
-    """Wall time by phase; ``total`` for the whole."""
+    """Wall time in seconds by phase; ``total`` for the whole batch."""
     bolts: dict[str, BoltReport]
     spouts: dict[str, dict[str, int]]
     """Totals so far."""
     complaints: list[str] = field(default_factory=list)
     first_output: int | None = None
-    """Where the run started, if that was at the time of an output."""
+    """Time of the first output in microseconds, if the run started at one."""
     read_from: int | None = None
-    """From where on input was read for it; None where all was."""
+    """Time in microseconds from which input was read for it; None where all was."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON; times as ISO 8601."""
+        """The report as plain JSON; times in ISO 8601."""
         return {
             "batch": self.batch,
             "closing": self.closing,

@@ -1,4 +1,4 @@
-"""What a watched run notes: the windows that fired and the late events, by the ids of their events."""
+"""Traces of a run: the windows that fired and the late events, by the ids of their events."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ TRACES = {
 
 
 def event_ids(table: pa.Table) -> list[str]:
-    """The ids of events; empty where their stream has none."""
+    """The ids of events; an empty list where their stream has none."""
     if ID not in table.column_names:
         return []
     return [str(name) for name in table.column(ID).to_pylist()]
 
 
 def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
-    """A window as it is noted."""
+    """The trace row of a window."""
     pane = window.pane
     return {
         "bolt": bolt,
@@ -76,9 +76,9 @@ def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
 
 
 def joined_rows(bolt: str, windows: Sequence[TupleWindow], joined: Joined) -> Iterator[dict[str, Any]]:
-    """Windows that are joined from sums, as they are noted: what is new in them, and what has left, is not known.
+    """The trace rows of windows that are joined from partial sums; ``new`` and ``expired`` are unknown for them.
 
-    Events of equal time and different keys come in order of the key.
+    Events of equal time and different keys are in order of the key.
     """
     events: dict[int, list[tuple[int, str]]] = {index: [] for index in np.unique(joined.windows).tolist()}
     for index, row_events in zip(joined.windows.tolist(), _traced_events(joined.traced), strict=False):
@@ -93,13 +93,13 @@ def joined_rows(bolt: str, windows: Sequence[TupleWindow], joined: Joined) -> It
 
 
 def summed_ids(slicing: Slicing, rows: Events) -> pa.Table:
-    """The ids of the events that some rows are the sums of, as a table like that of events."""
+    """The ids of the events that folded rows stand for, as a table like that of events."""
     ids = [name for row_events in _traced_events(slicing.traced_states(rows)) for _, name in row_events]
     return pa.table({ID: pa.array(ids, pa.string())})
 
 
 def _traced_events(state: State | None) -> Iterator[list[tuple[int, str]]]:
-    """Per row: the times and ids of its events, in order."""
+    """Per row: (time, id) of its events, in order."""
     times, names = state or ([], [])
     for row_times, row_ids in zip(times, names, strict=True):
         yield list(zip(row_times.as_py(), map(str, row_ids.as_py()), strict=True))

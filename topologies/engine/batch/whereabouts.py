@@ -1,4 +1,4 @@
-"""Which window a worker is at: noted in memory that it shares with its driver, who reads it if the worker has died."""
+"""The window that a worker is working on, in memory shared with the driver, which reads it if the worker has died."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from windowing.timestamps import show
 from windowing.window import TupleWindow
 
 _NOTE = struct.Struct("=?qqq")
-"""Whether there is a start, start, end, and how many events, one more than there are: 0 is no window."""
+"""Has a start, start, end, and number of events plus one; 0 means that no bolt is being called."""
 SIZE = _NOTE.size
 
 
 class WorkerPosition:
-    """A note in a file of ``SIZE`` bytes that processes share."""
+    """The window that a worker is working on, in a file of ``SIZE`` bytes shared between processes."""
 
     def __init__(self, descriptor: int) -> None:
         self._shared = mmap.mmap(descriptor, SIZE)
 
     def enter(self, window: TupleWindow) -> None:
-        """Note that a bolt is called with a window."""
+        """Record that a bolt is called with a window."""
         start = window.start_timestamp
         _NOTE.pack_into(self._shared, 0, start is not None, start or 0, window.end_timestamp, len(window) + 1)
 
     def leave(self) -> None:
-        """Note that no bolt is called."""
+        """Record that no bolt is being called."""
         _NOTE.pack_into(self._shared, 0, False, 0, 0, 0)
 
     def words(self) -> str:
-        """For people: ``on the window from ... to ... of 3 events``; nothing if there is none."""
+        """The window as text: `` on the window from ... to ... of 3 events``; empty if no bolt is being called."""
         begins, start, end, count = _NOTE.unpack_from(self._shared)
         if not count:
             return ""
@@ -37,7 +37,7 @@ class WorkerPosition:
         return f" on the window {span} of {count - 1} event{'s' if count != 2 else ''}"
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the shared memory."""
         self._shared.close()
 
 
@@ -46,10 +46,10 @@ class _Shared:
 
 
 def share(descriptor: int) -> None:
-    """In a worker: note windows in this file from now on."""
+    """Called in a worker: record windows in this file from now on."""
     _Shared.position = WorkerPosition(descriptor)
 
 
 def worker_position() -> WorkerPosition | None:
-    """Where windows are noted; None where nobody would read it."""
+    """Where this process records windows; None where no driver would read it."""
     return _Shared.position

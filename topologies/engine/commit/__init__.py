@@ -1,1 +1,1 @@
-"""The driver's part in serving sinks."""
+"""Serving sinks from the driver."""

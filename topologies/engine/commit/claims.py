@@ -1,4 +1,4 @@
-"""The folders of a run's file sinks, kept off other runs."""
+"""Exclusive locks on the folders of a run's file sinks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from windowing.errors import ConfigError
 
 
 class Claims:
-    """Keeps other runs out of the folders of a topology's file sinks, until ``release`` or the end of this process.
+    """Locks the folders of a topology's file sinks against other runs, until ``release`` or the end of this process.
 
-    Local folders only. The folder itself is locked, and no file in it, so that nothing is left behind that a reader
-    could meet, or that could outlive the process.
+    Local folders only. The folder itself is locked, not a file in it, so nothing is left behind that a reader could
+    find or that could outlive the process.
     """
 
     def __init__(self, topology: Topology) -> None:
-        """Raises ConfigError where another run has one of the folders."""
+        """Raises ConfigError if another run has locked one of the folders."""
         self._held: list[int] = []
         try:
             for node in topology.sinks.values():
@@ -30,7 +30,7 @@ class Claims:
             raise
 
     def release(self) -> None:
-        """Let other runs have the folders."""
+        """Release all locks."""
         while self._held:
             os.close(self._held.pop())
 
@@ -48,5 +48,5 @@ class Claims:
                 why="the files of both would have the same names, and the rows of one run would be gone",
                 do="stop that run, wait for its end, or name another folder",
             ) from error
-        except OSError:  # a file system that knows no locks on folders
+        except OSError:  # the file system does not support locks on folders
             os.close(self._held.pop())

@@ -1,4 +1,4 @@
-"""The driver's part in serving sinks: publishing the files that tasks wrote, and handing rows over."""
+"""Serving sinks from the driver: publishing the files that tasks wrote, and handing rows to sinks."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from windowing.printable import printable
 
 @dataclass(frozen=True)
 class SinkBatch:
-    """The batch of which a sink is given the rows."""
+    """The batch whose rows a sink receives."""
 
     topology: str
     origin: str
-    """Of the checkpoint: numbers of steps begin anew with another one."""
+    """Id of the checkpoint: step numbers start again with a new one."""
     key: str
     step: int
-    """The number that no other step has."""
+    """The unique number of the step (see ``BatchPlan.step``)."""
 
     def record_name(self, sink: str, handed: Handed) -> str:
-        """The id of records, without their number; the same when the batch runs again."""
+        """Prefix of the ids of records, without their number; the same when the batch runs again."""
         return f"{self.topology}/{self.origin}/{sink}/{handed.origin}/{self.step}"
 
 
 class Frames(Protocol):
-    """What Spark does for sinks with rows that lie in segments."""
+    """What Spark does for sinks, with rows that lie in segments."""
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
-        """The DataFrame for a function."""
+        """The rows as a Spark DataFrame, for a function."""
         ...
 
     def send(self, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
@@ -53,7 +53,7 @@ class Frames(Protocol):
 
 
 class NoSpark:
-    """There is no Spark: a function that asks for its DataFrame cannot be served."""
+    """Serves a run without Spark: raises ConfigError for a DataFrame or for Kafka."""
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
         raise ConfigError(
@@ -70,7 +70,8 @@ class NoSpark:
 
 
 def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, again: bool) -> None:
-    """Give the files of a batch their names; what an earlier attempt at the batch published is replaced."""
+    """Rename the files of a batch to their final names. Files that an earlier attempt at the batch published are
+    replaced."""
     for name, node in topology.sinks.items():
         if not isinstance(node.sink, FileSink):
             continue
@@ -80,19 +81,19 @@ def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, a
             names.append(f"batch-{key}-{number:04d}.{node.sink.format.name}")
             target = f"{folder}/{names[-1]}"
             if again and filesystem.get_file_info(target).type != pafs.FileType.NotFound:
-                filesystem.delete_file(target)  # some file systems do not rename onto a file that is there
+                filesystem.delete_file(target)  # some file systems do not rename onto an existing file
             if isinstance(filesystem, pafs.LocalFileSystem):
-                sync_file(hidden)  # the commit comes after it, and outlives a power cut
+                sync_file(hidden)  # the file must survive a power cut if the later commit does
             filesystem.move(hidden, target)
         if again:
             _delete(filesystem, folder, lambda base, kept=names: base.startswith(f"batch-{key}-") and base not in kept)
 
 
 def prepare_folders(topology: Topology, last: str | None, planned: Callable[[str], bool]) -> None:
-    """Make the folders of file sinks, and look at what lies there before a run writes beside it.
+    """Create the folders of file sinks, and check what lies there before a run writes beside it.
 
-    ``last``: the step that was committed last; None for a run without a past, which must not mix its files with
-    another's. ``planned``: whether a step has been planned, and so may have left files, which it will replace.
+    ``last`` is the step that was committed last; None for a new run, which must not mix its files with those of
+    another. ``planned`` says whether a step has been planned, and so may have left files, which it will replace.
     """
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
@@ -108,9 +109,10 @@ def prepare_folders(topology: Topology, last: str | None, planned: Callable[[str
 def refuse_later(
     name: str, filesystem: pafs.FileSystem, folder: str, last: str, planned: Callable[[str], bool]
 ) -> None:
-    """Refuse to write where there are files of steps after the last: an older checkpoint has been put back, say.
+    """Raise CheckpointError where the folder holds files of later steps, for example because an older checkpoint was
+    restored.
 
-    They are no run's to delete: which rows of theirs come again nobody knows before all their batches have.
+    They are not deleted: which of their rows will be produced again is unknown before all their batches have run.
     """
     later = later_files(filesystem, folder, last)
     expected = {key for key in next_steps(last) if planned(key)}
@@ -124,26 +126,26 @@ def refuse_later(
 
 
 def later_files(filesystem: pafs.FileSystem, folder: str, last: str) -> list[str]:
-    """The files that sinks have published in a folder in steps after this one."""
+    """Names of the files that sinks published in a folder in steps after this one, sorted."""
     entries = filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
     bases = [entry.base_name for entry in entries if entry.type == pafs.FileType.File]
     return sorted(base for base in bases if (step := step_of(base)) is not None and step > last)
 
 
 def step_of(name: str) -> str | None:
-    """The step that a file of a sink is of (decision 8); None for any other file."""
+    """The step that wrote a sink's file (decision 8); None for any other file name."""
     match = re.fullmatch(r"batch-(-?\d{9,}(?:-close)?)-\d{4,}\.\w+", name)
     return None if match is None else match[1]
 
 
 def next_steps(last: str) -> tuple[str, ...]:
-    """The steps that may follow one."""
+    """The steps that may follow a step."""
     following = batch_key(batch_of(last) + 1, False)
     return (following,) if last.endswith("-close") else (batch_key(batch_of(last), True), following)
 
 
 def tidy_folders(topology: Topology) -> None:
-    """Delete what attempts that died have left in the folders of file sinks."""
+    """Delete the unpublished files that failed attempts left in the folders of file sinks."""
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
@@ -163,7 +165,7 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
 
 
 def hand_over(node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore, frames: Frames) -> None:
-    """Give the rows of a batch to a sink that the driver serves."""
+    """Hand the rows of a batch to a sink that the driver serves."""
     sink, key, step = node.sink, batch.key, batch.step
     refs = [rows.ref for rows in handed]
     match sink:
@@ -197,7 +199,7 @@ def _show(name: str, key: str, store: SegmentStore, refs: list[Ref], most: int) 
 
 
 def _is_draft(base: str) -> bool:
-    """Whether a name is that of a file which a task was writing: ``.<batch>-<32 hexadecimal digits>.<format>``."""
+    """Whether a name is that of an unpublished file of a task: ``.<batch>-<32 hexadecimal digits>.<format>``."""
     stem = os.path.splitext(base)[0]
     return stem.startswith(".") and len(stem.rsplit("-", 1)[-1]) == 32 and stem[1:2].isdigit()
 

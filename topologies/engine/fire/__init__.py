@@ -1,1 +1,1 @@
-"""The tasks of windowed bolts: they let events in, fire windows, and keep what is still open."""
+"""The tasks of windowed bolts: they admit events, fire windows, and keep what is still open."""

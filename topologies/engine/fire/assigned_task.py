@@ -1,4 +1,4 @@
-"""The task of a bolt whose windows are assigned: let events in, evaluate what is due, keep what may still be needed."""
+"""The task of a bolt whose windows are formed by assigners: admits events, evaluates due windows, keeps live events."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from topologies.engine.ingest.router import Router
 
 KEYS, PANES, RELEASED = "keys", "panes", "released"
-"""Tables of a task's state: the marks of its keys, what is remembered of open windows, and the windows that were
-released at the very limit they end at."""
+"""Names of tables in a task's state: the watermarks of its keys, the firings of its open windows, and the windows that
+were already released exactly at the last limit."""
 
 
 class AssignedTask(HeldTask):
-    """One run of such a task."""
+    """One evaluation of such a task, in one batch."""
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router, context: Context) -> None:
         node = anchored(node, item.anchor)
@@ -65,7 +65,7 @@ class AssignedTask(HeldTask):
         self._open_ends = item.state.open_ends
 
     def windows(self) -> Iterator[TupleWindow]:
-        """The windows that are due, in order; to be used up before ``finish``."""
+        """Yield the due windows in order. Exhaust the iterator before calling ``finish``."""
         if self._new is not None and concerned(self._new, self._waiting):
             self._match_edges()
         if self._waiting is not None:
@@ -101,7 +101,7 @@ class AssignedTask(HeldTask):
         self._finish_keys()
 
     def finish(self) -> TaskState:
-        """The state of the task after the batch; what it needs of the events is written."""
+        """Write the events that are still needed; return the state of the task after the batch."""
         streams = len(self.node.inputs)
         writer = self.context.store.writer(self.context.folder)
         try:
@@ -132,7 +132,8 @@ class AssignedTask(HeldTask):
         )  # fmt: skip
 
     def _wait(self, writer: SegmentWriter, tables: dict[str, Ref], streams: int) -> list[int]:
-        """Keep the ends of edges that wait; per input, how many they are."""
+        """Write the end edges that still wait for their starts; return their counts per input, empty where there are
+        none."""
         tables.pop(END_EDGES, None)
         if self._waiting is None or not len(self._waiting):
             return []
@@ -148,16 +149,16 @@ class AssignedTask(HeldTask):
 
     @property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """By account and input stream, what has become of events."""
+        """Per account, the counts of events by input stream."""
         return {"windowed": self.windowed, "unwindowed": self.unwindowed}
 
     @property
     def over(self) -> int:
-        """Windows that end up to here are done with."""
+        """Windows that end up to this time, in microseconds, are closed."""
         return NONE if self.item.frontier is None else self.item.frontier
 
     def _due(self) -> bool:
-        """Whether a window may be due; if not, the events of earlier batches need not be read."""
+        """Whether a window may be due. If not, the events of earlier batches are not read."""
         frontier, new = self.item.frontier, self._new
         settings = self.node.bolt.settings
         if settings.panes is not None or settings.idle_timeout is not None:
@@ -176,7 +177,7 @@ class AssignedTask(HeldTask):
         return False
 
     def _bound(self, new: LetIn | None) -> None:
-        """No window of new events ends before the first of them."""
+        """Lower the time of the next window end to the earliest new event: no window of new events ends before it."""
         if new is not None:
             first = int(new.events.times.min())
             self._next_end = first if self._next_end is None else min(first, self._next_end)
@@ -213,7 +214,7 @@ class AssignedTask(HeldTask):
             self._open_ends = windows.open_ends(span)
 
     def _book(self, upto: int | None) -> PaneDecisions | None:
-        """What decides about the panes of windows, where they fire more than once."""
+        """The pane decisions of this evaluation; None where windows fire only once."""
         panes = self.node.bolt.settings.panes
         if panes is None:
             return None
@@ -223,7 +224,7 @@ class AssignedTask(HeldTask):
         return PaneDecisions(panes, self._states, Moment(self._number, self.item.clock, mark, reached, limit))
 
     def _reached(self, mark: int) -> int:
-        """Windows that end up to here have ended, though late events may still come."""
+        """The time up to which windows have ended, although late events may still be admitted to them."""
         if not self.node.event_time or mark == NONE:
             return NONE
         return mark - self.node.past_the_end
@@ -257,7 +258,7 @@ class AssignedTask(HeldTask):
             self._substreams.evaluated()
 
     def _match_edges(self) -> None:
-        """Give start edges the ends that have arrived; everything is then written anew."""
+        """Match start edges with the end edges that have arrived. All events are then written again."""
         assert self._new is not None
         matched = match_edges(self.node, self.router, self._still_needed(), self._waiting, self._new)
         self._old = OldEvents(self.context.store, ())

@@ -1,4 +1,4 @@
-"""A task decides who is let in: events that have arrived, with the watermarks before them, become live events."""
+"""Admission in a task: events that have arrived, with the watermarks before them, become live events."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no o
 
 @dataclass
 class _Batch:
-    """All events of a task in a batch, in order of arrival."""
+    """All events that arrived for a task in a batch, in order of arrival."""
 
     table: pa.Table
     numbers: NDArray[np.int64]
@@ -53,13 +53,14 @@ class _Batch:
 
 @dataclass(frozen=True)
 class LetIn:
-    """The live events among those that have arrived, in order of arrival."""
+    """The admitted events of a batch, in order of arrival."""
 
     events: Held
     end_edges: NDArray[np.bool_] | None = None
-    """Which of them are the ends of edges, to be matched with their starts."""
+    """Which of them are end edges, to be matched with their starts; None where there are no edges."""
     splits: tuple[tuple[int, int], ...] = ()
-    """(place, limit): before the event at the place, windows that end up to the limit must be evaluated."""
+    """(index, limit): before the event at this index is added, windows that end up to the limit (microseconds) must be
+    evaluated."""
 
 
 def let_in(
@@ -70,9 +71,11 @@ def let_in(
     substreams: Substreams | None = None,
     repeats: Repeats | None = None,
 ) -> LetIn | None:
-    """The live events among those that have arrived for a task; the others go where the rules send them.
+    """Admit the events that arrived for a task; the others are turned away as the rules say. None where none is
+    admitted.
 
-    ``held`` gives the live events of earlier batches; ``repeats`` finds the messages that come again.
+    ``held`` returns the live events of earlier batches. ``substreams`` are the watermarks of the keys, where each key
+    has its own. ``repeats`` finds repeated message ids.
     """
     batch = _read(item, router)
     if batch is None:
@@ -93,7 +96,8 @@ def let_in(
 
 @dataclass(frozen=True)
 class _Marks:
-    """What was known before each event, and, where somebody watches, after it."""
+    """The watermarks in microseconds before each event and, with tracing, after it: of its own input, partition or key,
+    and of the bolt."""
 
     own: NDArray[np.int64]
     bolt: NDArray[np.int64]
@@ -103,16 +107,16 @@ class _Marks:
 
 @dataclass(frozen=True)
 class _Decided:
-    """What becomes of each event."""
+    """The decision about each event; arrays with one entry per event."""
 
     times: NDArray[np.int64]
     actions: NDArray[np.int8]
     over: NDArray[np.int64]
     splits: list[int]
     adjusted: NDArray[np.bool_]
-    """Which have been given another time, whatever became of them then."""
+    """Events whose time was adjusted, whatever became of them afterwards."""
     out_of_order: NDArray[np.bool_]
-    """Which were behind the watermark, or behind their windows, whatever became of them then."""
+    """Events behind the watermark or behind their windows, whatever became of them afterwards."""
 
 
 def _marks(item: FireItem, router: Router, batch: _Batch, substreams: Substreams | None) -> _Marks:
@@ -132,7 +136,7 @@ def _decided(
     item: FireItem, node: WindowedNode, batch: _Batch, marks: _Marks, held: Callable[[], Held | None]
 ) -> _Decided:
     times, actions = batch.column(TIME_COLUMN), batch.column(ACTION_COLUMN)
-    if any(node.clocked):  # at the end of a run windows fire before their time; a shorter timeout lets them be overdue
+    if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
         times = np.clip(times, NONE if item.passed is None else item.passed, item.clock)
     ends, session = batch.column(END_COLUMN), node.session
     over, splits = np.full(len(times), NONE, np.int64), list[int]()
@@ -167,7 +171,8 @@ def _at_the_door(
     marks: _Marks,
     edges: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-    """Who is let in, and when; the events of each input by the late action of their source (SI-17)."""
+    """The times, decisions and closed limits of events; those of each input by the late action of their source
+    (SI-17)."""
     handled = [node.bolt.settings.of_input(label).late_action for label in node.streams]
     doors = {action: replace(node.door, action=action) for action in handled}
     columns = (times, ends, actions, marks.own, marks.bolt, edges)
@@ -192,10 +197,10 @@ def _without_repeats(
     decided: _Decided,
     repeats: Repeats,
 ) -> _Decided:
-    """The same without the messages that come again.
+    """The decisions with repeated messages marked as duplicates.
 
-    Whether a session takes a late event depends on who was let in before, so it is decided anew until it stays: each
-    time one more of the first events is as it must be.
+    Whether a session takes a late event depends on the events admitted before it, so the decision is repeated until it
+    no longer changes. Each round fixes at least one more of the first events.
     """
     name = node.bolt.settings.message_id_field
     assert name is not None
@@ -277,7 +282,7 @@ def _forced(
     over: NDArray[np.int64],
     forced: int,
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """Windows that the idle timeout has closed are over too (AT-17)."""
+    """Decide again about events whose windows the idle timeout has closed (AT-17)."""
     over = np.maximum(over, forced)
     last_end = node.last_end
     if last_end is not None:
@@ -288,7 +293,7 @@ def _forced(
 
 def _in_gap(node: WindowedNode, times: NDArray[np.int64]) -> NDArray[np.bool_] | None:
     if node.holds:
-        return None  # the assigner says so when the event is finished
+        return None  # the assigner accounts for it when
     return node.lateness.in_gap(times)
 
 
@@ -317,7 +322,7 @@ def _account(
 def _with_action(
     node: WindowedNode, actions: NDArray[np.int8], inputs: NDArray[np.int8], wanted: Container[LateAction]
 ) -> NDArray[np.bool_]:
-    """Which late events are to be handled in one of these ways: by the rules of their input, or of their arrival."""
+    """Which late events have one of the wanted actions, by the rules of their input or of their arrival."""
     settings = node.bolt.settings
     chosen: NDArray[np.bool_] = actions == Decision.OUT_OF_ORDER
     if chosen.any():
@@ -329,12 +334,12 @@ def _with_action(
 
 
 def _dropped(node: WindowedNode, actions: NDArray[np.int8], inputs: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Which late events the user wants dropped; a lifetime that cannot be cut is dropped too (SI-13)."""
+    """Which late events are dropped by the user's rules; a lifetime that cannot be cut is dropped too (SI-13)."""
     return _with_action(node, actions, inputs, (LateAction.DROP, LateAction.CUT))
 
 
 def _late_error(node: WindowedNode, input_index: int, action: Decision, time: int, mark: int) -> DataError:
-    """What to say of the first event that stops the run."""
+    """The error for the first late event that stops the run."""
     rule, stream = node.bolt.settings.arrival, node.streams[input_index]
     if action is Decision.LATE:
         assert rule is not None
@@ -381,7 +386,8 @@ def _mark(marks: NDArray[np.int64] | None, row: int) -> int | None:
 def _turn_away(
     router: Router, node: WindowedNode, batch: _Batch, actions: NDArray[np.int8], marks: NDArray[np.int64]
 ) -> None:
-    """Late and early events go to the late stream, unless the user said that they are to be dropped."""
+    """Send late and early events to the late stream, unless they are to be dropped. Raises DataError where such an
+    event stops the run."""
     settings, times, inputs = node.bolt.settings, batch.column(TIME_COLUMN), batch.column(STREAM_COLUMN)
     turned_away = np.isin(actions, (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER))
     stopping = np.flatnonzero(_with_action(node, actions, inputs, (LateAction.ERROR,)))

@@ -1,4 +1,4 @@
-"""Edges: events that begin now and end when a second event says so (SI-3)."""
+"""Matching of edges: events whose end is announced by a second event (SI-3)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Matched:
-    """Live events with the ends that have arrived at their starts, and the ends whose starts have not come."""
+    """Live events whose ends have been matched, and the end edges whose starts have not arrived."""
 
     events: Held
     waiting: Held
 
 
 def concerned(new: LetIn, waiting: Held | None) -> bool:
-    """Whether there may be something to match: an end edge has come, or a start whose end waits for it."""
+    """Whether there may be edges to match: an end edge arrived, or a start whose end edge waits for it."""
     if new.end_edges is not None and new.end_edges.any():
         return True
     if waiting is None or waiting.edges is None or new.events.edges is None:
@@ -39,10 +39,10 @@ def concerned(new: LetIn, waiting: Held | None) -> bool:
 
 
 def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: Held | None, new: LetIn) -> Matched:
-    """Give start edges the ends that have arrived, whichever of the two came first (SI-19).
+    """Match start edges with the end edges that have arrived, in whichever order the two came (SI-19).
 
-    The oldest open start edge with the start and the key of an end edge gets its end. An end edge is in no window
-    itself. One whose start has not come waits for it: see ``expired``.
+    An end edge ends the oldest open start edge of its start time and key. It is in no window itself. One whose start
+    has not arrived waits for it (see ``expired``).
     """
     assert new.end_edges is not None
     events = Held.concat([held for held in (old, waiting, new.events) if held is not None])
@@ -66,7 +66,7 @@ def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: H
             else:
                 early[edge].append(row)
         elif ends[row] == FOREVER:
-            # A start that was moved to where its end is, or beyond, has missed it: so it had, had the end expired.
+            # A start adjusted to the time of its end, or beyond, does not match: the end edge counts as expired.
             if early[edge] and events.times[row] < events.ends[early[edge][0]]:
                 end = early[edge].popleft()
                 ends[row] = events.ends[end]
@@ -79,7 +79,8 @@ def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: H
 
 
 def expired(node: WindowedNode, router: Router, waiting: Held, limit: int | None) -> Held:
-    """The end edges that still wait; those that end up to the limit can fit no start any more, and are invalid."""
+    """The end edges that still wait. Those that end up to the limit (microseconds) can match no start any more and are
+    invalid."""
     assert waiting.ends is not None
     over = waiting.ends <= (NONE if limit is None else limit)
     if over.any():

@@ -1,4 +1,4 @@
-"""What a task has of the events that it holds: those of earlier batches, what becomes of each, and which are kept."""
+"""The events that a task holds: those of earlier batches, the state of each, and which are kept."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
 
 END_EDGES = "end_edges"
-"""The table of a task's state with the ends of edges that wait for their starts."""
+"""Name of the table, in a task's state, of the end edges that wait for their starts."""
 
 
 @dataclass
 class OldEvents:
-    """The events of earlier batches, read when they are asked for."""
+    """The events of earlier batches, read on demand."""
 
     store: SegmentStore
     refs: Sequence[Ref]
 
     @cached_property
     def parts(self) -> list[tuple[Held, NDArray[np.uint8]]]:
-        """Per reference: all of its rows, and the flags of each."""
+        """Per segment: all of its events, and the flags of each."""
         return [read_held(self.store, ref) for ref in self.refs]
 
     @cached_property
     def places(self) -> list[NDArray[np.int64]]:
-        """Per reference: the rows that are still needed."""
+        """Per segment: the indices of the events that are still needed."""
         return [np.flatnonzero(is_kept(flags)) for _, flags in self.parts]
 
     def live_columns(self, *names: str) -> Held | None:
-        """The events that a window may still need, in order of arrival, with these columns alone."""
+        """Like ``live``, with only these columns."""
         parts = [live(replace(held, payload=held.payload.select(list(names))), flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return Held.concat(parts) if parts else None
 
     def kept(self) -> Held | None:
-        """All events that are still needed, those too that only say what has expired; None where there are none."""
+        """The live events, and those kept only to report them as expired; None where there are none."""
         parts = [kept(held, flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return Held.concat(parts) if parts else None
@@ -62,7 +62,7 @@ class OldEvents:
 
 
 class HeldTask:
-    """A task that holds events until no window needs them: the part that is alike for all kinds of windows."""
+    """Base of tasks that hold events until no window needs them."""
 
     def __init__(self, node: WindowedNode, state: TaskState, store: SegmentStore) -> None:
         self.node, self.state = node, state
@@ -71,17 +71,18 @@ class HeldTask:
         self._seen: NDArray[np.bool_]
         """Per event, old ones first: whether it has been in a window."""
         self._gone: NDArray[np.bool_]
-        """Whether no window needs it any more."""
+        """Per event: whether no window needs it any more."""
         self._last: NDArray[np.bool_] | None = None
-        """Whether it is in the window of its key that fired last; None where nobody asks what has expired."""
+        """Per event: whether it is in the window of its key that fired last; None where the bolt does not ask for
+        expired events."""
 
     @property
     def _arrived(self) -> Held | None:
-        """The events that have been let in now."""
+        """The events admitted in this batch; None where there are none."""
         raise NotImplementedError
 
     def _kept(self, writer: SegmentWriter, streams: int) -> list[Ref]:
-        """The references to all events that a window may still need."""
+        """Write new and changed events; return the references to all events that are still needed."""
         new = self._arrived
         if not self._evaluated:
             refs = list(self.state.refs)
@@ -113,12 +114,12 @@ class HeldTask:
         return refs
 
     def _all_flags(self) -> NDArray[np.uint8]:
-        """What has become of each event, as it is written."""
+        """The flags of each event, old ones first, as they are stored."""
         flags: NDArray[np.uint8] = self._seen * np.uint8(SEEN) + self._gone * np.uint8(GONE)
         return flags if self._last is None else flags + self._last * np.uint8(LAST)
 
     def _decided(self, streams: int) -> list[int]:
-        """Events still kept that have been in a window."""
+        """Per input, the number of kept events that have been in a window."""
         old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
         which = self._seen & is_kept(self._all_flags())
         if streams == 1:
@@ -143,7 +144,7 @@ def _write(writer: SegmentWriter, held: Held, flags: NDArray[np.uint8], streams:
 
 
 def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    """Write the events of several segments that are still needed as one."""
+    """Merge adjacent segments of one task into one segment, without the events that are no longer needed."""
     held = Held.concat([kept(*read_held(context.store, ref)) for ref in item.refs]).sorted()
     writer = context.store.writer(context.folder)
     try:

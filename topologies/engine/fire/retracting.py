@@ -1,4 +1,4 @@
-"""Rows that are taken back: a window that fires again emits once more what it emitted last, marked as retracted."""
+"""Retractions: a window that fires again emits the rows of its last firing once more, marked as retracted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _IDENT = ("_window_kind", "_window_key", "_window_start", "_window_end")
 
 @dataclass
 class _Shown:
-    """What a window emitted when it fired last."""
+    """The rows that a window emitted when it last fired."""
 
     start: int
     end: int
@@ -32,7 +32,7 @@ class _Shown:
 
 
 class Retractions:
-    """Remembers, for the open windows of a task, the rows that each emitted last."""
+    """Remembers the rows that each open window of a task last emitted."""
 
     def __init__(self, node: WindowedNode, state: TaskState, store: SegmentStore) -> None:
         self.schemas = node.bolt.output_schemas()
@@ -44,7 +44,7 @@ class Retractions:
     def rows(
         self, window: TupleWindow, emitted: Iterable[tuple[str, pa.Table | Loose]]
     ) -> Iterator[tuple[str, pa.Table]]:
-        """What a firing emits: what is taken back, then the window's rows."""
+        """Yield (stream, rows) of a firing: first the retracted rows, then the new rows of the window."""
         assert window.ident is not None
         kind, key, start, end = window.ident
         known = self._shown.setdefault((kind, key), [])
@@ -62,7 +62,8 @@ class Retractions:
             known.append(_Shown(start, end, {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}))
 
     def save(self, writer: SegmentWriter, over: int) -> dict[str, Ref]:
-        """Write what is to be remembered: of windows that end after ``over``, in microseconds."""
+        """Write the rows of windows that end after ``over`` (microseconds); return their references, to be stored in
+        the task's state."""
         parts: dict[str, list[pa.Table]] = {}
         for (kind, key), windows in self._shown.items():
             for shown in windows:
@@ -90,7 +91,7 @@ class Retractions:
 
     @staticmethod
     def is_mine(name: str) -> bool:
-        """Whether a table of a task's state is of retractions."""
+        """Whether a table of a task's state, by its name, holds retractions."""
         return name.startswith(_PREFIX)
 
 

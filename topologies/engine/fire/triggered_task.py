@@ -1,4 +1,4 @@
-"""The task of a bolt whose windows a trigger fires: let events in, fire what is due, keep what is still open."""
+"""The task of a bolt whose windows are fired by a key trigger: admits events, fires due windows, keeps open windows."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from topologies.engine.ingest.router import Router
 
 BOOK = "keys"
-"""The table of a task's state with what is remembered of its keys."""
+"""Name of the table, in a task's state, of the key records."""
 
 UNKNOWN = "unknown_trigger_status"
-"""Counted: answers of a trigger's rule that are none, which fire and clear (UH-18)."""
+"""Counter of invalid answers of a trigger's rule, which fire and purge the window (UH-18)."""
 FULL = "full"
-"""Counted: windows that fired as they held as much as they may."""
+"""Counter of windows that fired because they reached their capacity."""
 
 
 class TriggeredTask(HeldTask):
-    """One run of such a task."""
+    """One evaluation of such a task, in one batch."""
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router, context: Context) -> None:
         super().__init__(node, item.state, context.store)
@@ -57,16 +57,16 @@ class TriggeredTask(HeldTask):
 
     @property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """By account and input stream, what has become of events."""
+        """Per account, the counts of events by input stream."""
         return {"windowed": self.windowed, "purged": self.purged}
 
     @property
     def over(self) -> int:
-        """Windows that end up to here are done with: of those that a trigger fires nothing is taken back."""
+        """Trigger-fired windows are never retracted, so none is remembered."""
         return NONE
 
     def windows(self) -> Iterator[TupleWindow | Forgotten]:
-        """What is due, in order; to be used up before ``finish``."""
+        """Yield the due windows and the forgotten keys in order. Exhaust the iterator before calling ``finish``."""
         old = self._old.live()
         parts = [part for part in (old, self._new) if part is not None]
         events = self._events = Held.concat(parts) if parts else self._none()
@@ -90,7 +90,7 @@ class TriggeredTask(HeldTask):
             self.router.refuse_events(part, events, windows.refused)
 
     def finish(self) -> TaskState:
-        """The state of the task after the batch; what it needs of the events is written."""
+        """Write the events that are still needed; return the state of the task after the batch."""
         writer = self.context.store.writer(self.context.folder)
         try:
             refs = self._kept(writer, len(self.node.inputs))
@@ -109,7 +109,7 @@ class TriggeredTask(HeldTask):
         )  # fmt: skip
 
     def _none(self) -> Held:
-        """No events at all, of the columns that there would be."""
+        """An empty set of events with the columns of the bolt."""
         none = np.zeros(0, np.int64)
         streams = np.zeros(0, np.int8) if len(self.node.inputs) > 1 else None
         return Held(none, pa.Table.from_pylist([], schema=self.node.schema), streams, none)

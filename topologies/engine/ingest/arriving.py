@@ -1,4 +1,4 @@
-"""Events on their way to a bolt whose tasks decide who is let in: their times, and their order of arrival."""
+"""Prepares events for a bolt whose tasks admit them: their times and their order of arrival."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ if TYPE_CHECKING:
 
 SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN = "_seq", "_action", "_end_edge"
 NO_PARTITION = "\0"
-"""What the partition of an event is called that has none; no text of a user's."""
+"""Name of the partition of events that have none; users' names never contain this character."""
 SHAPES = ("point", "interval", "start_edge", "end_edge")
 
 
 @dataclass
 class Arriving:
-    """What one task has read for one bolt, part by part, in order of arrival."""
+    """The events that one task has read for one bolt, batch by batch, in order of arrival."""
 
     tables: list[pa.Table] = field(default_factory=list)
     tasks: list[NDArray[np.int64]] = field(default_factory=list)
     doors: list[dict[str, Any]] = field(default_factory=list)
     partitions: dict[str, int] = field(default_factory=dict)
-    """The partitions of the events so far, and the code of each."""
+    """The partitions of the events so far, and their codes."""
     count: int = 0
-    """Events so far; the place of each is its number among them."""
+    """Number of events so far; an event's sequence number is its index among them."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Rows with what is known of them before it is known who is late; one entry for each row."""
+    """What is known about rows before it is known which are late; one entry per row."""
 
     times: NDArray[np.int64]
     actions: NDArray[np.int8]
     reasons: NDArray[Any]
-    """Why a row is invalid; "" where it is not."""
+    """Why a row is invalid; "" where it is valid."""
     ends: NDArray[np.int64] | None
     end_edges: NDArray[np.bool_] | None
     started: NDArray[np.int64]
-    """When each event began, as it said itself."""
+    """The start time of each event in microseconds, before any adjustment."""
     given: NDArray[np.int64] | None
-    """The watermark that a row is; NONE where it is an event."""
+    """The watermark in microseconds where the row is a watermark; NONE where it is an event."""
     gaps: NDArray[np.int64] | None
     arrived: int | None
-    """The latest time of arrival."""
+    """The latest arrival time in microseconds; None where there is none."""
     arrivals: NDArray[np.int64] | None = None
-    """When each row arrived; NONE where that cannot be said, and of a watermark."""
+    """When each row arrived, in microseconds; NONE where that is unreadable, and for watermarks."""
 
     def take(self, indices: NDArray[np.int64]) -> Timed:
-        """The rows at these places."""
+        """The rows at these indices."""
 
         def pick(column: Any) -> Any:
             return None if column is None else column[indices]
@@ -75,7 +75,11 @@ class Timed:
 
 
 def timed(node: WindowedNode, input_index: int, table: pa.Table, times: NDArray[np.int64] | None, clock: int) -> Timed:
-    """Give each row of input ``at`` its time, its lifetime and what its arrival says of it."""
+    """Give each row of an input its time and lifetime, and decide by its arrival time whether it is early or late.
+
+    ``times`` are the event times in microseconds that the rows bring along; None where they bring none. ``clock`` is
+    the clock at arrival.
+    """
     settings, rows = node.bolt.settings, table.num_rows
     reasons: NDArray[Any] = np.full(rows, "", dtype=object)
     if not node.event_time:
@@ -119,9 +123,10 @@ def note(
     tasks: Any,
     partition: str | Origins = "",
 ) -> None:
-    """Take in rows, for the tasks that they go to; None: every row goes to every task.
+    """Add rows to ``arriving``.
 
-    ``partition`` is the source's own of all rows, or of each, with its spout; "" where it has none.
+    ``tasks`` is the task of each row; None sends every row to every task. ``partition`` is the source's partition of
+    all rows, or of each, with its spout; "" where there is none.
     """
     rows, settings = table.num_rows, node.bolt.settings
     columns = conform_input(table, node.schema)
@@ -160,7 +165,7 @@ def note(
 def _at_the_door(
     node: WindowedNode, timed_rows: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
-    """What the watermark sees of rows, in order of arrival."""
+    """The columns from which the watermark is computed, for rows in order of arrival."""
     settings, seen = node.bolt.settings, timely(timed_rows.actions)
     counts = seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
     door: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "counts": counts}
@@ -175,7 +180,8 @@ def _at_the_door(
 
 
 def write(arriving: Arriving, node: WindowedNode, writer: SegmentWriter) -> tuple[list[tuple[int, Ref]], Ref | None]:
-    """Write what has come: a section for each task, and one with the order of arrival of all."""
+    """Write the events: a section per task, and one section with the order of arrival of all events, None where the
+    watermark does not follow the events."""
     table = pa.concat_tables(arriving.tables).combine_chunks()
     tasks = np.concatenate(arriving.tasks)
     sections: list[tuple[int, Ref]] = []
@@ -197,11 +203,11 @@ def write(arriving: Arriving, node: WindowedNode, writer: SegmentWriter) -> tupl
 
 
 _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
-"""What stands for rows of a source without partitions beside those of one that has some."""
+"""Values for rows of a source without partitions, where other sources have some."""
 
 
 def _door(arriving: Arriving) -> pa.Table:
-    """The order of arrival of all events; of those without a partition it is null."""
+    """The order of arrival of all events; the partition is null where an event has none."""
     names = dict.fromkeys(name for door in arriving.doors for name in door)
     columns = {
         name: np.concatenate(
@@ -219,7 +225,7 @@ def _door(arriving: Arriving) -> pa.Table:
 def _partitions(
     arriving: Arriving, by: str | Partition | None, table: pa.Table, own: str | Origins
 ) -> NDArray[np.int32] | None:
-    """The codes of the partitions of rows; None where they have none."""
+    """The partition code of each row; None where the rows have no partition."""
     rows = table.num_rows
     if isinstance(by, Partition) and isinstance(own, Origins):
         present = np.unique(own.codes).tolist()
@@ -236,7 +242,7 @@ def _partitions(
     column = table.column(by).combine_chunks()
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    # The last is the code of a null, whose index is -1.
+    # The last code stands for null, whose index is -1.
     values = [*column.dictionary.to_pylist(), None]
     codes = [_code(arriving, NO_PARTITION if value is None else str(value)) for value in values]
     indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -257,7 +263,8 @@ def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
 
 
 def _given(name: str | None, table: pa.Table, reasons: NDArray[Any]) -> NDArray[np.int64] | None:
-    """The watermarks that the source put in; None where this input has no column for them."""
+    """The watermarks that the source inserted, NONE for events; None where this input has no column for them or no
+    watermark."""
     if name is None or name not in table.column_names:
         return None
     column = table.column(name)
@@ -277,7 +284,8 @@ def _given(name: str | None, table: pa.Table, reasons: NDArray[Any]) -> NDArray[
 def _lifetimes(
     node: WindowedNode, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None]:
-    """Where each event ends, and which of them are the ends of edges (SI-3)."""
+    """The end of each event in microseconds, and which events are end edges (SI-3); None where the bolt has no
+    lifetimes."""
     lifetime = node.bolt.settings.lifetime
     if lifetime is None:
         return None, None
@@ -293,7 +301,7 @@ def _lifetimes(
             bad = present & (wrong != "") & (reasons == "")
             reasons[bad] = [f"end of its lifetime: {text}" for text in wrong[bad]]
     edges = None
-    # An input without the column has points; where there is one, an end that is not known yet is none.
+    # Without the column events are points; with it, a null means that the end is not known yet.
     has_ends = lifetime.end_field in table.column_names
     shapes = np.full(rows, "interval" if has_ends else "point", dtype=object)
     if has_ends:
@@ -317,7 +325,7 @@ def _lifetimes(
 
 
 def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64], input_index: int) -> NDArray[np.int64]:
-    """What the start and the end of an edge have in common: when it began, its input stream, and its key."""
+    """A hash that the start and the end of an edge share: of its start time, its input and its key."""
     starts = pa.table({"start": started, "input": np.full(len(started), input_index, np.int8)})
     hashes = hash_rows(starts, ("start", "input"))
     if key:
@@ -328,7 +336,7 @@ def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64], in
 def _gaps(
     node: WindowedNode, table: pa.Table, times: NDArray[np.int64], reasons: NDArray[Any]
 ) -> NDArray[np.int64] | None:
-    """The session gap of each event in microseconds, where each has its own."""
+    """The session gap of each event in microseconds; None where all events share one gap."""
     kinds = [kind for kind in node.bolt.settings.kinds if getattr(kind, "gap_field", None)]
     if not kinds:
         return None

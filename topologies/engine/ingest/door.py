@@ -1,5 +1,5 @@
-"""The door of windowed bolts where events are read: events get their times, and are let in, turned away, or left to
-the tasks of the bolt to decide about."""
+"""The entrance to windowed bolts, where events are read: events get their times and are admitted, turned away, or left
+to the bolt's tasks to decide about."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Emit: TypeAlias = Callable[[Stream, Rows], None]
-"""Brings rows of a stream to whoever reads it."""
+"""Routes rows of a stream to its readers."""
 
 
 class InputDoor:
-    """Where the events that one task reads or emits come to windowed bolts."""
+    """The entrance through which the events that one task reads or emits reach windowed bolts."""
 
     def __init__(self, context: Context, ledger: Ledger, staging: Staging, emit: Emit) -> None:
         self._context, self._ledger, self._staging, self._emit = context, ledger, staging, emit
 
     def arrive(self, node: WindowedNode, input_index: int, rows: Rows) -> None:
-        """Events have come to input ``at`` of a bolt."""
+        """Take in rows for one input of a bolt."""
         rows = self._needed(node, input_index, rows)
         if not rows.table.num_rows:
             return
@@ -48,7 +48,7 @@ class InputDoor:
             self._admit(node, input_index, rows)
 
     def _needed(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
-        """Without the events that are older than what the first output needs; that they were skipped is counted."""
+        """The rows without the events older than the first output of the run needs; those are counted as skipped."""
         first = self._context.first
         if first is None:
             return rows
@@ -60,7 +60,7 @@ class InputDoor:
         return rows.take(np.flatnonzero(~older))
 
     def _defer(self, node: WindowedNode, input_index: int, rows: Rows) -> None:
-        """Events on their way to tasks that decide themselves who is let in."""
+        """Give events their times, and leave their admission to the bolt's tasks."""
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
             timed_rows = timed(node, input_index, rows.table, rows.times, rows.clock)
         wrong = np.flatnonzero(timed_rows.reasons != "")
@@ -89,7 +89,7 @@ class InputDoor:
         )
 
     def _admit(self, node: WindowedNode, input_index: int, rows: Rows) -> None:
-        """Events whose fate is known at once: they are let in, or turned away."""
+        """Admit events or turn them away at once."""
         watermark, task_count = self._context.watermarks[node.name], copies(node, input_index)
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
             admitted = admit(node, input_index, rows.table, rows.times, rows.clock, watermark)
@@ -108,7 +108,7 @@ class InputDoor:
         self._queue(node, input_index, rows, admitted)
 
     def _queue(self, node: WindowedNode, input_index: int, rows: Rows, admitted: Admitted) -> None:
-        """The events that were let in, to the queues of their tasks."""
+        """Queue admitted events for their tasks."""
         queued = replace(rows, times=admitted.times)
         if admitted.queued is not None:
             queued = queued.take(admitted.queued)
@@ -155,14 +155,14 @@ class InputDoor:
         wrong = taken(rows.table, places)
         bad = error_rows(node.name, label, wrong, rows.positions[places], reasons[places].tolist())
         from_source = rows.times is None and rows.placed
-        if self._ledger.traced and from_source:  # known by their places there: not all events have ids
+        if self._ledger.traced and from_source:  # identified by their positions there: not all
             for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
                 self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
         for _ in range(copies(node, input_index)):
             self._emit((node.name, ERRORS), Rows.made(bad, rows.clock))
 
     def _tasks(self, node: WindowedNode, input_index: int, rows: Rows) -> NDArray[np.int64] | None:
-        """The task that each row goes to; None: every row goes to every task."""
+        """The task that each row goes to; None where every row goes to every task."""
         grouping = node.inputs[input_index].grouping
         if isinstance(grouping, AllGrouping):
             return None

@@ -1,4 +1,4 @@
-"""Rows of error streams: what could not be read or used, where it was, and why."""
+"""Rows of error streams: the unusable data, its position, and the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 def error_rows(
     component: str, label: str, rows: pa.Table, positions: NDArray[np.int64] | None, reasons: list[str]
 ) -> pa.Table:
-    """Rows of the error stream; without ``positions`` their places in the source are not known any more."""
+    """Rows as rows of the error stream.
+
+    ``label`` names the input stream. ``positions`` are the positions of the rows in their source; None where they are
+    no longer known. ``reasons`` has one entry per row.
+    """
     wrong = python_columns(rows)
     return pa.table(
         [
@@ -32,5 +36,5 @@ def error_rows(
 
 
 def of_component(component: str, rows: pa.Table) -> pa.Table:
-    """The same rows on the error stream of another component."""
+    """The same error rows, under the name of another component."""
     return rows.set_column(0, ERROR_SCHEMA.field(0), pa.array([component] * len(rows), pa.string()))

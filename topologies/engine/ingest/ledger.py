@@ -1,4 +1,5 @@
-"""What a task notes of the events that it meets: counts, latest times, traces, and some of what is wrong."""
+"""What one task records about the events it handles: counts, latest times, traces, and some messages about bad
+input."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ _COMPLAINTS = 5
 
 
 class Ledger:
-    """The notes of one task in one batch."""
+    """The records of one task in one batch."""
 
     def __init__(self, topology: Topology, *, traced: bool) -> None:
         self.traced = traced
-        """Whether somebody watches the run."""
+        """Whether tracing is on."""
         self._stop_on_invalid = topology.stop_on_invalid
         self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
         self._latest: dict[str, dict[str, int]] = {}
@@ -37,38 +38,38 @@ class Ledger:
         self._complaints: list[str] = []
 
     def count(self, node: WindowedNode, input_index: int, account: str, rows: int) -> None:
-        """Put so many events of input ``at`` into an account."""
+        """Add a number of events of an input to an account."""
         self._counter(node, account)[input_index] += rows
 
     def count_chosen(
         self, node: WindowedNode, account: str, inputs: NDArray[np.int8], chosen: NDArray[np.bool_]
     ) -> None:
-        """Put those of some events that are chosen into an account; ``inputs``: the input of each."""
+        """Add the chosen events to an account; ``inputs`` is the input index of each event."""
         if chosen.any():
             self._counter(node, account)[:] += np.bincount(inputs[chosen], minlength=len(node.inputs))
 
     def latest(self, node: WindowedNode, input_index: int, time: int) -> None:
-        """Input ``at`` has had an event of this time."""
+        """Record the time, in microseconds, of an event of an input."""
         _raise(self._latest, node, input_index, time)
 
     def skew(self, node: WindowedNode, input_index: int, micros: int) -> None:
-        """An event of input ``at`` was given a time so much behind the one it came with."""
+        """Record by how many microseconds an event's time here lies behind the time it came with."""
         _raise(self._skew, node, input_index, micros)
 
     def heard(self, node: WindowedNode, clock: int, arrived: int | None) -> None:
-        """Events have come, by this clock; the latest time of arrival among them, where they have any."""
+        """Record that events came at this clock, and the latest of their arrival times, None where they have none."""
         self._heard[node.name] = clock
         self._began.setdefault(node.name, clock)
         if arrived is not None:
             self._arrivals[node.name] = max(arrived, self._arrivals.get(node.name, arrived))
 
     def trace(self, kind: str, row: dict[str, Any]) -> None:
-        """Note something for whoever watches the run, if somebody does."""
+        """Add a trace row, if tracing is on."""
         if self.traced:
             self._traces.setdefault(kind, []).append(row)
 
     def complain(self, component: str, source: str, reason: str) -> None:
-        """Something of the input is wrong; raises DataError where the topology stops on that."""
+        """Record a message about bad input. Raises DataError where the topology stops on invalid input."""
         text = f"{component}: {source}: {reason}"
         if self._stop_on_invalid:
             raise DataError(
@@ -80,7 +81,7 @@ class Ledger:
             self._complaints.append(text)
 
     def write(self, output: Output, writer: SegmentWriter) -> None:
-        """Hand all notes over."""
+        """Move all records to the output of the task."""
         output.counts = {
             bolt: {account: counts.tolist() for account, counts in accounts.items()}
             for bolt, accounts in self._counts.items()
@@ -91,11 +92,11 @@ class Ledger:
             output.traced.append((name, writer.add(pa.Table.from_pylist(rows, schema=TRACES[name]))))
 
     def _counter(self, node: WindowedNode, account: str) -> NDArray[np.int64]:
-        """The counts of an account, one for each input."""
+        """The counts of an account, one per input."""
         return self._counts.setdefault(node.name, {}).setdefault(account, np.zeros(len(node.inputs), np.int64))
 
 
 def _raise(greatest: dict[str, dict[str, int]], node: WindowedNode, input_index: int, value: int) -> None:
-    """Keep the greatest value of a stream."""
+    """Update the value of a stream to the greater of itself and the given one."""
     label, seen = node.streams[input_index], greatest.setdefault(node.name, {})
     seen[label] = max(value, seen.get(label, value))

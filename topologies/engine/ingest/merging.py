@@ -1,8 +1,8 @@
-"""Input that lies in parts, partitions of a topic or files, and arrives in one order: that of a key of its rows.
+"""Merges input that lies in several parts (partitions of a topic, or files) into one order, that of a key of its rows.
 
-Each part is read by a task of its own, which sets it down with the keys of its rows. The driver settles the order of
-the batch by the keys alone, and cuts it into runs. A run is a split like any other: a task takes its rows out of the
-parts, in order, and brings them to whoever reads them. So nothing behind this file knows of parts.
+Each part is read by a task of its own, which writes its rows with their keys. The driver computes the order of the
+batch from the keys alone and cuts it into runs. A run is a split like any other: a task takes its rows from the parts,
+in order, and routes them. So no other file knows of parts.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 _KEY, _PLACE = "_merge_key", "_place"
 _SECTION = 1 << 16
-"""So many rows of a part lie together: a run opens the sections that it has rows of."""
+"""Rows per section of a part; a run opens only the sections that it has rows in."""
 _LEAST = 1 << 13
-"""Rows that are worth a task of their own."""
+"""Minimum number of rows per run."""
 SOURCE = "source"
-"""The column of bad rows that says which part each is from."""
+"""Column of bad rows that names the part each is from."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A partition or file, or a part of it, as a task has set it down."""
+    """A partition or file, or a portion of one, as a task has written it."""
 
     component: str
     stream: str
@@ -47,33 +47,33 @@ class Part:
     turn: int
     partition: str
     rows: tuple[Ref, ...]
-    """What could be read, in sections of so many rows, with places and keys."""
+    """The readable rows, in sections, with their positions and keys."""
     bad: Ref | None
-    """What could not."""
+    """The unreadable rows; None where there are none."""
     keys: Ref
-    """Key by key, in the order of the part, and whether the row is a bad one."""
+    """The keys of all rows, in the order of the part, and which rows are bad."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows of a part, one after the other: so many good ones, and bad ones, from so many on."""
+    """A range of the good rows of a part, and the range of bad rows among them."""
 
     part: Part
     rows: range
     bad: range
     floor: int
-    """The greatest key of what lay before this part in its source."""
+    """The greatest key before this part in its source."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run of the order of a batch: a split of its source."""
+    """A range of the merged order of a batch: a split of its source."""
 
     store: SegmentStore
     slices: tuple[Slice, ...]
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The rows, in order."""
+        """Yield the rows of the run in merged order."""
         first = self.slices[0].part
         table = pa.concat_tables([table for piece in self.slices for table in _good_rows(self.store, piece)])
         keys = np.maximum(
@@ -97,7 +97,7 @@ class Run:
         )
 
     def _bad(self) -> pa.Table | None:
-        """The rows that could not be read, in order, each with its source."""
+        """The unreadable rows in merged order, each with its source; None where there are none."""
         slices = [piece for piece in self.slices if piece.bad]
         if not slices:
             return None
@@ -113,7 +113,7 @@ class Run:
 
 
 def write_parts(split: SourceSplit, context: Context) -> list[Part]:
-    """Read a split, and write its rows with their keys; a part for each of its sources."""
+    """Read a split and write its rows with their keys; returns a part for each of its sources."""
     writer = context.store.writer(context.folder)
     try:
         by_source = groupby(
@@ -127,7 +127,10 @@ def write_parts(split: SourceSplit, context: Context) -> list[Part]:
 def replace_merged(
     splits: Sequence[SourceSplit | MergedSplits], executor: Executor, context: Context, slots: int
 ) -> Sequence[SourceSplit]:
-    """The splits, and in place of what is to be merged the runs of its order."""
+    """The splits, with the runs of a merged order in place of each ``MergedSplits``.
+
+    ``slots`` is the number of runs to aim for.
+    """
     merged = [split for split in splits if isinstance(split, MergedSplits)]
     items = [part for split in merged for part in split.splits]
     written = iter(executor.map(write_parts, items, context) if items else ())
@@ -142,10 +145,10 @@ def replace_merged(
 
 
 def runs(parts: Sequence[Part], store: SegmentStore, slots: int) -> list[Run]:
-    """The order of all rows of some parts, cut into about as many runs as there are slots.
+    """Cut the merged order of all rows of some parts into about as many runs as there are slots.
 
-    Rows are in order of (key, part, place); the parts of one source follow each other. Within a source the key of a row
-    is the greatest so far, so that its rows stay in the order in which they lie there.
+    Rows are ordered by (key, part, position); the parts of one source are adjacent. Within a source the key of a row is
+    the greatest so far, so its rows stay in the order in which they lie there.
     """
     keys, bad, floors = _all_keys(parts, store)
     sizes = [len(part_keys) for part_keys in keys]
@@ -157,7 +160,7 @@ def runs(parts: Sequence[Part], store: SegmentStore, slots: int) -> list[Run]:
     owners = np.repeat(np.arange(len(parts)), sizes)
     if order is not None:
         owners = owners[order]
-    # How many rows of each part lie before each edge, and how many of these are bad.
+    # Number of rows of each part before each edge, and how many of these are bad.
     counts = [np.bincount(owners[low:high], minlength=len(parts)) for low, high in pairwise(edges.tolist())]
     rows_before = np.concatenate([np.zeros((1, len(parts)), np.int64), np.cumsum(counts, axis=0)])
     bad_before = np.column_stack([_before(flags, rows_before[:, run]) for run, flags in enumerate(bad)])
@@ -181,7 +184,7 @@ def runs(parts: Sequence[Part], store: SegmentStore, slots: int) -> list[Run]:
 
 
 def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """The keys that a column of times or whole numbers gives; NONE where it is null: such a row stays where it lies."""
+    """The merge keys in a column of times or whole numbers; NONE for null: such a row stays in its position."""
     values, valid = integers(column)
     return values if valid is None else np.where(valid, values, NONE)
 
@@ -189,7 +192,7 @@ def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
 def _all_keys(
     parts: Sequence[Part], store: SegmentStore
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.bool_] | None], list[int]]:
-    """Of each part: its keys, which rows are bad (None: none is), and the greatest key before it in its source."""
+    """Per part: its keys, which rows are bad (None where none is), and the greatest key before it in its source."""
     keys: list[NDArray[np.int64]] = []
     bad: list[NDArray[np.bool_] | None] = []
     floors: list[int] = []
@@ -207,14 +210,14 @@ def _all_keys(
 
 
 def _before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many are flagged before each place."""
+    """Number of flagged rows before each position."""
     if flags is None:
         return np.zeros(len(positions), np.int64)
     return np.concatenate([[0], np.cumsum(flags)])[positions].astype(np.int64)
 
 
 def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> Part:
-    """Write what a source has delivered."""
+    """Write the rows of one source as a part."""
     first = deliveries[0]
     assert isinstance(first.turn, int)
     assert isinstance(first.partition, str)
@@ -237,7 +240,7 @@ def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> Part:
         if wrong.any():
             assert batch.bad is not None
             bad.append(batch.bad.select(BAD_SCHEMA.names).append_column(_KEY, pa.array(batch_keys[wrong], pa.int64())))
-    if not rows:  # so that the columns are known
+    if not rows:  # an empty section, so that the columns are known
         empty = first.table.slice(0, 0)
         rows.append(writer.add(empty.append_column(_KEY, _NO_KEYS).append_column(_PLACE, _NO_KEYS)))
     columns = {_KEY: np.concatenate(keys)}
@@ -259,9 +262,9 @@ _NO_KEYS = pa.array([], pa.int64())
 
 
 def _in_order(delivery: SourceBatch, reached: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The keys of all rows, good and bad, in the order in which they lie there; and which are bad.
+    """The keys of all rows, good and bad, in the order of the source, and which rows are bad.
 
-    A key is the greatest so far: a row whose own is less, or that has none, comes with the row before it.
+    A key is the greatest so far: a row whose own key is less, or that has none, stays with the row before it.
     """
     assert delivery.keys is not None
     keys, wrong = delivery.keys, np.zeros(len(delivery.keys), np.bool_)
@@ -275,7 +278,7 @@ def _in_order(delivery: SourceBatch, reached: int) -> tuple[NDArray[np.int64], N
 
 
 def _good_rows(store: SegmentStore, piece: Slice) -> Iterator[pa.Table]:
-    """The good rows of a slice, out of the sections that they lie in."""
+    """The good rows of a slice, taken from the sections that hold them."""
     first, any_rows = 0, False
     for ref in piece.part.rows:
         low, high = max(piece.rows.start, first), min(piece.rows.stop, first + ref.rows)
@@ -292,5 +295,5 @@ def _section_rows(store: SegmentStore, ref: Ref, wanted: range) -> pa.Table:
 
 
 def _per_row(slices: Iterable[Slice], kind: str, values: list[int]) -> NDArray[Any]:
-    """A value of each slice, once for each of its rows."""
+    """One value per slice, repeated for each of its rows."""
     return np.repeat(np.array(values, np.int64), [len(getattr(piece, kind)) for piece in slices])

@@ -1,4 +1,4 @@
-"""Plain bolts run where their rows are: within the task that reads or emits these (decision 6)."""
+"""Runs plain bolts within the task that reads or emits their rows (decision 6)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from windowing.tuples import Tuple
 
 
 class PlainBolts:
-    """The plain bolts of one task, each prepared when it is first needed."""
+    """The plain bolts of one task, each prepared when first needed."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._prepared: dict[tuple[str, int], Bolt | BatchBolt] = {}
 
     def run(self, node: PlainNode, input_index: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
-        """What a bolt emits of rows of its input ``at``: streams, and rows on them."""
+        """Yield (stream, rows) that a bolt emits for rows of one of its inputs."""
         for task in range(copies(node, input_index)):
             bolt = self._bolt(node, task)
             emitted = (
@@ -55,9 +55,10 @@ class PlainBolts:
             yield stream, rows.become(pa.concat_tables(tables_of_stream), times_of_rows, sources)
 
     def _batch_by_batch(self, node: PlainNode, bolt: BatchBolt, rows: Rows) -> Iterator[tuple[str, Rows]]:
-        """Rows of one time at a time, where they have one, so that what is emitted has it too.
+        """Call the bolt with all rows, or, where rows have times, with the rows of one time after another, so that its
+        output gets that time.
 
-        Nobody knows which row came of which: what is emitted is of no partition.
+        The output has no partition, because it is unknown which input row each output row came from.
         """
         edges, has_times = [0, rows.table.num_rows], node.carries_time or node.clocked
         if rows.times is not None and has_times:

@@ -1,4 +1,4 @@
-"""Repeated message ids: which of the events that arrive bear the id of one that is still live (ST-27)."""
+"""Finds repeated message ids: which arriving events have the id of an event that is still live (ST-27)."""
 
 from __future__ import annotations
 
@@ -29,41 +29,42 @@ _PLACE = "place"
 
 @dataclass(frozen=True)
 class IncomingIds:
-    """The events that arrive at a task in a batch, in order; an entry for each."""
+    """The events that arrive at a task in a batch, in order; arrays with one entry per event."""
 
     ids: pa.ChunkedArray
     counts: NDArray[np.bool_]
-    """Which of them are events that have a time; the others have no id either."""
+    """Which of them are events with a time; the ids of others are ignored."""
     accepted: NDArray[np.bool_]
-    """Which are let in, if they are no duplicates."""
+    """Which are admitted unless they are duplicates."""
     held: Held
-    """Their times, keys and lifetimes; without columns."""
+    """Their times, keys and lifetimes, without payload."""
     marks: NDArray[np.int64]
-    """The watermark before each, in microseconds; of its own key where each has one."""
+    """The watermark before each in microseconds; that of its key where each key has its own."""
 
 
 class Lives(Protocol):
-    """What knows which events are live, as they come one after the other."""
+    """Tells which events are live while events arrive one after another."""
 
     def __call__(self, place: int, row: int) -> bool:
-        """Whether the event at a place, those of earlier batches first, is live as a row comes; rows do not go back."""
+        """Whether the event at index ``place``, counting those of earlier batches first, is live when row ``row`` of
+        this batch arrives. Calls must not go back in ``row``."""
         ...
 
 
 @dataclass
 class Repeats:
-    """Finds the duplicates among what arrives at one task."""
+    """Finds the duplicates among the events that arrive at one task."""
 
     node: WindowedNode
     item: FireItem
     store: SegmentStore
     earlier: Callable[[], Held | None] | None = None
-    """The events that an assigned task holds, with their ids; None: they are those of a queue."""
+    """Returns the events that an assigned task holds, with their ids; None for a task with a queue."""
 
     def among(self, incoming: IncomingIds) -> NDArray[np.bool_]:
-        """Which of them repeat the id of an event that has come before them and that some window may still need.
+        """Which events repeat the id of an earlier event that some window may still need.
 
-        The first in order of arrival wins. Only ids that come again are looked at one by one.
+        The first in order of arrival is kept. Only ids that repeat are examined one by one.
         """
         parts, old = self._before
         field = self.node.bolt.settings.message_id_field
@@ -97,7 +98,7 @@ class Repeats:
 
     @cached_property
     def _before(self) -> tuple[list[Events], Held | None]:
-        """The events of earlier batches: as a queue has them, and with their ids."""
+        """The events of earlier batches: as parts of a queue, and with their ids."""
         if self.earlier is not None:
             return [], self.earlier()
         parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.alive]
@@ -129,7 +130,7 @@ class Repeats:
 
 @dataclass(frozen=True)
 class _ByLastEnd:
-    """An event is live until the last window that can hold it is over, which follows from its time alone."""
+    """An event is live until its last possible window has closed, which depends on its time alone."""
 
     times: NDArray[np.int64]
     last: NDArray[np.int64]
@@ -142,7 +143,7 @@ class _ByLastEnd:
 
 
 class _ByAssigners:
-    """An event is live until the assigners have no use for it, as far as events have come."""
+    """An event is live until no assigner needs it any more, given the events that have arrived."""
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class _ByAssigners:
         self._alive = np.arange(len(held)) < self._before
         self._fed = 0
         self._next = NONE
-        """Nothing is over before this."""
+        """No window closes before this time, in microseconds."""
 
     def __call__(self, place: int, row: int) -> bool:
         if row > self._fed:
@@ -177,7 +178,7 @@ class _ByAssigners:
 
     def _look(self, place: int, limit: int) -> None:
         chosen = self._alive
-        if self._per_key:  # other keys have other watermarks
+        if self._per_key:  # each key has its own watermark
             assert self._held.keys is not None
             chosen = chosen & (self._held.keys == self._held.keys[place])
         places = np.flatnonzero(chosen)
@@ -189,7 +190,7 @@ class _ByAssigners:
 
 
 class _ByQueue:
-    """An event is live until a queue that does what the task's does has no use for it."""
+    """An event is live until a copy of the task's queue no longer needs it."""
 
     def __init__(
         self,
@@ -230,7 +231,7 @@ class _ByQueue:
         return place in self._alive
 
     def _moves(self, row: int, *, fed: bool) -> bool:
-        """Bring time to where it is as a row comes; whether something may have changed."""
+        """Advance the time to that of a row's arrival; returns whether something may have changed."""
         if self._node.event_time:
             mark = int(self._marks[row])
             if mark == NONE or (self._reached is not None and mark <= self._reached):
@@ -251,7 +252,7 @@ def _numbered(times: NDArray[np.int64], places: NDArray[np.int64]) -> Events:
 
 
 def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
-    """The ids and times of the events of a queue, one part after the other."""
+    """The ids and times of the events of a queue, part by part; None where there are none."""
     if not parts:
         return None
     field = node.bolt.settings.message_id_field
@@ -268,9 +269,10 @@ def _both(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArr
 
 
 def _codes(ids: pa.ChunkedArray, incoming: IncomingIds, old: Held | None, *, per_key: bool) -> NDArray[np.int64]:
-    """A number for each id, -1 where there is none."""
+    """A code for each id, -1 where there is none. With ``per_key``, equal ids of different keys have different
+    codes."""
     if pa.types.is_dictionary(ids.type):
-        ids = ids.cast(ids.type.value_type)  # dictionaries of several parts differ
+        ids = ids.cast(ids.type.value_type)  # the parts have different dictionaries
     encoded = ids.combine_chunks().dictionary_encode()
     codes: NDArray[np.int64] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     before = len(codes) - len(incoming.counts)

@@ -1,4 +1,4 @@
-"""Where the rows go that one task reads or emits: through plain bolts, to the doors of windowed bolts, into sinks."""
+"""Routes the rows that one task reads or emits: through plain bolts, to windowed bolts, into sinks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Out = TypeVar("Out", bound=Output)
 
 
 class Router:
-    """Takes what one task reads or emits and brings it to whoever reads it."""
+    """Routes the rows that one task reads or emits to the bolts and sinks that read them."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.topology = context, context.topology
@@ -35,7 +35,7 @@ class Router:
         self._door = InputDoor(context, self.ledger, self._staging, self.emit)
 
     def emit(self, stream: Stream, rows: Rows) -> None:
-        """Bring rows of a stream to its sinks and bolts."""
+        """Route rows of a stream to its sinks and bolts."""
         if not rows.table.num_rows:
             return
         for sink in self.topology.takers.get(stream, ()):
@@ -47,7 +47,7 @@ class Router:
                 self._run(self.topology.plain[name], input_index, rows)
 
     def finish(self, output: Out) -> Out:
-        """Write everything that has come, and say where it lies."""
+        """Write all routed rows and all records; return the output with their references."""
         writer = self.context.store.writer(self.context.folder)
         try:
             self._staging.write(output, writer)
@@ -57,12 +57,13 @@ class Router:
         return output
 
     def emit_late(self, node: WindowedNode, table: pa.Table, positions: NDArray[np.int64]) -> None:
-        """Bring events that were turned away to the late stream."""
+        """Route events that were turned away to the late stream. Late columns must be present."""
         assert node.bolt.settings.late_stream is not None
         self.emit((node.name, node.bolt.settings.late_stream), Rows(table, None, positions, self.context.clock))
 
     def refuse(self, component: str, bad: pa.Table, clock: int) -> None:
-        """Account for rows of a spout that could not be read, at every bolt that they would have reached."""
+        """Count unreadable rows of a spout as invalid at every bolt that they would have reached, and emit them on the
+        error streams."""
         if not len(bad):
             return
         self.ledger.complain(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
@@ -70,12 +71,15 @@ class Router:
         for name, input_index in sorted(self._reached(component)):
             self._count_unread(name, input_index, len(bad))
             if self.ledger.traced and name in self.topology.windowed:
-                for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # others are whole files
+                for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # the others are whole files
                     self.ledger.trace("invalid", {"bolt": name, "row": row["_row"], "reason": row["_reason"]})
             self._emit_errors(name, bad, clock)
 
     def refuse_events(self, node: WindowedNode, events: Held, refused: list[tuple[int, str]]) -> None:
-        """Account for events on which the rule of a trigger failed; they are in no window."""
+        """Count events on which a trigger's rule failed as invalid, and emit them on the refused or the error stream.
+
+        ``refused`` has (index, reason) of each.
+        """
         indices = np.array([row for row, _ in refused], np.int64)
         inputs = np.zeros(len(events), np.int8) if events.streams is None else events.streams
         self.ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), indices))
@@ -97,7 +101,7 @@ class Router:
             self._emit_errors(node.name, error_rows(node.name, label, table, None, why), clock)
 
     def refuse_edges(self, node: WindowedNode, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
-        """Account for ends of edges that fit no start."""
+        """Count end edges that match no start as invalid, and emit them on the error stream."""
         reason = "the end of an edge, and no start edge with its start and key has come before that end (SI-3)"
         for input_index in np.unique(inputs).tolist():
             indices, label = np.flatnonzero(inputs == input_index), node.streams[input_index]
@@ -107,7 +111,7 @@ class Router:
             self._emit_errors(node.name, bad, self.context.clock)
 
     def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:
-        """Give rows to a plain bolt, and what it emits to those who read it."""
+        """Run a plain bolt on rows and route its output."""
         for stream, out in self._plain.run(node, input_index, rows):
             if stream == node.bolt.refused_stream:
                 for name, reader_input in self._reached(node.name):
@@ -115,7 +119,7 @@ class Router:
             self.emit((node.name, stream), out)
 
     def _count_unread(self, name: str, input_index: int, rows: int) -> None:
-        """Rows that could not be read are invalid at the windowed bolts that they would have reached."""
+        """Count unreadable rows as received and invalid at a windowed bolt that they would have reached."""
         node = self.topology.windowed.get(name)
         if node is not None:
             self.ledger.count(node, input_index, "received", rows * copies(node, input_index))
@@ -125,7 +129,7 @@ class Router:
         self.emit((component, ERRORS), Rows.made(of_component(component, bad), clock))
 
     def _reached(self, component: str) -> set[tuple[str, int]]:
-        """The bolts, and their inputs, that readable rows of a spout or plain bolt reach before any window."""
+        """The (bolt, input index) that readable rows of a spout or plain bolt reach before any window."""
         reached: set[tuple[str, int]] = set()
         waiting = [component]
         while waiting:

@@ -1,4 +1,4 @@
-"""Rows on a stream, on their way through one task."""
+"""Rows on a stream, while one task routes them."""
 
 from __future__ import annotations
 
@@ -18,38 +18,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows on a stream: their times in microseconds where the stream has them, and their places in the source."""
+    """Rows on a stream, with their times in microseconds (None where the stream has none) and their positions in the
+    source."""
 
     table: pa.Table
     times: NDArray[np.int64] | None
     positions: NDArray[np.int64]
     clock: int
-    """The clock when they arrived, in microseconds."""
+    """The clock at arrival in microseconds."""
     placed: bool = True
-    """Whether the places are known, and not only counted since a BatchBolt."""
+    """Whether the positions are those in the source; False where they only count the rows of a BatchBolt."""
     turns: NDArray[np.int64] | int = 0
-    """Where a shuffle begins in the source of the rows, or of each."""
+    """Offset of a shuffle grouping for the source of the rows, or one per row."""
     partition: str | Origins = ""
-    """The partition that the rows are from, with its spout, or that each is; "" where that is not known."""
+    """The partition of the rows with its spout, or one per row; "" where it is unknown."""
 
     @staticmethod
     def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
-        """Rows that windbolt itself has made, of no place in any source."""
+        """Rows that windbolt made, which have no position in a source."""
         return Rows(table, times, np.arange(table.num_rows), clock)
 
     def take(self, indices: NDArray[np.int64]) -> Rows:
-        """The rows at these places."""
+        """The rows at these indices."""
         times = None if self.times is None else self.times[indices]
         return self.become(taken(self.table, indices), times, indices)
 
     def become(self, table: pa.Table, times: NDArray[np.int64] | None, indices: NDArray[np.int64]) -> Rows:
-        """Other rows, each of which has come of the row at its place here."""
+        """Other rows, each derived from the row at its index here."""
         turns = self.turns if isinstance(self.turns, int) else self.turns[indices]
         partition = self.partition if isinstance(self.partition, str) else self.partition.take(indices)
         return Rows(table, times, self.positions[indices], self.clock, self.placed, turns, partition)
 
     def shifted(self, micros: int) -> Rows:
-        """The rows so many microseconds later; the end of time stays where it is (SI-25)."""
+        """The rows with their times shifted by some microseconds; FOREVER stays (SI-25)."""
         if self.times is None:
             return self
         times = np.where(self.times == FOREVER, FOREVER, self.times + micros)

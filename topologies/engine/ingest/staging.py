@@ -1,4 +1,5 @@
-"""What a task has for others: events for the queues of windowed bolts and rows for sinks, written as one segment."""
+"""Collects the events for queues of windowed bolts and the rows for sinks that one task produces, and writes them as
+one segment."""
 
 from __future__ import annotations
 
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Queued:
-    """Events for one windowed bolt, part by part, in order of arrival."""
+    """Events for one windowed bolt, batch by batch, in order of arrival."""
 
     tables: list[pa.Table] = field(default_factory=list)
     times: list[NDArray[np.int64]] = field(default_factory=list)
     codes: list[NDArray[np.int8]] = field(default_factory=list)
     tasks: list[NDArray[np.int64]] = field(default_factory=list)
-    """Empty for bolts whose events are added up first, whose task is derived from the key."""
+    """Empty for pre-aggregated bolts, whose task is derived from the key."""
 
 
 class Staging:
-    """What one task has for others, until it is written: one segment, with a section for every task that reads it."""
+    """Collects what one task produces for others, and writes it as one segment with a section per receiving task."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._topology = context, context.topology
@@ -51,7 +52,7 @@ class Staging:
     def queue(
         self, node: WindowedNode, input_index: int, table: pa.Table, times: NDArray[np.int64], tasks: NDArray[np.int64]
     ) -> None:
-        """Events that were let in from input ``at``, for the tasks of a bolt."""
+        """Add admitted events of one input, for the tasks of a bolt."""
         queued = self._queued.setdefault(node.name, _Queued())
         queued.tables.append(table)
         queued.times.append(times)
@@ -59,15 +60,15 @@ class Staging:
         queued.tasks.append(tasks)
 
     def arriving(self, node: WindowedNode) -> Arriving:
-        """Where events are noted that the tasks of a bolt are to decide about."""
+        """The collector of events that the tasks of a bolt are to admit."""
         return self._arriving.setdefault(node.name, Arriving())
 
     def serve(self, sink: str, table: pa.Table) -> None:
-        """Rows for a sink."""
+        """Add rows for a sink."""
         self._for_sinks.setdefault(sink, []).append(table)
 
     def write(self, output: Output, writer: SegmentWriter) -> None:
-        """Write everything, and say where it lies."""
+        """Write everything, and add the references to the output."""
         for name, queued in self._queued.items():
             node = self._topology.windowed[name]
             for task, events in self._by_task(node, queued):
@@ -80,7 +81,7 @@ class Staging:
             self._write_for_sink(name, pa.concat_tables(tables), output, writer)
 
     def _by_task(self, node: WindowedNode, queued: _Queued) -> Iterator[tuple[int, Events]]:
-        """The events of each task, in order of time, those of equal time in order of arrival."""
+        """Yield (task, events), ordered by (time, arrival)."""
         events = _in_one(queued, len(node.inputs))
         slicing = node.summed(self._context.traced)
         if slicing is None:
@@ -111,7 +112,7 @@ class Staging:
 
 
 def _in_one(queued: _Queued, streams: int) -> Events:
-    """All events in order of arrival."""
+    """All events in order of arrival. Raises DataError where a column exceeds 2 GiB."""
     times = _joined(queued.times)
     table = queued.tables[0] if len(queued.tables) == 1 else pa.concat_tables(queued.tables)
     batches = table.combine_chunks().to_batches()
@@ -125,7 +126,7 @@ def _in_one(queued: _Queued, streams: int) -> Events:
 
 
 def _by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelism: int) -> Iterator[tuple[int, Events]]:
-    """The events of each task, in order of time, those of equal time in order of arrival."""
+    """Yield (task, events), ordered by (time, arrival)."""
     if parallelism == 1:
         yield 0, events.sorted()
         return

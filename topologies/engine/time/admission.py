@@ -1,4 +1,4 @@
-"""The door of a windowed bolt: which time an event has, and whether it is let in."""
+"""Admission by Storm's rules: the time of each event, and whether it is admitted, late or between windows."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 _FAR = 1 << 62
-"""Later than any event time, in microseconds; it is out of range, and fits into 64 bits."""
+"""A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """Events sorted by what becomes of them; the arrays are positions in the table that came."""
+    """Rows by admission decision; the arrays are indices into the table that came."""
 
     times: NDArray[np.int64]
-    """The event time of every row, in microseconds; 0 where it has none."""
+    """The event time of every row in microseconds; 0 where it has none."""
     reasons: NDArray[np.str_] | None
-    """Per row why it has no event time, "" where it has one; None when all have one."""
+    """Per row, why it has no event time, "" where it has one; None where all have one."""
     late: NDArray[np.int64]
     gap: NDArray[np.int64]
-    """Rows that no window can hold."""
+    """Rows between windows, which no window can hold."""
     queued: NDArray[np.int64] | None
-    """Rows that go to the queue; None when all do."""
+    """Rows admitted to the queue; None where all are."""
     latest: int | None
-    """The latest time among the rows, late ones too."""
+    """The latest event time among the rows in microseconds, late rows included; None where there is none."""
 
     @property
     def invalid(self) -> NDArray[np.int64]:
@@ -55,7 +55,11 @@ def admit(
     clock: int,
     watermark: int | None,
 ) -> Admitted:
-    """Give each row its time and decide about it, for input ``at`` of a bolt."""
+    """Give each row of one input its time, and decide whether it is admitted.
+
+    ``times`` are the event times in microseconds that the rows bring along; None where they bring none. ``watermark``
+    is that of the bolt in microseconds; None before the first, when no event is late.
+    """
     none = np.zeros(0, np.int64)
     reasons = None
     if not node.event_time:
@@ -107,14 +111,14 @@ def late_rows(
 
 
 def _known(times: NDArray[np.int64]) -> pa.Array:
-    """Times as a column, null where there is none."""
+    """Times as a timestamp column; null where they are out of range."""
     unknown = (times < EARLIEST) | (times > LATEST)
     column = to_column(np.where(unknown, 0, times))
     return pa.compute.if_else(pa.array(~unknown), column, pa.scalar(None, column.type))
 
 
 def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns of the bolt's windows; those that its stream lacks are null."""
+    """The table with the columns of the bolt's windows; columns that its stream lacks are null."""
     if table.schema.equals(schema):
         return table
     columns = [
@@ -125,7 +129,8 @@ def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def event_times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
-    """The time of each row in microseconds by the bolt's field or extractor, and why it has none where it has none."""
+    """The time of each row in microseconds, by the bolt's field or extractor; and why a row has none, None where all
+    have one."""
     return _inside(node, *_times(node, table))
 
 
@@ -157,7 +162,7 @@ def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDAr
 def _inside(
     node: WindowedNode, times: NDArray[np.int64], reasons: NDArray[np.str_] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
-    """Refuse times so near to the year 1 or 9999 that a window which holds them would reach beyond."""
+    """Mark as invalid the times so close to the year 1 or 9999 that a window holding them would exceed the range."""
     settings = node.bolt.settings
     margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
     margin = max([margin, *(kind_reach(kind) for kind in settings.kinds)])
@@ -170,7 +175,7 @@ def _inside(
 
 
 def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
-    """Ask the extractor row by row; a row on which it fails is invalid, for the reason it gives."""
+    """Call the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
     values: list[int | None] = []
     failures: dict[int, str] = {}
     for index, row in enumerate(table.to_pylist()):

@@ -1,4 +1,4 @@
-"""Windows that are counted from the first clock of the run: their assigners, once that is known."""
+"""Anchors aligned windows at the first clock of the run, once that is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windowing.rules import START
 
 
 def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:
-    """The bolt with aligned windows that begin with the anchor, in microseconds, where it asks for that."""
+    """The bolt with its aligned windows starting at the anchor, in microseconds, where its settings ask for that."""
     if node.bolt.settings.anchor != START or anchor is None:
         return node
     assigners: tuple[WindowAssigner, ...] = tuple(

@@ -1,4 +1,4 @@
-"""How far the time of a bolt is behind the clock (AZ-23)."""
+"""The delay of a bolt's watermark behind the clock (AZ-23)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from windowing.timestamps import FOREVER
 
 
 def watermark_delay(node: WindowedNode, bolt: BoltState, clock: int) -> int | None:
-    """The clock, less the greatest watermark, in microseconds; None before the first, and where the clock is the time.
+    """The clock minus the greatest watermark, in microseconds; None before the first watermark and in processing time.
 
-    Below zero where events are ahead of the clock.
+    Negative where events are ahead of the clock.
     """
     marks = [bolt.watermark.emitted] if node.event_time else []
     settings = node.bolt.settings
     if node.event_time and settings.watermark_per_key:
-        # The driver does not know the mark of each key; the greatest is that of the latest event there was.
+        # The driver does not know the watermark of each key; the greatest is that of the latest event.
         latest = max(bolt.watermark.latest.values(), default=NONE)
         marks += [None if latest == NONE else latest - settings.delay, *(task.floor for task in bolt.tasks)]
     known = [mark for mark in marks if mark is not None and NONE < mark < FOREVER]

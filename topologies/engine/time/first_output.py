@@ -1,4 +1,4 @@
-"""A run that starts at the time of an output: which input that takes, and which windows come before it (AZ-13)."""
+"""The first output of a run: which input a run that starts at it reads, and which windows it suppresses (AZ-13)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
 _HOUR = 3_600_000_000
 _LONGEST_UNITS = {"hour": _HOUR, "day": 25 * _HOUR, "week": (7 * 24 + 1) * _HOUR, "month": (31 * 24 + 1) * _HOUR}
-"""A day has 25 hours where clocks go back."""
+"""Longest duration of each unit in microseconds: a day has 25 hours when clocks go back."""
 
 
 def as_moment(given: datetime | str) -> int:
-    """The microseconds of a time that a user gives; ConfigError, with how to write it, where it cannot be one."""
+    """A time given by a user, in microseconds since the epoch. Raises ConfigError, with the accepted forms, for
+    anything else."""
     try:
         if isinstance(given, (datetime, str)):
             return parse_time(given)
@@ -49,10 +50,10 @@ def as_moment(given: datetime | str) -> int:
 
 
 def read_from(topology: Topology, first_output: int) -> int | None:
-    """From which moment on input is needed, in microseconds; None where it is not known: all of it is.
+    """Time in microseconds from which input is needed; None where all input is.
 
-    The first output, less the longest window, less how early an event may be: it may have arrived that long before
-    its time. A source that can go to a moment begins there.
+    It is the first output minus the longest window, minus how early an event may be, since it may have arrived that
+    long before its time. A source that can seek to a time starts there.
     """
     needed = [_reach(topology.windowed[name]) for name in {name for name, _ in _first_inputs(topology)}]
     known = [reach for reach in needed if reach is not None]
@@ -61,18 +62,18 @@ def read_from(topology: Topology, first_output: int) -> int | None:
 
 @dataclass(frozen=True)
 class FirstOutput:
-    """Where a run starts, in microseconds; the bolts that it concerns are those that read spouts."""
+    """The first output of a run; times in microseconds. It concerns the bolts that read spouts."""
 
     time: int
-    """Windows that end before are not emitted."""
+    """Windows that end before this time are not emitted."""
     read_from: int | None
-    """Events from before are skipped."""
+    """Events from before this time are skipped; None where none is."""
     inputs: frozenset[tuple[str, int]]
-    """The bolts, and their inputs, that spouts reach before any window."""
+    """The (bolt, input index) that spouts reach before any window."""
 
     @staticmethod
     def of(topology: Topology, time: int | None) -> FirstOutput | None:
-        """Where a run of this topology starts; None where it starts with its input."""
+        """The first output at ``time`` for this topology; None where ``time`` is None."""
         return None if time is None else FirstOutput(time, read_from(topology, time), _first_inputs(topology))
 
     @cached_property
@@ -80,13 +81,14 @@ class FirstOutput:
         return frozenset(name for name, _ in self.inputs)
 
     def is_after(self, bolt: str, end: int) -> bool:
-        """Whether a window of a bolt ends before the first output."""
+        """Whether a window of a bolt that ends at ``end`` (microseconds) is to be suppressed."""
         return end < self.time and bolt in self._bolts
 
     def older(self, node: WindowedNode, input_index: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
-        """Which events are older than what is read, by their arrival where they tell it, else by their time.
+        """Which events are older than ``read_from``, by their arrival time where they have one, else by their event
+        time.
 
-        Those whose time cannot be told are not: what is wrong with them is said at the door.
+        Events with unreadable times are not older: they are reported on admission.
         """
         limit, settings = self.read_from, node.bolt.settings
         if limit is None or (node.name, input_index) not in self.inputs:
@@ -102,7 +104,9 @@ class FirstOutput:
         if wrong is not None:
             older &= wrong == ""
         if settings.watermark_field is not None and settings.watermark_field in table.column_names:
-            older &= table.column(settings.watermark_field).is_null().to_numpy()  # the others are no events
+            older &= (
+                table.column(settings.watermark_field).is_null().to_numpy()
+            )  # rows with a value are watermarks, not events
         return older
 
 
@@ -120,10 +124,11 @@ def _first_inputs(topology: Topology) -> frozenset[tuple[str, int]]:
 
 
 def _reach(node: WindowedNode) -> int | None:
-    """How long before an output of a bolt its events may have arrived; None where there is no limit."""
+    """How long before an output of a bolt, in microseconds, its events may have arrived; None where that is
+    unlimited."""
     settings = node.bolt.settings
     if settings.lifetime is not None:
-        return None  # what began long ago may last into the window
+        return None  # a lifetime that began long ago may reach into
     early = settings.arrival.early if settings.arrival is not None and node.event_time else None
     if node.assigners:
         lengths = [_longest(assigner) for assigner in node.assigners]
@@ -138,11 +143,11 @@ def _longest(assigner: WindowAssigner) -> int | None:
         case AlignedWindows() | SlidingLogWindows():
             return assigner.length.micros
         case SessionWindows(max_duration=longest) if longest is not None:
-            return 2 * longest.micros  # it is looked at when the clock shows a multiple
+            return 2 * longest.micros  # it is checked when the clock
         case CalendarWindows():
             return _LONGEST_UNITS[assigner.unit]
         case OnsetWindows():
             return 1
         case SnapshotWindows():
-            return int(assigner.bounds is Bounds.START)  # of points: a microsecond before, or after
+            return int(assigner.bounds is Bounds.START)  # points last a microsecond, before or after their time
     return None

@@ -1,4 +1,4 @@
-"""Watermarks that nobody's events have made: all inputs of a topology promise that nothing older will come."""
+"""Promised watermarks: the inputs of a topology promise that no older events will come."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from topologies.graph.model import Topology, WindowedNode
 
 
 def promise(topology: Topology, state: Manifest, bolts: list[str], watermark: int) -> None:
-    """Let the inputs of some bolts promise a watermark, in microseconds; the next tick emits it.
+    """Raise the watermark of the inputs of some bolts to ``watermark`` (microseconds); the next tick emits it.
 
-    Inputs from other windowed bolts have the watermark of these, and promise nothing by themselves.
+    Inputs from other windowed bolts keep the watermark of those bolts.
     """
     for name in bolts:
         _promise(topology.windowed[name], state.bolts[name], watermark)
 
 
 def can_promise(node: WindowedNode) -> bool:
-    """Whether a bolt has one watermark that its inputs from spouts can move."""
+    """Whether a bolt has a single watermark that its inputs from spouts can advance."""
     settings = node.bolt.settings
     return node.event_time and not settings.watermark_per_key and not all(node.origins)
 
@@ -30,7 +30,7 @@ def _promise(node: WindowedNode, bolt: BoltState, watermark: int) -> None:
         mark.latest[label] = max(mark.latest.get(label, NONE), watermark + node.lag.micros)
         if node.sequenced and not any(input_of(source) == label for source in mark.sources):
             mark.sources[label] = MarkState()
-    mark.ticked_at = None  # the interval between watermarks is no reason to wait
+    mark.ticked_at = None  # do not wait for the watermark interval
     for source, state in mark.sources.items():
         if input_of(source) in mine:
             state.mark = max(state.mark, watermark)
