@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import cast
 
 from manager.storage.checkpoint import MemoryCheckpoint
+from manager.storage.trouble import during
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.run import CheckpointedRun
 from topologies.engine.batch.plan import BatchPlan, InProcess, MergedSplits, SourceSplit, TimeAdvance
@@ -86,7 +87,7 @@ class LocalRun(CheckpointedRun):
         for number, found in enumerate(batches or [{}] * heartbeats):
             if self.options.stop.is_set():
                 return None
-            self._batch(journal.plan(found, self._now(), heartbeat=number == 0))
+            self._batch(self._plan(found, heartbeat=number == 0))
 
     def _at_every_trigger(self, every: float) -> None:
         """A batch of what is new so often, until stopped."""
@@ -94,7 +95,7 @@ class LocalRun(CheckpointedRun):
         while not self.options.stop.is_set():
             found = {name: next(batches, []) for name, batches in self._new_files().items()}
             if heartbeats or any(found.values()):
-                self._batch(self.journal.plan(found, self._now(), heartbeat=True))
+                self._batch(self._plan(found, heartbeat=True))
             self.options.stop.wait(every - (time.perf_counter() - started) % every)
 
     def _new_files(self) -> dict[str, Iterator[list[FoundFile]]]:
@@ -103,7 +104,12 @@ class LocalRun(CheckpointedRun):
 
     def _batch(self, number: int) -> None:
         self.batch(number)
-        self.journal.commit(number)
+        with during(f"noting that batch {number} is done", f"batch {number} is committed, and nothing is lost"):
+            self.journal.commit(number)
+
+    def _plan(self, found: Mapping[str, Sequence[FoundFile]], *, heartbeat: bool) -> int:
+        with during("planning the next batch", "it was not begun, and nothing is lost"):
+            return self.journal.plan(found, self._now(), heartbeat=heartbeat)
 
 
 class _Here(InProcess):

@@ -25,6 +25,7 @@ from windowing.errors import (
     EnvironmentMissing,
     ScenarioError,
     SchemaError,
+    StorageError,
     TopologyError,
     WindboltError,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "SchemaError",
     "ShiftTime",
     "StatefulWindowedBolt",
+    "StorageError",
     "TaskContext",
     "TemporalJoin",
     "TopologyError",

@@ -59,6 +59,26 @@ class DamagedCheckpoint(CheckpointError):
     """A file of a checkpoint that is not what was written there, or is gone."""
 
 
+class StorageError(WindboltError):
+    """A file of a checkpoint or a sink that cannot be written or read: its disk is full, or fails, or does not answer.
+
+    What it holds may be all right.
+    """
+
+    def __init__(self, what: str, *, why: str = "", do: str = "", doing: str = "") -> None:
+        super().__init__(f"{doing} failed: {what}" if doing else what, why=why, do=do)
+        self.doing = doing
+        """What windbolt was doing, such as ``committing batch 7``; "" where the error does not say so."""
+
+    def about(self, whose: str) -> StorageError:
+        """The same, with whose file it is."""
+        return StorageError(f"{whose}: {self.what}", why=self.why, do=self.do)
+
+    def during(self, doing: str, after: str) -> StorageError:
+        """The same, with what windbolt was doing, and what comes of that after the error."""
+        return StorageError(self.what, why=self.why, do=f"{self.do}: {after}", doing=doing)
+
+
 class BoltError(WindboltError):
     """An exception in a user's bolt, with the bolt, the window and the batch it happened in."""
 

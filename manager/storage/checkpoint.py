@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 import pyarrow.fs as pafs
 
+from manager.storage.files import delete, delete_folder, empty_folder, kind_of, make_folder
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder, required
 from manager.storage.segments import FileSegments, MemorySegments, SegmentStore
+from manager.storage.trouble import UNREADABLE, during
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 KEPT_STEPS = 3
@@ -28,6 +30,7 @@ class Checkpoint(Protocol):
     def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]: ...
     def begin(self, key: str) -> None: ...
     def commit(self, manifest: Manifest) -> None: ...
+    def after_failure(self, step: str) -> str: ...
 
 
 def batch_key(batch: int, closing: bool) -> str:
@@ -39,6 +42,11 @@ def step_name(key: str) -> str:
     """A step as people write it: ``7``, or ``7-close`` for the closing after batch 7."""
     number, closing, _ = key.partition("-close")
     return f"{int(number)}{closing}"
+
+
+def named_step(key: str) -> str:
+    """A step in a sentence: ``batch 7``, or ``the closing after batch 7``."""
+    return f"the closing after batch {batch_of(key)}" if key.endswith("-close") else f"batch {batch_of(key)}"
 
 
 def step_key(name: str) -> str | None:
@@ -75,6 +83,10 @@ class MemoryCheckpoint:
     def begin(self, key: str) -> None:
         """A step begins to write."""
 
+    def after_failure(self, step: str) -> str:
+        """What becomes of a step (``batch 7``) that a file system has ended, for its error."""
+        return "the run has no checkpoint, and begins anew; delete first what it has written so far"
+
     def commit(self, manifest: Manifest) -> None:
         """Make the step's outcome the state, and forget what nothing names any more."""
         self._committed = [*self._committed[-1:], manifest.to_json()]
@@ -102,14 +114,14 @@ class FileCheckpoint:
         self._swept = False
         """Whether this process has looked through all folders of segments; another may have died while it cleaned."""
         for folder in ("plans", "manifests", "segments"):
-            self._fs.create_dir(f"{self.root}/{folder}", recursive=True)
+            make_folder(self._fs, f"{self.root}/{folder}")
 
     def latest(self) -> Manifest | None:
         """The manifest committed last. One that is older and damaged is only left out of what can be gone back to."""
         steps = self.steps()[-self.keep :]
         self._kept = []
         for key in steps[:-1]:
-            with suppress(CheckpointError):
+            with suppress(*UNREADABLE):
                 self._kept.append(self.manifest(key))
         self._kept.extend(self.manifest(key) for key in steps[-1:])
         return self._kept[-1] if self._kept else None
@@ -142,7 +154,7 @@ class FileCheckpoint:
 
     def note_deadly(self, key: str, found: list[dict[str, Any]]) -> None:
         """Write down all that is left out, so that a re-run leaves out the same."""
-        self._fs.create_dir(f"{self.root}/deadly", recursive=True)
+        make_folder(self._fs, f"{self.root}/deadly")
         self.files.write(f"deadly/{key}", found)
 
     def begin(self, key: str) -> None:
@@ -151,10 +163,14 @@ class FileCheckpoint:
             for documents in ("", "plans", "manifests", "deadly"):
                 self.files.sweep(documents)
         folder = f"{self.root}/segments/{key}"
-        if self._fs.get_file_info(folder).type == pafs.FileType.Directory:
-            self._fs.delete_dir_contents(folder)
+        if kind_of(self._fs, folder) == pafs.FileType.Directory:
+            empty_folder(self._fs, folder)
         else:
-            self._fs.create_dir(folder)
+            make_folder(self._fs, folder)
+
+    def after_failure(self, step: str) -> str:
+        """What becomes of a step (``batch 7``) that a file system has ended, for its error."""
+        return f"{step} was not committed, and runs again; nothing is lost"
 
     def commit(self, manifest: Manifest) -> None:
         """Make the step's outcome the state, and delete what nothing names any more."""
@@ -170,7 +186,8 @@ class FileCheckpoint:
         self.files.write(f"manifests/{key}", manifest.to_values())
         last = batch_key(self._kept[-1].batch, self._kept[-1].closing) if self._kept else key
         self._kept = [*self._kept, manifest][-self.keep :]
-        self._clean(key, last, before)
+        with during(f"deleting what {named_step(key)} has made superfluous", f"{named_step(key)} is committed"):
+            self._clean(key, last, before)
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """A note about the whole checkpoint, such as which topology it belongs to; None if there is none."""
@@ -194,13 +211,13 @@ class FileCheckpoint:
         in_use = {segment.split("/")[0] for segment in named}
         for folder in self._names("segments"):
             if folder < key and folder not in in_use:
-                self._fs.delete_dir(f"{self.root}/segments/{folder}")
+                delete_folder(self._fs, f"{self.root}/segments/{folder}")
             elif folder < key and (min(keep_from, last) <= folder or not self._swept):
                 before |= {f"{folder}/{name}" for name in self._names(f"segments/{folder}")}
         for segment in before - named:
             if segment.split("/")[0] in in_use:
-                with suppress(FileNotFoundError):  # one that is gone, and that nothing needs any more
-                    self._fs.delete_file(f"{self.root}/segments/{segment}")
+                # One that is gone nothing needs any more.
+                delete(self._fs, f"{self.root}/segments/{segment}", missing=True)
         self._swept = True
 
     def _names(self, folder: str) -> list[str]:
@@ -246,7 +263,7 @@ def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
 
 def check_not_begun(files: SealedFolder, key: str) -> None:
     """That a step without a plan has not been begun; DamagedCheckpoint if it has, for then its plan is gone."""
-    if files.filesystem.get_file_info(f"{files.root}/segments/{key}").type == pafs.FileType.Directory:
+    if kind_of(files.filesystem, f"{files.root}/segments/{key}") == pafs.FileType.Directory:
         raise DamagedCheckpoint(
             f"plan {files.path(f'plans/{key}')} is gone",
             why="the step has been begun, so it had one, and what it read and at which time is not known any more",

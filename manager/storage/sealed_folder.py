@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from manager.storage.private_files import private_stream, sync_file
+from manager.storage import files
+from manager.storage.files import sync_file
 from manager.storage.sealed import seal, unseal
-from windowing.errors import CheckpointError, DamagedCheckpoint
+from windowing.errors import DamagedCheckpoint
 
 _DRAFT = re.compile(r"\..+\.json\.[0-9a-f]{32}")
 
@@ -28,40 +29,34 @@ class SealedFolder:
 
     def has(self, name: str) -> bool:
         """Whether there is such a document."""
-        return bool(self.filesystem.get_file_info(self.path(name)).type != pafs.FileType.NotFound)
+        return files.is_there(self.filesystem, self.path(name))
 
     def read(self, name: str) -> Any:
-        """A document; None where there is none. Raises DamagedCheckpoint, or CheckpointError for another format."""
+        """A document; None where there is none.
+
+        Raises DamagedCheckpoint, CheckpointError for another format, StorageError where it cannot be read.
+        """
         if not self.has(name):
             return None
         path = self.path(name)
-        try:
-            with self.filesystem.open_input_stream(path) as source:
-                data = source.read()
-        except OSError as error:
-            raise CheckpointError(
-                f"{path} cannot be read", why=str(error), do="make it readable, and run again"
-            ) from error
-        return json.loads(unseal(data, path))
+        return json.loads(unseal(files.read_bytes(self.filesystem, path), path))
 
     def write(self, name: str, values: Any) -> None:
         """Write a document so that it is there whole or not at all."""
         path, data = self.path(name), seal(json.dumps(values))
         if self.uri is not None and not isinstance(self.filesystem, pafs.HadoopFileSystem):
-            with self.filesystem.open_output_stream(path) as sink:  # object stores show a file once it is closed
-                sink.write(data)
+            files.write_shown_whole(self.filesystem, path, data)
             return
         folder, base = path.rsplit("/", 1)
         draft = f"{folder}/.{base}.{uuid.uuid4().hex}"
-        with private_stream(self.filesystem, draft) as sink:
-            sink.write(data)
+        files.write_private(self.filesystem, draft, data)
         if self.uri is None:
             sync_file(draft)
-        self.filesystem.move(draft, path)
+        files.move(self.filesystem, draft, path)
 
     def delete(self, name: str) -> None:
         """Delete a document."""
-        self.filesystem.delete_file(self.path(name))
+        files.delete(self.filesystem, self.path(name))
 
     def names(self, folder: str) -> list[str]:
         """The documents of a folder inside this one, by their order in time."""
@@ -70,14 +65,13 @@ class SealedFolder:
 
     def entries(self, folder: str) -> list[str]:
         """All that lies in a folder inside this one, hidden files too."""
-        selector = pafs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True)
-        return [entry.base_name for entry in self.filesystem.get_file_info(selector)]
+        return [entry.base_name for entry in files.entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))]
 
     def sweep(self, folder: str) -> None:
         """Delete the drafts that processes have left that died while they wrote."""
         for base in self.entries(folder):
             if _DRAFT.fullmatch(base):
-                self.filesystem.delete_file("/".join(filter(None, [self.root, folder, base])))
+                files.delete(self.filesystem, "/".join(filter(None, [self.root, folder, base])))
 
 
 def required(found: Any, path: str, why: str) -> Any:

@@ -10,6 +10,7 @@ import os
 import uuid
 import zlib
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -17,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.storage.private_files import private_stream, sync_file
-from windowing.errors import CheckpointError, DamagedCheckpoint
+from manager.storage.files import private_stream, sync_file
+from manager.storage.trouble import touching
+from windowing.errors import DamagedCheckpoint
 from windowing.events import Events
 
 _ALIGNMENT = 64
@@ -139,8 +141,9 @@ class FileSegments:
     def read(self, ref: Ref) -> pa.Table:
         """The rows of a reference that are still needed; mapped into memory where the file is local.
 
-        Raises DamagedCheckpoint where they are not what was written. A section of a local file is looked through once
-        in each process, for as long as its file does not change: windows that overlap read it again and again.
+        Raises DamagedCheckpoint where they are not what was written, StorageError where they cannot be read. A section
+        of a local file is looked through once in each process, for as long as its file does not change: windows that
+        overlap read it again and again.
         """
         buffer, section = self._bytes(ref)
         if section is None or section not in _CHECKED:
@@ -170,14 +173,13 @@ class FileSegments:
 
     def _bytes(self, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
         path = f"{self.root}/{ref.segment}"
-        try:
-            return self._section(path, ref)
-        except FileNotFoundError as error:
-            raise DamagedCheckpoint(f"segment {path} is gone", why="rows that are still needed lie there") from error
-        except OSError as error:
-            raise CheckpointError(
-                f"segment {path} cannot be read", why=str(error), do="make it readable, and run again"
-            ) from error
+        with touching(f"segment {path}", "read"):
+            try:
+                return self._section(path, ref)
+            except FileNotFoundError as error:
+                raise DamagedCheckpoint(
+                    f"segment {path} is gone", why="rows that are still needed lie there"
+                ) from error
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
         """The bytes of a section, as many as there are, and what it is called among those that have been checked."""
@@ -200,20 +202,33 @@ class _FileWriter:
         self._file: pa.NativeFile | None = None
 
     def add(self, table: pa.Table) -> Ref:
-        if self._file is None:
-            self._file = private_stream(self.store.filesystem, f"{self.store.root}/{self.name}")
-        self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
-        offset = self._file.tell()
         section = pa.BufferOutputStream()
         with pa.ipc.new_stream(section, table.schema) as writer:
             writer.write_table(table)
         buffer = section.getvalue()
-        self._file.write(buffer)
-        return Ref(self.name, offset, len(buffer), table.num_rows, checksum=zlib.crc32(buffer))
+        return Ref(self.name, self._append(buffer), len(buffer), table.num_rows, checksum=zlib.crc32(buffer))
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            with self._touching():
+                self._file.close()
+
+    def _append(self, buffer: pa.Buffer) -> int:
+        """Write a section; where it begins."""
+        if self._file is None:
+            self._file = private_stream(self.store.filesystem, self._path)
+        with self._touching():
+            self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
+            offset = self._file.tell()
+            self._file.write(buffer)
+        return int(offset)
+
+    @property
+    def _path(self) -> str:
+        return f"{self.store.root}/{self.name}"
+
+    def _touching(self) -> AbstractContextManager[None]:
+        return touching(f"segment {self._path}", "written")
 
 
 @dataclass

@@ -11,8 +11,8 @@ from unittest.mock import patch
 from manager.storage import manifest as manifest_module
 from manager.storage import sealed_folder
 from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.files import sync_file
 from manager.storage.manifest import Manifest
-from manager.storage.private_files import sync_file
 from manager.storage.sealed import seal
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.segments import FileSegments

@@ -27,7 +27,7 @@ from topologies.graph.model import Topology
 from topologies.io.spouts import FoundFile
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
-from windowing.errors import WindboltError
+from windowing.errors import StorageError, WindboltError
 
 _MEMORY = "/dev/shm"
 _HOUR = 3_600_000_000
@@ -299,9 +299,11 @@ def _in_time(step: tuple[str, Step]) -> tuple[int, bool]:
 
 def clear(error: Exception) -> bool:
     """Whether an error says what and what to do; a failure of the user's own function is the user's."""
+    if isinstance(error, StorageError):
+        return bool(error.doing and error.what and error.why and error.do)
     if isinstance(error, WindboltError):
         return bool(error.what and error.do)
-    return isinstance(error, SinkFailed | OSError)
+    return isinstance(error, SinkFailed)
 
 
 def _check_accounts(report: BatchReport) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
+from manager.storage.files import make_folder
 from topologies.checkpoints.spark_files import delete_spark_file, write_spark_file
 from topologies.checkpoints.spark_half import COMPACT, SparkHalf
 from topologies.io.places import shown_path
@@ -146,7 +147,7 @@ class FileJournal:
 
     def _write(self, name: str, text: str) -> None:
         path = f"{self._half.root}/{name}"
-        self._half.filesystem.create_dir(path.rsplit("/", 1)[0], recursive=True)
+        make_folder(self._half.filesystem, path.rsplit("/", 1)[0])
         write_spark_file(self._half.filesystem, path, text, summed=self._summed)
 
 

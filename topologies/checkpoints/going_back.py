@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import batch_of, step_name
-from manager.storage.private_files import private_stream
+from manager.storage.files import delete_folder, is_there, make_folder, move, write_private
+from manager.storage.trouble import UNREADABLE, during
 from topologies.checkpoints.pairing import GOING_BACK, PairedCheckpoint
 from topologies.checkpoints.sinks_note import SINKS, SinkNote, read_sinks
 from topologies.engine.commit.delivering import later_files, step_of
@@ -41,8 +42,13 @@ def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
 
     The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, where that cannot be.
     """
-    files = halves.files
     _check(halves, key)
+    with during(f"going back to batch {step_name(key)}", "what is left to do is done then"):
+        return _go_back(halves, key)
+
+
+def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
+    files = halves.files
     begun = _begun(halves, key)
     aside = f"after-{step_name(key)}-{uuid.uuid4().hex[:8]}" if begun is None else begun
     files.write(GOING_BACK, {"to": key, "aside": aside})
@@ -60,7 +66,7 @@ def _check(halves: PairedCheckpoint, key: str) -> None:
     steps = halves.files.names("manifests")
     try:
         halves.check_step(key)
-    except CheckpointError as error:
+    except UNREADABLE as error:
         whole = list(halves.whole_steps())
         others = f"it can be gone back to {' or '.join(map(step_name, whole))}" if whole else ""
         anew = "start with a new checkpoint folder (which reads all input again)"
@@ -82,7 +88,7 @@ def _begun(halves: PairedCheckpoint, key: str) -> str | None:
     """Where an earlier attempt has set files aside; CheckpointError if it was to go back further."""
     try:
         note = halves.files.read(GOING_BACK)
-    except CheckpointError:
+    except UNREADABLE:
         return None  # a step is named, so that it says nothing new
     if note is None:
         return None
@@ -119,14 +125,14 @@ def _own_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
             for base in files.entries(f"segments/{step}"):
                 path = f"segments/{step}/{base}"
                 _move(filesystem, f"{files.root}/{path}", f"{done.folder}/windbolt/{path}", done)
-            filesystem.delete_dir(f"{files.root}/segments/{step}")
+            delete_folder(filesystem, f"{files.root}/segments/{step}")
 
 
 def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], done: Rollback) -> None:
     notes: list[SinkNote] = []
     try:
         notes = read_sinks(halves.files)
-    except CheckpointError as error:
+    except UNREADABLE as error:
         done.warnings.append(
             f"{error.what}: where sinks write is not known, and their files stay. The next run refuses to write beside "
             "those of later batches, and names them; to go back once more, after that, sets them aside"
@@ -142,8 +148,8 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
             later = [base for base in later if batch_of(step_of(base) or key) <= until]
         target = f"{inside}/.{aside}"
         for base in later:
-            filesystem.create_dir(target, recursive=True)
-            filesystem.move(f"{inside}/{base}", f"{target}/{base}")
+            make_folder(filesystem, target)
+            move(filesystem, f"{inside}/{base}", f"{target}/{base}")
         if later:
             done.sinks[folder] = (target, len(later))
     words = {
@@ -158,16 +164,15 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
 
 
 def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback) -> None:
-    if filesystem.get_file_info(source).type == pafs.FileType.NotFound:
+    if not is_there(filesystem, source):
         return
-    filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
-    filesystem.move(source, target)
+    make_folder(filesystem, target.rsplit("/", 1)[0])
+    move(filesystem, source, target)
     done.moved += 1
 
 
 def _write(filesystem: pafs.FileSystem, path: str, text: str) -> None:
     folder, base = path.rsplit("/", 1)
     draft = f"{folder}/.{base}.{uuid.uuid4().hex}.tmp"
-    with private_stream(filesystem, draft) as sink:
-        sink.write(text.encode())
-    filesystem.move(draft, path)
+    write_private(filesystem, draft, text.encode())
+    move(filesystem, draft, path)

@@ -12,11 +12,12 @@ import pyarrow.fs as pafs
 from manager.storage.checkpoint import batch_key, read_manifest, read_plan, step_name
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import FileSegments
+from manager.storage.trouble import UNREADABLE
 from topologies.checkpoints.pairing import GOING_BACK, START, TOPOLOGY, PairedCheckpoint
 from topologies.checkpoints.sinks_note import read_sinks
 from topologies.engine.commit.delivering import next_steps, refuse_later
 from topologies.io.places import locate
-from windowing.errors import CheckpointError
+from windowing.errors import WindboltError
 from windowing.timestamps import show
 
 Found = TypeVar("Found")
@@ -110,7 +111,7 @@ class _Inspection:
         self._spark()
         try:
             self._would_go_on()
-        except CheckpointError as error:
+        except UNREADABLE as error:
             self.look.refused, self.look.advice = _words(error), error.do or halves.advice()
 
     def _notes(self) -> None:
@@ -131,7 +132,7 @@ class _Inspection:
             trouble = ""
             try:
                 self.halves.check_step(key)
-            except CheckpointError as error:
+            except UNREADABLE as error:
                 trouble = _words(error)
             size = sum(ref.length for ref in refs.values())
             self.look.steps.append(StepLook(step_name(key), manifest, len(refs), size, trouble))
@@ -173,7 +174,7 @@ class _Inspection:
         """What is read; None, and its damage noted, where that fails."""
         try:
             return read()
-        except CheckpointError as error:
+        except UNREADABLE as error:
             if (error.what, error.why) not in self.look.damage:
                 self.look.damage.append((error.what, error.why))
             return None
@@ -197,5 +198,5 @@ def _bolt(bolt: BoltState) -> dict[str, Any]:
     }
 
 
-def _words(error: CheckpointError) -> str:
+def _words(error: WindboltError) -> str:
     return f"{error.what}: {error.why}" if error.why else error.what

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pyarrow.fs as pafs
 
-from manager.storage.private_files import make_private
+from manager.storage.files import make_private
+from manager.storage.trouble import touching
 from topologies.graph.model import Topology
 from topologies.io.formats import file_format, write_table
 from topologies.io.spouts import FileSpout, MemorySpout
@@ -35,15 +36,17 @@ def as_files(topology: Topology, checkpoint: str) -> Topology:
 
 
 def _write(spout: MemorySpout, folder: str) -> None:
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with touching(folder, "made"):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
     for number, table in enumerate(spout.tables()):
         path = os.path.join(folder, f"{number:08d}.arrow")
         draft = os.path.join(folder, f".{number:08d}.arrow")
-        make_private(draft)
-        write_table(pafs.LocalFileSystem(), draft, table, file_format("arrow"))
-        if os.path.exists(path) and filecmp.cmp(path, draft, shallow=False):
-            os.remove(draft)
-            continue
-        moment = _FIRST_NS + number * _STEP_NS  # the same again where a file is damaged, so that it is no new one
-        os.utime(draft, ns=(moment, moment))
-        os.rename(draft, path)
+        with touching(path, "written"):
+            make_private(draft)
+            write_table(pafs.LocalFileSystem(), draft, table, file_format("arrow"))
+            if os.path.exists(path) and filecmp.cmp(path, draft, shallow=False):
+                os.remove(draft)
+                continue
+            moment = _FIRST_NS + number * _STEP_NS  # the same again where a file is damaged, so that it is no new one
+            os.utime(draft, ns=(moment, moment))
+            os.rename(draft, path)

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import (
     KEPT_STEPS,
@@ -21,9 +20,11 @@ from manager.storage.checkpoint import (
     read_manifest,
     step_name,
 )
+from manager.storage.files import is_there
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.segments import FileSegments
+from manager.storage.trouble import UNREADABLE, touching
 from topologies.checkpoints.fingerprint import differences, fingerprint
 from topologies.checkpoints.sinks_note import note_sinks
 from topologies.checkpoints.source_log import SourceLog
@@ -75,19 +76,23 @@ class PairedCheckpoint:
         """Keep other runs off this checkpoint until ``release``, or the end of this process; local folders only."""
         if self.uri is not None:
             return
+        with touching(f"checkpoint {self.path}", "written to"):
+            self._held = self._open_lock()
+            self._take(self._held, fcntl.LOCK_EX)
+            self._held.truncate(0)
+            self._held.write(f"process {os.getpid()}")
+            self._held.flush()
+
+    def _open_lock(self) -> IO[str]:
         try:
             self.filesystem.create_dir(self.root, recursive=True)
-            self._held = open(f"{self.root}/.lock", "a+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held for the whole run
-        except OSError as error:
+            return open(f"{self.root}/.lock", "a+", encoding="utf-8", errors="replace")
+        except (PermissionError, FileExistsError, FileNotFoundError, NotADirectoryError) as error:
             raise CheckpointError(
                 f"checkpoint {self.path!r} cannot be made or written to",
                 why=str(error),
                 do="name a folder that this user may write to",
             ) from error
-        self._take(self._held, fcntl.LOCK_EX)
-        self._held.truncate(0)
-        self._held.write(f"process {os.getpid()}")
-        self._held.flush()
 
     def lock_to_look(self) -> None:
         """Keep runs off this checkpoint, and write nothing."""
@@ -126,8 +131,9 @@ class PairedCheckpoint:
             ours = self._opened(topology, first_output, keep)
         if fresh:
             for half in ("windbolt", "spark"):  # nobody else comes past these, whatever the files in them allow
-                os.makedirs(f"{self.root}/{half}", exist_ok=True)
-                os.chmod(f"{self.root}/{half}", 0o700)
+                with touching(f"{self.root}/{half}", "made"):
+                    os.makedirs(f"{self.root}/{half}", exist_ok=True)
+                    os.chmod(f"{self.root}/{half}", 0o700)
         return ours
 
     def _opened(self, topology: Topology, first_output: int | None, keep: int) -> FileCheckpoint:
@@ -206,7 +212,7 @@ class PairedCheckpoint:
     def whole_steps(self) -> Iterator[str]:
         """The steps that can be gone back to, the last one first."""
         for key in reversed(self.files.names("manifests")):
-            with suppress(CheckpointError):
+            with suppress(*UNREADABLE):
                 self.check_step(key)
                 yield key
 
@@ -271,4 +277,4 @@ class PairedCheckpoint:
         return CheckpointError(f"checkpoint {self.path!r} cannot be used: {what}", why=why)
 
     def _missing(self, name: str) -> bool:
-        return bool(self.filesystem.get_file_info(f"{self.root}/{name}").type == pafs.FileType.NotFound)
+        return not is_there(self.filesystem, f"{self.root}/{name}")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.checkpoint import FileCheckpoint, batch_key, named_step
+from manager.storage.trouble import during
 from topologies.checkpoints.memory import as_files
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.source_log import Partitions, SourceLog
@@ -47,7 +48,8 @@ class CheckpointedRun(ABC):
         """The encoding of the names of files that can be read."""
         self.passed_over: set[str] = set()
         """The files that are not read for their names, and that have been named."""
-        with ExitStack() as undo:
+        beginning = during("the start of the run", "nothing is lost")
+        with ExitStack() as undo, beginning:
             self.halves.lock()
             undo.callback(self.halves.release)
             self._begin()
@@ -86,7 +88,8 @@ class CheckpointedRun(ABC):
 
     def run(self) -> Summary:
         """Run to the end of the input, or until stopped."""
-        with self.halves.way_back():
+        going_on = during("the run", "the next run goes on after the last batch that was committed")
+        with self.halves.way_back(), going_on:
             return self._run_to_the_end()
 
     def _run_to_the_end(self) -> Summary:
@@ -115,7 +118,7 @@ class CheckpointedRun(ABC):
         order, there = list(self.topology.spouts), self.log.partitions(number)
         drafted["files"] = sorted(self.log.files(number), key=lambda found: order.index(found[0]))
         drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in there.items()}
-        plan = self.checkpoint.plan(key, drafted)
+        plan = self._planned(key, drafted)
         found = [(spout, path) for spout, path in plan["files"]]
         slots, advance = plan["slots"], TimeAdvance(plan["clock"])
         partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
@@ -127,6 +130,12 @@ class CheckpointedRun(ABC):
 
         self._survive(key, splits, again=plan is not drafted)
 
+    def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
+        """What a step is, as it was planned first."""
+        step = named_step(key)
+        with during(f"planning {step}", self.checkpoint.after_failure(step)):
+            return self.checkpoint.plan(key, drafted)
+
     def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan], *, again: bool) -> None:
         """Run a batch without what of its input workers have died on."""
         self._run(plan([Death.from_json(found) for found in self.checkpoint.deadly(key)]), again=again)
@@ -137,7 +146,7 @@ class CheckpointedRun(ABC):
         if before.closing:
             return
         drafted = {"clock": self._now(), "run": self.step.run_id}
-        plan = self.checkpoint.plan(batch_key(before.batch, True), drafted)
+        plan = self._planned(batch_key(before.batch, True), drafted)
         advance = TimeAdvance(plan["clock"], close=True)
         self._run(BatchPlan(before.batch, advance, closing=True, run=plan.get("run", "")), again=True)
 

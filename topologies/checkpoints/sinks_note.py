@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import Any
 
 from manager.storage.sealed_folder import SealedFolder
+from manager.storage.trouble import UNREADABLE
 from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import FileSink, FunctionSink, Sink
-from windowing.errors import CheckpointError
 
 SINKS = "sinks"
 
@@ -26,7 +26,7 @@ def note_sinks(files: SealedFolder, topology: Topology, batch: int) -> None:
     are found again when that sink is used again (delivering.refuse_later).
     """
     known: list[SinkNote] = []
-    with suppress(CheckpointError):
+    with suppress(*UNREADABLE):
         known = read_sinks(files)
     now = [note for name, part in topology.sinks.items() if (note := _note(name, part.sink)) is not None]
     gone = [{"until": batch + 1, **note} for note in known if _bare(note) not in now]

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import pyarrow.fs as pafs
 
+from manager.storage.files import kind_of
 from topologies.checkpoints.spark_files import read_spark_file
 from windowing.errors import CheckpointError
 
@@ -54,7 +55,7 @@ class SourceLog:
                 for number in range(before.get(at, -1) + 1, now.get(at, -1) + 1)
                 for entry in self._entries(at, number)
             ]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise self._unreadable(f"the files of batch {batch}", error) from error
         return [(spout, path) for _, _, spout, path in sorted(found, key=lambda each: each[:2])]
 
@@ -77,7 +78,7 @@ class SourceLog:
                 if at in now
                 for ends, starts in [(_ends(now[at]), _ends(before[at]) if at in before else None)]
             }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._unreadable(f"the offsets of batch {batch}", error) from error
 
     def _unreadable(self, what: str, error: Exception) -> CheckpointError:
@@ -102,7 +103,7 @@ class SourceLog:
     def _entries(self, source: int, number: int) -> list[dict[str, Any]]:
         """The files of one entry; every tenth file of the log holds those of all before it as well."""
         path = f"sources/{source}/{number}"
-        if self.filesystem.get_file_info(f"{self.root}/{path}").type != pafs.FileType.File:
+        if kind_of(self.filesystem, f"{self.root}/{path}") != pafs.FileType.File:
             path += ".compact"
         entries = [json.loads(line) for line in self._lines(path)[1:]]
         return [entry for entry in entries if entry["batchId"] == number]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from contextlib import suppress
 
 import pyarrow.fs as pafs
 
-from manager.storage.private_files import private_stream, sync_file
-from windowing.errors import CheckpointError, DamagedCheckpoint
+from manager.storage import files
+from manager.storage.files import sync_file
+from windowing.errors import DamagedCheckpoint
 
 _MAGIC = b"crc\0"
 _SUMMED = 512
@@ -20,8 +20,9 @@ _SUMMED = 512
 def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
     """The text of a file that Spark wrote.
 
-    Raises DamagedCheckpoint where it is gone or does not fit its ``.crc``. Where there is no ``.crc``, as on object
-    stores and on HDFS, which look after their files themselves, there is nothing to hold it against.
+    Raises DamagedCheckpoint where it is gone or does not fit its ``.crc``, StorageError where it cannot be read. Where
+    there is no ``.crc``, as on object stores and on HDFS, which look after their files themselves, there is nothing to
+    hold it against.
     """
     folder, base = path.rsplit("/", 1)
     data = _bytes(filesystem, path)
@@ -49,8 +50,7 @@ def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summe
     folder, base = path.rsplit("/", 1)
     sums, data = f"{folder}/.{base}.crc", text.encode()
     if summed:
-        with suppress(FileNotFoundError):
-            filesystem.delete_file(sums)
+        files.delete(filesystem, sums, missing=True)
     _write(filesystem, path, data)
     if summed:
         parts = [data[at : at + _SUMMED] for at in range(0, len(data), _SUMMED)]
@@ -61,22 +61,19 @@ def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
     """Delete a file, and its checksum before it, which would otherwise speak of a file that is lost."""
     folder, base = path.rsplit("/", 1)
     for each in (f"{folder}/.{base}.crc", path):
-        with suppress(FileNotFoundError):
-            filesystem.delete_file(each)
+        files.delete(filesystem, each, missing=True)
 
 
 def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
     if not isinstance(filesystem, pafs.LocalFileSystem | pafs.HadoopFileSystem):
-        with filesystem.open_output_stream(path, compression=None) as sink:  # object stores show a file once closed
-            sink.write(data)
+        files.write_shown_whole(filesystem, path, data)
         return
     folder, base = path.rsplit("/", 1)
     draft = f"{folder}/.{base.removeprefix('.')}.{uuid.uuid4()}.tmp"
-    with private_stream(filesystem, draft) as sink:
-        sink.write(data)
+    files.write_private(filesystem, draft, data)
     if isinstance(filesystem, pafs.LocalFileSystem):
         sync_file(draft)
-    filesystem.move(draft, path)
+    files.move(filesystem, draft, path)
 
 
 def _fits(data: bytes, sums: bytes) -> bool:
@@ -91,10 +88,4 @@ def _fits(data: bytes, sums: bytes) -> bool:
 
 
 def _bytes(filesystem: pafs.FileSystem, path: str) -> bytes | None:
-    if filesystem.get_file_info(path).type != pafs.FileType.File:
-        return None
-    try:
-        with filesystem.open_input_stream(path) as source:
-            return source.read()  # type: ignore[no-any-return]
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read", why=str(error), do="make it readable, and run again") from error
+    return files.read_bytes(filesystem, path) if files.kind_of(filesystem, path) == pafs.FileType.File else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow.fs as pafs
 
+from manager.storage.files import delete, entries, is_there
 from topologies.checkpoints.spark_files import read_spark_file
 from windowing.errors import DamagedCheckpoint
 
@@ -26,7 +27,7 @@ class SparkHalf:
 
     def query(self) -> str | None:
         """The id of the query it belongs to; None before its first start."""
-        if self.filesystem.get_file_info(f"{self.root}/metadata").type == pafs.FileType.NotFound:
+        if not is_there(self.filesystem, f"{self.root}/metadata"):
             return None
         try:
             return str(json.loads(self.read("metadata"))["id"])
@@ -147,24 +148,24 @@ class SparkHalf:
 
     def summed(self, folder: str) -> list[str]:
         """The files of a folder of which Spark has kept checksums, also those that are gone."""
-        selector = pafs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True)
-        found = [entry.base_name for entry in self.filesystem.get_file_info(selector)]
+        found = [entry.base_name for entry in self._entries(folder)]
         sums = [name for name in found if name.startswith(".") and name.endswith(".crc") and name[1] != "."]
         return sorted("/".join(filter(None, [folder, name[1:-4]])) for name in sums)
 
     def names(self, folder: str) -> list[str]:
         """What lies in a folder, hidden files left out."""
-        selector = pafs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True)
-        found = [entry.base_name for entry in self.filesystem.get_file_info(selector)]
+        found = [entry.base_name for entry in self._entries(folder)]
         return sorted(name for name in found if not name.startswith("."))
 
     def sweep(self) -> None:
         """Delete the drafts that processes have left that died while they wrote; nobody else runs on the checkpoint."""
         for folder in ("", "offsets", "commits", *(f"sources/{name}" for name in self.names("sources"))):
-            selector = pafs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True)
-            for entry in self.filesystem.get_file_info(selector):
+            for entry in self._entries(folder):
                 if _DRAFT.fullmatch(entry.base_name):
-                    self.filesystem.delete_file(entry.path)
+                    delete(self.filesystem, entry.path)
+
+    def _entries(self, folder: str) -> list[pafs.FileInfo]:
+        return entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))
 
     def _sources_of_files(self) -> list[int]:
         """Which sources have a log of files; those of others keep what a source needs as a whole."""

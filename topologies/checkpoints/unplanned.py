@@ -11,6 +11,7 @@ import json
 
 import pyarrow.fs as pafs
 
+from manager.storage.files import entries, kind_of
 from topologies.checkpoints.spark_files import read_spark_file, write_spark_file
 from windowing.errors import CheckpointError
 
@@ -34,7 +35,7 @@ def forget_unplanned(filesystem: pafs.FileSystem, root: str) -> None:
                 number = name.removesuffix(".compact")
                 if number.isdigit() and int(number) > last:
                     _empty(filesystem, f"{root}/sources/{source}", name, last)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"Spark's record of files in {root} cannot be read, or put in order",
             why=f"{type(error).__name__}: {error}",
@@ -65,7 +66,7 @@ def _empty(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> No
     kept = [line for line in lines if json.loads(line)["batchId"] <= last]
     if len(kept) == len(lines):
         return
-    summed = filesystem.get_file_info(f"{folder}/.{name}.crc").type == pafs.FileType.File
+    summed = kind_of(filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
     # Where there is no checksum, none is asked for.
     write_spark_file(filesystem, f"{folder}/{name}", "\n".join([version, *kept]), summed=summed)
 
@@ -80,8 +81,7 @@ def _is_file(line: str) -> bool:
 
 
 def _names(filesystem: pafs.FileSystem, folder: str) -> list[str]:
-    found = pafs.FileSelector(folder, allow_not_found=True)
-    return sorted(entry.base_name for entry in filesystem.get_file_info(found))
+    return sorted(entry.base_name for entry in entries(filesystem, folder))
 
 
 def _lines(filesystem: pafs.FileSystem, path: str) -> list[str]:

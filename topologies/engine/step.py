@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from manager.accounts import SKIPPED, Accounts
-from manager.storage.checkpoint import Checkpoint, batch_key
+from manager.storage.checkpoint import Checkpoint, batch_key, named_step
 from manager.storage.manifest import BoltState, Manifest, TaskState
 from manager.storage.segments import Ref
+from manager.storage.trouble import during
 from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy
 from topologies.engine.batch.plan import BatchPlan, CompactItem, Context, Executor, FireItem, FireOutcome, TimeAdvance
@@ -42,6 +43,15 @@ _FANOUT = 8
 segments of a task, and how often a row is copied."""
 
 
+_DOING = {
+    "ingest": "reading the input of {}",
+    "tick": "moving time on in {}",
+    "fire": "firing the windows of {}",
+    "compact": "joining segments in {}",
+    "sinks": "bringing {} to its sinks",
+    "commit": "committing {}",
+}
+"""By phase, what windbolt is doing then with a step."""
 _ORIGIN = 8
 """Length, in hexadecimal digits, of the id that distinguishes a checkpoint from others."""
 
@@ -69,6 +79,8 @@ class MicroBatch:
         """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None
         where tracing is off."""
         self._seconds: dict[str, float] = {}
+        self._key = ""
+        """The step in hand."""
         self.run_id = uuid.uuid4().hex
         """Id of this run, new after each start. It is written into the plans of batches, and is kept when a later run
         repeats them."""
@@ -92,8 +104,9 @@ class MicroBatch:
         """
         self._seconds = {}
         started = time.perf_counter()
-        key = batch_key(plan.batch, plan.closing)
-        self.checkpoint.begin(key)
+        key = self._key = batch_key(plan.batch, plan.closing)
+        with self._during("beginning {}"):
+            self.checkpoint.begin(key)
         state = Manifest.from_json(self.manifest.to_json())
         state.batch, state.closing, state.clock, state.query = plan.batch, plan.closing, plan.advance.clock, query
         state.origin = state.origin or (plan.run or self.run_id)[:_ORIGIN]
@@ -142,8 +155,14 @@ class MicroBatch:
     def _phase(self, name: str) -> Iterator[None]:
         self.hook(name)
         started = time.perf_counter()
-        yield
+        with self._during(_DOING[name]):
+            yield
         self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def _during(self, doing: str) -> AbstractContextManager[None]:
+        """Where a file cannot be written or read: in which batch that was, and that it runs again."""
+        step = named_step(self._key)
+        return during(doing.format(step), self.checkpoint.after_failure(step))
 
     def _fresh(self) -> Manifest:
         bolts = {

@@ -21,6 +21,7 @@ from manager.keyed.triggered import Forgotten
 from manager.slices.slicing import Slicing
 from manager.storage.manifest import TaskState
 from manager.storage.segments import Ref, SegmentStore, read_events, write_events
+from manager.storage.trouble import touching_for
 from manager.window_manager import WindowManager
 from topologies.engine.batch.failures import bolt_failure, failed
 from topologies.engine.batch.plan import (
@@ -87,7 +88,8 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
     what the bolt emits."""
     node = context.topology.windowed[item.bolt]
     router = Router(context)
-    return _fire_held(item, node, router, context) if node.holds else _fire_queue(item, node, router, context)
+    with touching_for(f"bolt {item.bolt!r}, task {item.task}"):
+        return _fire_held(item, node, router, context) if node.holds else _fire_queue(item, node, router, context)
 
 
 def _fire_queue(item: FireItem, node: WindowedNode, router: Router, context: Context) -> FireOutcome:
@@ -263,8 +265,11 @@ class _Calls:
 def compact(item: CompactItem, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, in order of time."""
     node = context.topology.windowed[item.bolt]
-    if node.holds:
-        return compact_held(item, node, context)
+    with touching_for(f"bolt {item.bolt!r}, task {item.task}"):
+        return compact_held(item, node, context) if node.holds else _compact_queue(item, node, context)
+
+
+def _compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     streams = len(node.inputs)
     events = Events.concat([read_events(context.store, ref) for ref in item.refs]).sorted()
     slicing = node.summed(context.traced)

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from manager.storage.trouble import UNREADABLE
 from topologies.engine.batch.forks import in_this_process
 from topologies.engine.batch.plan import Context
 from windowing import errors
-from windowing.errors import BoltError, CheckpointError, WindboltError
+from windowing.errors import BoltError, WindboltError
 from windowing.printable import cut, printable, told
 
 _MARK = "windbolt-failure:"
@@ -33,7 +34,7 @@ def bolt_failure(bolt: str, batch: int, where: str | Callable[[], str]) -> Itera
     """
     try:
         yield
-    except (BoltError, CheckpointError):
+    except (BoltError, *UNREADABLE):
         raise
     except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
         raise failed(bolt, batch, where() if callable(where) else where, error) from error

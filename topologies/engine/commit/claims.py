@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 
+from manager.storage.files import make_folder
+from manager.storage.trouble import touching, touching_for
 from topologies.graph.model import Topology
 from topologies.io.places import locate
 from topologies.io.sinks import FileSink
@@ -24,7 +26,8 @@ class Claims:
         try:
             for node in topology.sinks.values():
                 if isinstance(node.sink, FileSink):
-                    self._claim(node.name, node.sink.path)
+                    with touching_for(f"sink {node.name!r}"):
+                        self._claim(node.name, node.sink.path)
         except BaseException:
             self.release()
             raise
@@ -38,8 +41,9 @@ class Claims:
         filesystem, folder, uri = locate(path)
         if uri is not None:
             return
-        filesystem.create_dir(folder, recursive=True)
-        self._held.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+        make_folder(filesystem, folder)
+        with touching(folder, "opened"):
+            self._held.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
         try:
             fcntl.flock(self._held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import batch_key, batch_of, step_name
-from manager.storage.private_files import sync_file
+from manager.storage.files import delete, entries, is_there, make_folder, move, sync_file
 from manager.storage.segments import Ref, SegmentStore
+from manager.storage.trouble import touching_for
 from topologies.engine.batch.forks import in_this_process
 from topologies.engine.batch.plan import Handed
 from topologies.graph.model import SinkNode, Topology
@@ -73,20 +74,24 @@ def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, a
     """Rename the files of a batch to their final names. Files that an earlier attempt at the batch published are
     replaced."""
     for name, node in topology.sinks.items():
-        if not isinstance(node.sink, FileSink):
-            continue
-        filesystem, folder, _ = locate(node.sink.path)
-        names = []
-        for number, hidden in enumerate(written.get(name, ())):
-            names.append(f"batch-{key}-{number:04d}.{node.sink.format.name}")
-            target = f"{folder}/{names[-1]}"
-            if again and filesystem.get_file_info(target).type != pafs.FileType.NotFound:
-                filesystem.delete_file(target)  # some file systems do not rename onto an existing file
-            if isinstance(filesystem, pafs.LocalFileSystem):
-                sync_file(hidden)  # the file must survive a power cut if the later commit does
-            filesystem.move(hidden, target)
-        if again:
-            _delete(filesystem, folder, lambda base, kept=names: base.startswith(f"batch-{key}-") and base not in kept)
+        if isinstance(node.sink, FileSink):
+            with touching_for(f"sink {name!r}"):
+                _publish(node.sink, key, written.get(name, ()), again=again)
+
+
+def _publish(sink: FileSink, key: str, written: Sequence[str], *, again: bool) -> None:
+    filesystem, folder, _ = locate(sink.path)
+    names = []
+    for number, hidden in enumerate(written):
+        names.append(f"batch-{key}-{number:04d}.{sink.format.name}")
+        target = f"{folder}/{names[-1]}"
+        if again and is_there(filesystem, target):
+            delete(filesystem, target)  # some file systems do not rename onto an existing file
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            sync_file(hidden)  # the file must survive a power cut if the later commit does
+        move(filesystem, hidden, target)
+    if again:
+        _delete(filesystem, folder, lambda base: base.startswith(f"batch-{key}-") and base not in names)
 
 
 def prepare_folders(topology: Topology, last: str | None, planned: Callable[[str], bool]) -> None:
@@ -98,11 +103,12 @@ def prepare_folders(topology: Topology, last: str | None, planned: Callable[[str
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
-            filesystem.create_dir(folder, recursive=True)
-            if last is None and not planned(batch_key(0, False)):
-                _refuse_others(node.name, filesystem, folder)
-            else:
-                refuse_later(node.name, filesystem, folder, last or batch_key(-1, True), planned)
+            with touching_for(f"sink {node.name!r}"):
+                make_folder(filesystem, folder)
+                if last is None and not planned(batch_key(0, False)):
+                    _refuse_others(node.name, filesystem, folder)
+                else:
+                    refuse_later(node.name, filesystem, folder, last or batch_key(-1, True), planned)
     tidy_folders(topology)
 
 
@@ -127,8 +133,7 @@ def refuse_later(
 
 def later_files(filesystem: pafs.FileSystem, folder: str, last: str) -> list[str]:
     """Names of the files that sinks published in a folder in steps after this one, sorted."""
-    entries = filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
-    bases = [entry.base_name for entry in entries if entry.type == pafs.FileType.File]
+    bases = [entry.base_name for entry in entries(filesystem, folder) if entry.type == pafs.FileType.File]
     return sorted(base for base in bases if (step := step_of(base)) is not None and step > last)
 
 
@@ -150,12 +155,13 @@ def tidy_folders(topology: Topology) -> None:
         if isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
             suffix = f".{node.sink.format.name}"
-            _delete(filesystem, folder, lambda base, end=suffix: _is_draft(base) and base.endswith(end))
+            with touching_for(f"sink {node.name!r}"):
+                _delete(filesystem, folder, lambda base, end=suffix: _is_draft(base) and base.endswith(end))
 
 
 def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
-    entries = filesystem.get_file_info(pafs.FileSelector(folder))
-    published = [entry.base_name for entry in entries if entry.base_name.startswith("batch-")]
+    found = entries(filesystem, folder, missing=False)
+    published = [entry.base_name for entry in found if entry.base_name.startswith("batch-")]
     if published:
         raise ConfigError(
             f"sink {name!r}: {folder} holds {len(published)} files of another run, such as {min(published)}",
@@ -205,6 +211,6 @@ def _is_draft(base: str) -> bool:
 
 
 def _delete(filesystem: pafs.FileSystem, folder: str, doomed: object) -> None:
-    for entry in filesystem.get_file_info(pafs.FileSelector(folder)):
+    for entry in entries(filesystem, folder, missing=False):
         if entry.type == pafs.FileType.File and doomed(entry.base_name):  # type: ignore[operator]
-            filesystem.delete_file(entry.path)
+            delete(filesystem, entry.path)

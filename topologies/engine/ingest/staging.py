@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.segments import SegmentWriter, write_events
+from manager.storage.trouble import touching, touching_for
 from topologies.engine.batch.failures import bolt_failure
 from topologies.engine.batch.plan import Context, Output
 from topologies.engine.ingest.arriving import Arriving
@@ -100,14 +101,16 @@ class Staging:
             case DiscardSink():
                 pass
             case FileSink() as sink:
-                output.files.append((name, self._write_file(sink, table)))
+                with touching_for(f"sink {name!r}"):
+                    output.files.append((name, self._write_file(sink, table)))
             case _:
                 output.for_sinks.append((name, writer.add(table)))
 
     def _write_file(self, sink: FileSink, table: pa.Table) -> str:
         filesystem, folder, _ = locate(sink.path)
         path = f"{folder}/.{self._context.key}-{uuid.uuid4().hex}.{sink.format.name}"
-        write_table(filesystem, path, table, sink.format)
+        with touching(path, "written"):
+            write_table(filesystem, path, table, sink.format)
         return path
 
 
