@@ -173,7 +173,7 @@ class FileSegments:
 
     def _bytes(self, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
         path = f"{self.root}/{ref.segment}"
-        with touching(f"segment {path}", "read"):
+        with touching(path, "read"):
             try:
                 return self._section(path, ref)
             except FileNotFoundError as error:
@@ -228,7 +228,7 @@ class _FileWriter:
         return f"{self.store.root}/{self.name}"
 
     def _touching(self) -> AbstractContextManager[None]:
-        return touching(f"segment {self._path}", "written")
+        return touching(self._path, "written")
 
 
 @dataclass

@@ -50,7 +50,7 @@ def touching(path: str, done: str) -> Iterator[None]:
     except (OSError, pa.ArrowException) as error:
         if not isinstance(error, OSError) and type(error) is not pa.ArrowException:
             raise
-        do = f"{_remedy(error)}, then run again"
+        do = f"{remedy(_number(error))}, then run again"
         raise StorageError(f"{path} cannot be {done}", why=_why(error), do=do) from error
 
 
@@ -77,9 +77,9 @@ def during(doing: str, after: str) -> Iterator[None]:
         raise error.during(doing, after) from error
 
 
-def _remedy(error: Exception) -> str:
-    """What to do about what a file system has raised."""
-    return _REMEDIES.get(_number(error), _ELSEWHERE)
+def remedy(number: int) -> str:
+    """What to do about an error of a file system, by its number (``errno``); 0 where it has none."""
+    return _REMEDIES.get(number, _ELSEWHERE)
 
 
 def _why(error: Exception) -> str:

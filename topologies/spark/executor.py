@@ -23,7 +23,7 @@ from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import FunctionSink, Sink
 from topologies.io.spouts import FrameSpout, Spout
-from topologies.spark.trouble import kafka_trouble
+from topologies.spark.trouble import kafka_trouble, storage_trouble
 from windowing.errors import WindboltError
 
 _TOPOLOGIES: dict[str, Topology] = {}
@@ -96,9 +96,9 @@ def spark_failures() -> Iterator[None]:
         found = decode_error(str(error))
         if found is not None:
             raise found from None
-        kafka = kafka_trouble(str(error))
-        if kafka is not None:
-            raise kafka from error
+        known = kafka_trouble(str(error)) or storage_trouble(str(error))
+        if known is not None:
+            raise known from error
         raise WindboltError(
             "a task failed on Spark, and not by an error that windbolt knows",
             why=_last_words(str(error)),

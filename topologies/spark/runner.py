@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -26,7 +27,7 @@ from topologies.spark.jvm.session import check_session, names_of_java, open_sess
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.source import StreamSource
-from topologies.spark.trouble import kafka_trouble
+from topologies.spark.trouble import kafka_trouble, storage_trouble
 from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
 from topologies.spark.workers.pool import executor_for
 from topologies.spark.workers.processes import WorkerDied
@@ -110,7 +111,10 @@ class SparkRun(CheckpointedRun):
             else {"processingTime": f"{max(every.micros // 1000, 1)} milliseconds"}
         )
         with listening(self.spark, self.metrics):
-            query = writer.trigger(**trigger).start()
+            try:
+                query = writer.trigger(**trigger).start()
+            except (Py4JJavaError, PySparkException) as error:
+                raise storage_trouble(str(error)) or error from error
             try:
                 guarded.wait(query)
             finally:
@@ -201,7 +205,7 @@ class Guarded:
 def _explained(error: StreamingQueryException) -> WindboltError:
     """An error of Spark's own, in one sentence."""
     text = str(error)
-    found = decode_error(text) or kafka_trouble(text)
+    found = decode_error(text) or kafka_trouble(text) or storage_trouble(text)
     if found is not None:
         return found
     first = next((line for line in text.splitlines() if line.strip()), text)

@@ -1,14 +1,27 @@
-"""What Kafka and its connector complain of, in words for people."""
+"""What Kafka, its connector and Spark's disks complain of, in words for people."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 
-from windowing.errors import DataError, EnvironmentMissing, WindboltError
+from manager.storage.trouble import remedy
+from windowing.errors import DataError, EnvironmentMissing, StorageError, WindboltError
 
 _TIMEOUT = re.compile(r"(?:kafka\.common\.errors\.\w*Timeout\w*|TimeoutException|KAFKA_\w*TIMEOUT\w*): ?([^\n]*)")
 _LOST = re.compile(r"\[KAFKA_DATA_LOSS[^\]]*\] ?([^\n]*)|([^\n]*may have been lost[^\n]*)")
 _TOO_LARGE = re.compile(r"Record(?:Batch)?TooLarge\w*: ?([^\n]*)")
+_OF_DISKS = {
+    os.strerror(number): number
+    for number in (
+        errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE,
+        errno.ESTALE,
+    )
+}  # fmt: skip
+"""What the system says of files, which Java passes on as it is."""
+_OF_DISK = re.compile(rf"^(?!.*\[Errno)[^\n]*\b({'|'.join(map(re.escape, _OF_DISKS))})\b[^\n]*", re.MULTILINE)
+"""Of Java: what Python says of files has a number, and may be about one of the user's."""
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 
 
@@ -19,6 +32,16 @@ def unreachable(whose: str, servers: str, said: str) -> WindboltError:
         why=said.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1],
         do="start it, or correct the servers; encryption and passwords are options={'kafka.security.protocol': ...}",
     )
+
+
+def storage_trouble(text: str) -> StorageError | None:
+    """The error of a file of Spark's own that is told somewhere in its long text."""
+    told = _OF_DISK.search(text)
+    if told is None:
+        return None
+    why = told[0].strip().rsplit("Exception: ", 1)[-1]
+    do = f"{remedy(_OF_DISKS[told[1]])}, then run again"
+    return StorageError("Spark cannot write or read a file of its own", why=why, do=do)
 
 
 def kafka_trouble(text: str) -> WindboltError | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import multiprocessing
 import os
 import pickle
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -19,6 +21,7 @@ from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from manager.storage.segments import FileSegments
@@ -31,7 +34,7 @@ from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import WorkerPool
 from topologies.spark.workers.spare import SPARE, SparePool
 from windowing import Bolt, ConfigError, WindboltError
-from windowing.errors import BoltError
+from windowing.errors import BoltError, StorageError
 
 
 class Same(Bolt):
@@ -142,6 +145,25 @@ def forking(item: str, context: Context) -> Any:
                 program.terminate()
             return program.returncode
     return item
+
+
+def overfull(item: str, context: Context) -> None:
+    """Writes a segment in a process whose files may have no more than a few bytes, as on a disk that is full."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))
+    try:
+        FileSegments(item).writer("5").add(pa.table({"x": range(1_000)}))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def test_a_full_disk_comes_back_from_a_worker_in_words(pool: WorkerPool, tmp_path: Path) -> None:
+    (tmp_path / "5").mkdir()
+    with pytest.raises(StorageError, match=rf"{tmp_path}/5/\w+\.arrow cannot be written") as raised:
+        pool.map(overfull, [str(tmp_path)], context())
+    assert raised.value.why == f"{os.strerror(errno.EFBIG)} (EFBIG)"
+    assert raised.value.do == "allow larger files (ulimit -f), then run again"
+    assert pool.map(doubled, [4], context()) == [8]
 
 
 def test_only_the_worker_itself_answers(pool: WorkerPool, capfd: pytest.CaptureFixture[str]) -> None:
