@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.keyed import triggered
@@ -128,7 +128,6 @@ def bits_of(value: Any, kind: pa.DataType) -> int:
     return kind.bit_width
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(0, 12), st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4))
 def test_bytes_are_those_of_the_values(data: st.DataObject, count: int, kinds: list[pa.DataType]) -> None:
     columns = [data.draw(st.lists(st.none() | VALUES[kind], min_size=count, max_size=count)) for kind in kinds]

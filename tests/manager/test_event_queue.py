@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.queue.event_queue import EventQueue
+from tests.helpers.examples import examples
 from windowing import Events
 from windowing.order import hash_order, order_within
 from windowing.timestamps import FOREVER
@@ -39,7 +40,7 @@ MOVES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(MOVES, st.booleans())
 def test_it_is_a_sorted_list_whose_head_is_settled(moves: list[tuple[str, Any]], streams: bool) -> None:
     queue = EventQueue(("a", "b", "c") if streams else ("a",))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.slices import overlapping
@@ -17,6 +17,7 @@ from policies.eviction import TimeEvictionPolicy, WatermarkTimeEvictionPolicy
 from policies.lateness import Lateness
 from policies.slices import Slices
 from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
+from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
@@ -147,7 +148,7 @@ def assert_alike(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> No
             assert value == (pytest.approx(other[name]) if rounded else other[name]), name
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases())
 def test_rows_and_accounts_are_those_of_whole_windows(case: dict[str, Any]) -> None:
     rows, late, accounts = run(case, AggregateBolt)

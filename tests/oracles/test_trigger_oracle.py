@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.oracles.trigger_oracle import Asked, Event, Expected, Firing, Forgot, expected, micros_of, moment, next_time
 from windowing.daytimes import DayTime
 from windowing.durations import Count, millis
@@ -332,7 +333,7 @@ TIMES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.builds(DayTime, TIMES, st.sampled_from(ZONES)), MOMENTS)
 def test_times_of_day_come_as_worked_out_slowly(time: DayTime, after: int) -> None:
     for _ in range(3):

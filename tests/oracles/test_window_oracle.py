@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.helpers.examples import examples
 from tests.helpers.places import SCENARIOS
 from tests.helpers.strategies import scenarios
 from tests.oracles.window_oracle import answer, microseconds
@@ -99,7 +100,7 @@ def test_what_the_oracle_does_not_know_it_refuses(change: Json, complaint: str) 
         answer({"name": "wrong", "bolt": {"length": 3}, "steps": [], **change})
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(scenarios())
 def test_the_accounts_add_up(scenario: Json) -> None:
     given_answer = answer(scenario)  # which checks them after every step
@@ -113,7 +114,7 @@ def test_the_accounts_add_up(scenario: Json) -> None:
     assert counts["unwindowed"] == len(set(events) - shown - named)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(scenarios())
 def test_new_and_expired_lead_from_one_window_to_the_next(scenario: Json) -> None:
     before: list[str] = []
@@ -124,14 +125,14 @@ def test_new_and_expired_lead_from_one_window_to_the_next(scenario: Json) -> Non
         before = window["events"]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(scenarios())
 def test_crashes_change_nothing(scenario: Json) -> None:
     calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
     assert answer(calm) == answer(scenario)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(scenarios(modes=("event",)))
 def test_what_was_answered_stays_answered_when_more_comes(scenario: Json) -> None:
     whole = answer(scenario)
@@ -141,7 +142,7 @@ def test_what_was_answered_stays_answered_when_more_comes(scenario: Json) -> Non
             assert whole[key][: len(part[key])] == part[key]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(scenarios(kinds=("time/time",)))
 def test_a_closed_bolt_of_time_windows_has_shown_all_it_let_in(scenario: Json) -> None:
     steps = [step for step in scenario["steps"] if "close" not in step]

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.assigners import (
@@ -27,6 +27,7 @@ from policies.assigners import (
     sessions,
     snapshots,
 )
+from tests.helpers.examples import examples
 from tests.oracles import assigner_oracle as oracle
 from tests.oracles.assigner_oracle import Happening
 from windowing.bounds import Bounds
@@ -578,7 +579,7 @@ def streams(
 durations = st.integers(1, 25).map(Duration)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(
     st.builds(
         AlignedWindows, durations, durations, st.sampled_from(Bounds), st.sampled_from([Duration(0), Duration(3)])
@@ -590,19 +591,19 @@ def test_aligned_windows_are_those_of_the_oracle(kind: AlignedWindows, stream: S
     check(kind, stream)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.builds(SessionWindows, durations, st.booleans()), streams(gaps=True))
 def test_sessions_are_those_of_the_oracle(kind: SessionWindows, stream: Stream) -> None:
     check(kind, stream)
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(st.builds(SessionWindows, durations, st.booleans(), durations), streams())
 def test_sessions_with_a_maximum_are_those_of_the_oracle(kind: SessionWindows, stream: Stream) -> None:
     check(kind, stream)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(streams(lifetimes=True))
 def test_snapshots_are_those_of_the_oracle(stream: Stream) -> None:
     check(SnapshotWindows(), stream)
@@ -613,13 +614,13 @@ def test_snapshots_of_points_are_those_of_the_oracle(stream: Stream) -> None:
     check(SnapshotWindows(Bounds.END), stream)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.builds(SlidingLogWindows, durations), streams())
 def test_sliding_windows_are_those_of_the_oracle(kind: SlidingLogWindows, stream: Stream) -> None:
     check(kind, stream)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.builds(CountByStartWindows, st.integers(1, 5).map(Count)), streams(patience=0))
 def test_windows_of_a_count_are_those_of_the_oracle(kind: CountByStartWindows, stream: Stream) -> None:
     check(kind, stream)
@@ -628,7 +629,7 @@ def test_windows_of_a_count_are_those_of_the_oracle(kind: CountByStartWindows, s
 DAY = 86_400 * SECOND
 
 
-@settings(max_examples=100, deadline=None)  # the clocks are looked at once for each zone
+@examples(100)
 @given(st.data(), st.sampled_from(["hour", "day", "week", "month"]), st.sampled_from(Bounds))
 def test_calendar_windows_are_those_of_the_oracle(data: st.DataObject, unit: str, bounds: Bounds) -> None:
     zone, switch = data.draw(st.sampled_from([(zone, at) for zone in oracle.SWITCHES for at in oracle.SWITCHES[zone]]))

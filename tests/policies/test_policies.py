@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import policies
 import windowing
@@ -35,6 +35,7 @@ from policies import (
     choose_policies,
 )
 from tests.helpers import core_driver
+from tests.helpers.examples import examples
 from tests.helpers.strategies import scenarios
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
@@ -481,7 +482,7 @@ def by_event(bolt: WindowedBolt, event_time: bool) -> Any:
     )
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(scenarios())
 def test_event_by_event_the_built_in_policies_give_the_same_windows(scenario: Json) -> None:
     columnar = core_driver.answer(scenario)
@@ -498,7 +499,7 @@ def trigger_by_event(bolt: WindowedBolt, event_time: bool) -> Any:
     return core_driver.built_in(bolt, event_time)[0], by_event(bolt, event_time)[1]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(scenarios())
 def test_one_policy_event_by_event_and_one_columnar_give_the_same_windows(scenario: Json) -> None:
     columnar = core_driver.answer(scenario)

@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from windowing import ConfigError
 from windowing.daytimes import DayTime, DayTimePattern, next_of
 from windowing.timestamps import EARLIEST, LATEST, from_datetime, to_datetime
@@ -123,7 +124,7 @@ SWITCHES = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     switch=st.sampled_from(SWITCHES),
     minutes=st.integers(-3 * 1440, 3 * 1440),
@@ -142,7 +143,7 @@ def test_it_comes_when_a_walk_by_the_minute_finds_it(
     assert day_time.next(after) == walked(day_time, after)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     zone=st.sampled_from(["Europe/Berlin", "Pacific/Apia", "Australia/Lord_Howe", "-07:30", "UTC"]),
     micros=st.integers(0, DAY - 1),

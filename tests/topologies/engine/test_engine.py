@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import KEPT_STEPS, FileCheckpoint, MemoryCheckpoint, batch_key
+from tests.helpers.examples import examples
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.batch.report import BatchReport
@@ -133,7 +134,7 @@ SHAPES = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.lists(st.lists(EVENT, max_size=8), max_size=6),
     st.sampled_from(SHAPES),
@@ -151,7 +152,7 @@ def test_nothing_that_a_bolt_emits_is_late_for_the_next(
     assert len(rows.rows) == report.bolts["first"].fired
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.lists(EVENT, max_size=8), max_size=4), st.sampled_from(SHAPES), st.sampled_from(SHAPES))
 def test_runs_that_go_on_after_a_close_lose_nothing(batches: Any, first: Any, second: Any) -> None:
     topology, rows, _ = chain(first(Sum()), second(Sum()), spout())

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.marks import NONE
+from tests.helpers.examples import examples
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.plan import BatchPlan, InProcess, MergedSplits, Origins, SourceBatch, TimeAdvance
 from topologies.engine.ingest import merging
@@ -213,7 +214,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cases())
 def test_any_cut_into_parts_pieces_and_runs_gives_the_order_of_a_plain_sort(case: Case) -> None:
     parts = len(case.batches[0])
@@ -234,7 +235,6 @@ def cut_up(case: Case, batch: list[list[Row]]) -> list[Lying]:
     return splits
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(-4, 4).map(lambda key: key * 2**60)), min_size=1, max_size=5))
 def test_the_order_of_keys_is_stable_however_far_they_are_apart(keys: list[list[int]]) -> None:
     parts = [np.maximum.accumulate(np.array(each, np.int64)) if each else np.zeros(0, np.int64) for each in keys]

@@ -6,9 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.topologies.scenarios.test_time_scenarios import run_cut
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.run.answer import Replayed
@@ -20,7 +21,7 @@ from windowing.errors import ConfigError, TopologyError
 from windowing.triggers import CountTrigger
 
 Json = dict[str, Any]
-EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = examples(60, suppress_health_check=[HealthCheck.too_slow])
 
 TIMED: list[Json] = [
     {"length": "10ms", "tumbling": True},

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.assigners import Live, OnsetWindows
+from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
@@ -357,7 +358,7 @@ def cut(draw: st.DrawFn) -> tuple[list[Life], list[Json], int]:
     return events, batches, min(reached.values())
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(cut(), st.integers(1, 2), st.booleans())
 def test_a_join_finds_every_pair_however_its_events_are_cut_into_batches(
     script: tuple[list[Life], list[Json], int], tasks: int, crash: bool
@@ -376,7 +377,7 @@ def test_a_join_finds_every_pair_however_its_events_are_cut_into_batches(
 MOMENTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 8)), max_size=20)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(MOMENTS, st.integers(-1, 25), st.integers(-1, 25), st.booleans())
 def test_an_onset_holds_what_lives_at_the_moment(events: Any, one: int, other: int, endless: bool) -> None:
     events = sorted((key, start, start + length) for key, start, length in events)
@@ -454,7 +455,7 @@ def test_a_union_releases_in_order_what_is_before_the_lesser_of_the_marks() -> N
     assert tens(topology) == [(0, 2), (10, 2)]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.lists(st.tuples(st.sampled_from(["left", "right"]), st.integers(0, 60), st.booleans()), max_size=20),
     st.sampled_from([None, "storm", "azure", "atlas"]),
@@ -650,7 +651,7 @@ SHAPES = {
 @pytest.mark.feature("SI-24")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("bounds", Bounds)
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(events=st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=20), scale=st.sampled_from([1, 100_000]))
 def test_no_window_that_is_given_out_by_its_start_is_late_for_the_next_bolt(
     shape: str, bounds: Bounds, events: Any, scale: int

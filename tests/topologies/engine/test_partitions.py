@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
+from tests.helpers.examples import examples
 from tests.topologies.scenarios.test_time_scenarios import run_cut
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.plan import BatchPlan, InProcess, SourceBatch, TimeAdvance
@@ -30,7 +31,7 @@ from windowing.rows import Rows
 from windowing.rules import SOURCE
 
 Json = dict[str, Any]
-EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = examples(60, suppress_health_check=[HealthCheck.too_slow])
 LISTED = {"in": ("t/0", "t/1", "t/2", "t/3")}
 
 

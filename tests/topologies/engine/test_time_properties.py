@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import HealthCheck, assume, event, given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.oracles import time_oracle
 from tests.topologies.scenarios.test_time_scenarios import run_cut
 from topologies.scenarios.run.answer import Replayed
@@ -18,7 +19,7 @@ from windowing.errors import ConfigError, TopologyError
 
 Json = dict[str, Any]
 
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = examples(150, suppress_health_check=[HealthCheck.too_slow])
 ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged", "pending")
 SYSTEMS = ("rules", "atlas", "azure", "streaminsight")
 
@@ -346,7 +347,7 @@ def test_most_scenarios_are_accepted() -> None:
     """The strategy draws few settings that do not go together."""
     found: list[bool] = []
 
-    @settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @examples(200, database=None, suppress_health_check=list(HealthCheck))
     @given(scenarios())
     def draw(scenario: Json) -> None:
         try:

@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, event, example, given, settings
+from hypothesis import HealthCheck, event, example, given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
+from tests.helpers.examples import examples
 from tests.oracles.test_trigger_oracle import WORKED, at
 from tests.oracles.trigger_oracle import UNBOUNDED, Asked, Event, Expected, Firing, Forgot, expected, next_time
 from topologies import TopologyBuilder, sinks, spouts
@@ -41,9 +42,7 @@ from windowing.triggers import (
 )
 from windowing.tuples import Tuple
 
-EXAMPLES = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+EXAMPLES = examples(150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 PHASES = ("ingest", "tick", "fire", "compact", "sinks", "commit")
 COLUMNS = "id long, key string, sub long, op string"
 SPOUTS = ("events", "more")

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from tests.helpers import core_driver
 from tests.helpers.core_driver import all_together, in_pieces, one_by_one
+from tests.helpers.examples import examples
 from tests.helpers.strategies import scenarios
 from tests.oracles import window_oracle as oracle
 from tests.oracles.test_window_oracle import assert_holds, by_name, from_storm, worked
@@ -77,7 +78,7 @@ def engine_answer(scenario: Json) -> Json:
 # ---- the pure core
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(scenarios(), st.integers(0, 1 << 30))
 def test_the_core_answers_as_the_oracle_however_events_are_handed_over(scenario: Json, seed: int) -> None:
     expected = oracle.answer(scenario)
@@ -104,13 +105,13 @@ def test_worked_scenarios_hold_in_the_core_however_events_are_handed_over(scenar
 # ---- the engine
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(scenarios())
 def test_the_engine_answers_as_the_oracle_crashes_or_not(scenario: Json) -> None:
     assert_same(scenario, engine_answer(scenario), oracle.answer(scenario))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(scenarios())
 def test_a_crash_in_every_batch_changes_nothing(scenario: Json) -> None:
     steps = []
@@ -154,7 +155,7 @@ def run_cut(found: Scenario, topology: Topology, chance: random.Random) -> Json:
     return answer
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(scenarios(), st.integers(0, 1 << 30))
 def test_the_engine_answers_the_same_with_its_batches_cut_anywhere(scenario: Json, seed: int) -> None:
     calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
@@ -209,7 +210,7 @@ class OneTask(oracle._Run):
         self.latest[stream] = max(time, self.latest.get(stream, time))
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(scenarios(), st.integers(0, 1 << 30))
 def test_each_parallel_task_shows_the_windows_of_its_own_events(scenario: Json, seed: int) -> None:
     steps = [step for step in scenario["steps"] if "crash" not in step]
@@ -230,7 +231,7 @@ def test_each_parallel_task_shows_the_windows_of_its_own_events(scenario: Json, 
     assert answer["watermarks"] == oracle.answer(scenario)["watermarks"]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(scenarios())
 def test_an_answer_of_the_core_is_plain_json(scenario: Json) -> None:
     answer = core_driver.answer(scenario)

@@ -20,9 +20,10 @@ import pyarrow.fs as pafs
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.helpers.places import ROOT
 from topologies.io.formats import (
     BadRows,
@@ -731,7 +732,7 @@ json_values = st.recursive(
 json_lines = st.dictionaries(st.sampled_from(["a", "b", "t", "s", "l", "q"]), json_values, max_size=5).map(json.dumps)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(json_lines, min_size=1, max_size=8), st.sampled_from([1, 5]))
 def test_jsonl_the_fast_and_the_slow_way_agree(lines: list[str], repeat: int) -> None:
     schema = parse_schema("a long, b double, t timestamp, s string, l array<int>, q struct<x: float, y: boolean>")
@@ -831,7 +832,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "csv", "jsonl"])
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=tables())
 def test_what_is_written_is_read_back_equal(files: Files, kind: str, table: pa.Table) -> None:
     path = str(files.folder / f"f.{kind}")

@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from topologies.io.dead_letters import Undeliverable, fitting, redirected, size_of
 from topologies.io.formats.split import FileSplit
 from topologies.io.messages import AvroMessages, AvroSchema, CsvMessages, JsonMessages, MessageFormat, XmlMessages
@@ -215,7 +216,7 @@ def test_dead_letters_are_the_messages_with_the_reason() -> None:
 
 
 @pytest.mark.feature("UH-31")
-@settings(max_examples=100)
+@examples(100)
 @given(
     limit=st.integers(2_500, 20_000),
     value=st.integers(0, 50_000),

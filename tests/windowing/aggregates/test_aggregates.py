@@ -17,9 +17,10 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import (
     AggregateBolt,
@@ -364,56 +365,56 @@ def over(fields: Sequence[str], keys: Sequence[str] = KEYS, rows: int = 24) -> A
 # ----------------------------------------------------------------------------------------- each aggregate by its oracle
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(tuple(COLUMNS)))
 def test_a_count_is_of_values_that_are_not_null(drawn: Any) -> None:
     field, case = drawn
     check(case, field, aggregates.count(field), lambda values: len(known(values)))
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(PLAIN))
 def test_a_count_of_no_column_is_of_events(drawn: Any) -> None:
     field, case = drawn
     check(case, field, aggregates.count(), len)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(("byte", "short", "int", "near", "ubyte", "uint")))
 def test_sums_of_whole_numbers_are_exact(drawn: Any) -> None:
     field, case = drawn
     check(case, field, aggregates.sum(field), lambda values: sum(known(values)) if known(values) else None)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(FLOATING))
 def test_sums_of_doubles_are_off_by_roundings_only(drawn: Any) -> None:
     field, case = drawn
     check(case, field, aggregates.sum(field), lambda values: exactly(known(values)) if known(values) else None, near)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(DECIMALS))
 def test_sums_of_decimals_are_exact_beyond_64_bits(drawn: Any) -> None:
     field, case = drawn
     check(case, field, aggregates.sum(field), lambda values: sum(known(values), Decimal()) if known(values) else None)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(NUMBERS + DECIMALS))
 def test_a_mean_is_found_even_where_the_sum_is_beyond_64_bits(drawn: Any) -> None:
     field, case = drawn
     check(case, field, aggregates.mean(field), mean_of, near)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(NUMBERS), st.integers(0, 2))
 def test_variances_do_not_lose_their_digits(drawn: Any, ddof: int) -> None:
     field, case = drawn
     check(case, field, aggregates.variance(field, ddof=ddof), lambda values: variance_of(values, ddof), near_squares)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(("byte", "near", "double")))
 def test_a_standard_deviation_is_the_root_of_the_variance(drawn: Any) -> None:
     field, case = drawn
@@ -423,7 +424,7 @@ def test_a_standard_deviation_is_the_root_of_the_variance(drawn: Any) -> None:
         assert equal(row["std"], None if row["variance"] is None else float(np.sqrt(row["variance"])), [])
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(PLAIN))
 def test_the_least_and_the_greatest_of_all_that_has_an_order(drawn: Any) -> None:
     field, case = drawn
@@ -431,7 +432,7 @@ def test_the_least_and_the_greatest_of_all_that_has_an_order(drawn: Any) -> None
     check(case, field, aggregates.max(field), extreme(max))
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(tuple(COLUMNS)))
 def test_first_and_last_are_by_time_then_arrival_and_null_is_a_value(drawn: Any) -> None:
     field, case = drawn
@@ -439,21 +440,21 @@ def test_first_and_last_are_by_time_then_arrival_and_null_is_a_value(drawn: Any)
     check(case, field, aggregates.last(field), lambda values: values[-1])
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(tuple(COLUMNS)))
 def test_collect_keeps_all_values_in_order_of_time_then_arrival(drawn: Any) -> None:
     field, case = drawn
     check(case, field, aggregates.collect(field), list)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(PLAIN))
 def test_distinct_counts_are_exact(drawn: Any) -> None:
     field, case = drawn
     check(case, field, aggregates.distinct_count(field), lambda values: len({*map(canonical, known(values))}))
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(over(NUMBERS), st.sampled_from([0, 0.1, 0.25, 0.5, 0.9, 1]))
 def test_quantiles_of_few_values_are_exact(drawn: Any, q: float) -> None:
     field, case = drawn
@@ -523,7 +524,7 @@ EVERYTHING = {
 }
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(cases([aggregate.field for aggregate in EVERYTHING.values() if aggregate.field], keys=("near", "flag")))
 def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
     aggregation = aggregation_of(case, **EVERYTHING)
@@ -673,13 +674,13 @@ RANGE = aggregates.combine(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(cases(["near"]))
 def test_an_aggregate_of_ones_own(case: Case) -> None:
     check(case, "near", RANGE, lambda values: max(known(values)) - min(known(values)) if known(values) else None)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(cases(["text"]))
 def test_an_aggregate_of_ones_own_over_texts_into_an_array(case: Case) -> None:
     own = aggregates.combine(
@@ -816,7 +817,7 @@ def test_equal_accumulators_are_kept_once() -> None:
 # ------------------------------------------------------------------------------------------------------ groups and keys
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.data())
 @example([0], None)
 def test_groups_are_the_same_found_by_place_or_by_sorting(drawn: list[int], data: Any) -> None:
@@ -857,7 +858,7 @@ def test_no_rows_are_no_groups(size: int) -> None:
         assert len(found) == 0
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=12), st.booleans())
 def test_sums_are_exact_or_an_error(values: list[int], sparse: bool) -> None:
     groups = Groups(np.zeros(len(values), np.int64) + (1 << 40 if sparse else 0), 1 << 41 if sparse else 1)
@@ -868,7 +869,7 @@ def test_sums_are_exact_or_an_error(values: list[int], sparse: bool) -> None:
             groups.sums(np.array(values))
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(cases([], keys=(*KEYS, "coded_double", "float", "zoned", "huge", "int")), st.booleans())
 def test_codes_are_equal_where_keys_are(case: Case, ordered: bool) -> None:
     columns = [case.table[name].combine_chunks() for name in case.by]

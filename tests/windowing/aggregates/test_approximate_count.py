@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.helpers.examples import examples
 from tests.windowing.aggregates.test_aggregates import (
     COLUMNS,
     EXAMPLES,
@@ -40,7 +41,7 @@ def registers_of(values: pa.Array, groups: Groups) -> pa.Array:
     return state
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(over(PLAIN))
 def test_few_different_values_are_told_apart_but_for_two_in_one_register(drawn: Any) -> None:
     field, case = drawn

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.windowing.aggregates.test_aggregates import (
     COLUMNS,
     DECIMALS,
@@ -50,14 +51,14 @@ def mode_of(values: Values) -> Any:
     return next((value for value in ordered if counts[str(canonical(value))] == max(counts.values())), None)
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(over(RANKED))
 def test_the_mode_is_the_least_of_the_values_that_occur_most_often(drawn: Any) -> None:
     field, case = drawn
     check(case, field, aggregates.mode(field), mode_of)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(cases(["flag", "text"]))
 def test_the_mode_of_few_different_values(case: Case) -> None:
     check(case, "flag", aggregates.mode("flag"), mode_of)
@@ -89,7 +90,7 @@ def between(edges: list[Any]) -> Callable[[Values], list[int]]:
     return found
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(over(NUMBERS + DECIMALS), EDGES)
 def test_a_histogram_counts_values_from_each_edge_up_to_the_next(drawn: Any, edges: list[Any]) -> None:
     field, case = drawn
@@ -104,7 +105,7 @@ def test_an_edge_between_two_decimals_or_beyond_all_whole_numbers() -> None:
     check(Case(longs, [0] * 2, (), [], 1), "long", aggregates.histogram("long", edges), lambda _: [0, 2, 0])
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(st.lists(st.integers(-3, 12), min_size=1, max_size=20), st.integers(0, 20))
 def test_histograms_join_entry_by_entry_as_rows_do(values: list[int], middle: int) -> None:
     histogram = aggregates.histogram("v", [0, 5, 10]).bound("h", pa.schema([("v", pa.int64())]))
@@ -142,7 +143,7 @@ def is_within(found: Any, expected: Any, error: float) -> bool:
     return abs(Fraction(found) - Fraction(expected)) <= bound
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.floats(allow_nan=False) | ODD, min_size=1, max_size=50), ERRORS)
 @example([1.7976931348623157e308, 2.2250738585072014e-308], 0.5)
 def test_the_middle_of_a_bucket_is_near_all_that_is_in_it(values: list[float], error: float) -> None:
@@ -166,7 +167,7 @@ def test_no_value_at_the_edge_of_a_bucket_is_beyond_the_bound(error: float) -> N
         assert (np.abs(found - values) <= error * values).all()
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(over(NUMBERS), st.sampled_from([0, 0.1, 0.25, 0.5, 0.9, 1]), ERRORS)
 def test_a_quantile_is_within_its_bound_and_does_not_depend_on_cuts(drawn: Any, q: float, error: float) -> None:
     field, case = drawn

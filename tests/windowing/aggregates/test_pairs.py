@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.windowing.aggregates.test_aggregates import (
     COLUMNS,
     EXAMPLES,
@@ -64,7 +65,7 @@ def two_columns(draw: st.DrawFn, fields: tuple[str, ...]) -> tuple[str, str, Cas
     return one, other, draw(cases([one, other]))
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(two_columns(WHOLE))
 def test_a_weighted_mean_is_the_sum_of_products_by_that_of_weights(drawn: tuple[str, str, Case]) -> None:
     one, other, case = drawn
@@ -77,7 +78,7 @@ def test_a_weighted_mean_is_the_sum_of_products_by_that_of_weights(drawn: tuple[
     check(case, list(dict.fromkeys([one, other])), aggregates.weighted_mean(one, other), expected)
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(two_columns(FINITE), st.integers(0, 2))
 def test_covariances_do_not_lose_their_digits(drawn: tuple[str, str, Case], ddof: int) -> None:
     one, other, case = drawn
@@ -95,7 +96,7 @@ def test_covariances_do_not_lose_their_digits(drawn: tuple[str, str, Case], ddof
     check(case, list(dict.fromkeys([one, other])), aggregates.covariance(one, other, ddof=ddof), lambda _: None, same)
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(two_columns(FINITE))
 def test_a_correlation_is_from_minus_one_to_one(drawn: tuple[str, str, Case]) -> None:
     one, other, case = drawn
@@ -168,7 +169,7 @@ def test_a_far_column_keeps_its_digits() -> None:
         assert found == pytest.approx(expected, rel=1e-7)  # the means of parts are rounded to 1e-7
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(cases(["near", "byte"], keys=("flag",)))
 def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
     wanted = {"mean": aggregates.weighted_mean("near", "byte"), "corr": aggregates.corr("near", "byte")}

@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.windowing.aggregates.test_aggregates import (
     COLUMNS,
     EXAMPLES,
@@ -85,7 +86,7 @@ def two_columns(draw: st.DrawFn) -> tuple[str, str, Case]:
 # ---------------------------------------------------------------------------------------------- each one by its oracle
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(two_columns(), st.booleans())
 def test_the_best_event_is_the_first_of_those_with_the_greatest_value(
     drawn: tuple[str, str, Case], greatest: bool
@@ -100,7 +101,7 @@ def test_the_best_event_is_the_first_of_those_with_the_greatest_value(
     check(case, every, function(by=by), first_of(by, dict, greatest=greatest))
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(two_columns(), st.integers(1, 4), st.booleans())
 def test_the_top_are_in_order_and_among_equals_the_first_come_first(
     drawn: tuple[str, str, Case], k: int, greatest: bool
@@ -112,7 +113,7 @@ def test_the_top_are_in_order_and_among_equals_the_first_come_first(
     check(case, case.table.column_names, function(k, by=by), leading(by, dict, k, descending=greatest))
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(two_columns(), st.none() | st.integers(1, 4), st.booleans())
 def test_lists_are_in_the_order_of_a_column_null_last(
     drawn: tuple[str, str, Case], limit: int | None, descending: bool
@@ -125,14 +126,14 @@ def test_lists_are_in_the_order_of_a_column_null_last(
     )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(two_columns(), st.integers(1, 4))
 def test_a_list_with_a_limit_has_the_first_events(drawn: tuple[str, str, Case], limit: int) -> None:
     _, field, case = drawn
     check(case, field, aggregates.collect(field, limit=limit), lambda values: values[:limit])
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(two_columns())
 def test_columns_are_collected_as_structs(drawn: tuple[str, str, Case]) -> None:
     by, field, case = drawn
@@ -148,7 +149,7 @@ DEEP = pa.struct([("a", pa.float64()), ("b", pa.struct([("c", pa.string()), ("d"
 PARTS = st.none() | st.fixed_dictionaries({"c": st.none() | st.sampled_from(["", "x"]), "d": st.none()})
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(
     st.lists(
         st.none()
