@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
+
+pytest.register_assert_rewrite("tests.helpers")  # a failed assert there shows its values too
 
 settings.register_profile("windbolt", deadline=None)  # a busy machine is no mistake of the code
 settings.register_profile("quick", settings.get_profile("windbolt"), max_examples=10)

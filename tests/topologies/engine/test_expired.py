@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.recut import run_cut
 from tests.topologies.engine.test_time_properties import EXAMPLES, Json, built, scenarios
-from tests.topologies.scenarios.test_time_scenarios import run_cut
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.replaying import replay
 from topologies.scenarios.run.answer import Replayed

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from tests.topologies.scenarios.test_time_scenarios import run_cut
+from tests.helpers.recut import run_cut
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from tests.helpers.examples import examples
-from tests.topologies.scenarios.test_time_scenarios import run_cut
+from tests.helpers.recut import run_cut
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.plan import BatchPlan, InProcess, SourceBatch, TimeAdvance
 from topologies.engine.step import MicroBatch

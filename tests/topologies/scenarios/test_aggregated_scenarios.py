@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.places import SCENARIOS
-from tests.topologies.scenarios.test_time_scenarios import differences, run_cut
+from tests.helpers.recut import differences, run_cut
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally, watched_topology
 from topologies.scenarios.schema import bare

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import places
-from tests.topologies.scenarios.test_time_scenarios import differences, run_cut
+from tests.helpers.recut import differences, run_cut
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.loading import Loaded, load
 from topologies.scenarios.schema.model import Scenario

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from manager.storage.checkpoint import MemoryCheckpoint
 from tests.helpers.places import SCENARIOS
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.step import MicroBatch
-from topologies.scenarios.run.answer import Replayed
-from topologies.scenarios.run.comparing import judge
-from topologies.scenarios.run.replay import Recording, replay_locally, watched_topology
-from topologies.scenarios.run.script import Arrival, ScriptSplit, script
+from tests.helpers.recut import differences, run_cut
+from topologies.scenarios.run.replay import replay_locally, watched_topology
 from topologies.scenarios.schema.loading import Loaded, load
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import CloseStep, CrashStep
@@ -48,63 +41,6 @@ def test_a_crash_after_every_step_changes_nothing(scenario: Scenario) -> None:
         steps += [CrashStep(crash=True), step] if isinstance(step, CloseStep) else [step, CrashStep(crash=True)]
     crashing = scenario.model_copy(update={"steps": steps})
     assert not differences(scenario, replay_locally(crashing))
-
-
-def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:
-    """The answer with batches that end after any event, splits that hold any number of them, and other processes."""
-    topology, checkpoint, recording = watched_topology(scenario), MemoryCheckpoint(), Recording()
-    step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
-    number = 0
-    for batch in script(scenario):
-        splits: list[ScriptSplit] = []
-        for arrival in batch.arrivals:
-            for offset, row in enumerate(arrival.rows):
-                one = Arrival(arrival.component, arrival.stream, arrival.clock, [row], arrival.first + offset)
-                if splits and chance.random() < 0.3:
-                    step.run(BatchPlan(number, TimeAdvance(arrival.clock, tick=False), splits))
-                    number, splits = number + 1, []
-                if splits and chance.random() < 0.4:
-                    splits[-1] = ScriptSplit((*splits[-1].lines, one.to_json()))
-                else:
-                    splits.append(ScriptSplit((one.to_json(),)))
-        recording.note(batch, step.run(BatchPlan(number, batch.advance, splits)))
-        number += 1
-        if chance.random() < 0.3:
-            step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
-    return recording.answer(scenario, topology, step.manifest, checkpoint.segments)
-
-
-def has_keys(scenario: Scenario) -> bool:
-    """Whether windows of several keys come as each is ready, in whatever order that is (AZ-17)."""
-    return scenario.step is not None or (scenario.bolt is not None and bool(scenario.bolt.substreams))
-
-
-def by_key(windows: Sequence[Any]) -> list[Any]:
-    return sorted(windows, key=lambda window: str(window["key"] if isinstance(window, dict) else window.key))
-
-
-def sorted_rows(outputs: dict[str, list[Any]], names: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Rows in an order of their own, on the fields that the first expected row of their sink gives."""
-
-    def in_order(sink: str, rows: list[Any]) -> list[Any]:
-        fields = list(names[sink][0]) if names.get(sink) else []
-        return sorted(rows, key=lambda row: str([row.get(name) for name in fields]))
-
-    return {sink: in_order(sink, rows) for sink, rows in outputs.items()}
-
-
-def differences(scenario: Scenario, answer: Replayed) -> list[str]:
-    expect = scenario.expect
-    if has_keys(scenario) and expect is not None:
-        outputs = sorted_rows(answer.outputs, expect.outputs or {})
-        answer = replace(answer, windows=by_key(answer.windows), outputs=outputs)
-        given: dict[str, Any] = {}
-        if expect.windows is not None and all(window.key is not None for window in expect.windows):
-            given["windows"] = by_key(expect.windows)
-        if expect.outputs is not None:
-            given["outputs"] = sorted_rows(expect.outputs, expect.outputs)
-        scenario = scenario.model_copy(update={"expect": expect.model_copy(update=given)})
-    return judge(scenario, answer).differences
 
 
 @pytest.mark.parametrize("seed", range(3))

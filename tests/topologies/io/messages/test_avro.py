@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.malformed import AVRO_SCHEMA, FORMATS, malformed
-from tests.topologies.io.messages.test_messages import reason, unwritable
+from tests.helpers.refusals import reason, unwritable
 from topologies.io.messages import AvroMessages, AvroSchema, Unreadable
 from windowing.errors import ConfigError
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.topologies.io.messages.test_messages import reason, unwritable
+from tests.helpers.refusals import reason, unwritable
 from topologies.io.messages import CsvMessages
 from windowing.errors import ConfigError
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.topologies.io.messages.test_messages import reason, unwritable
+from tests.helpers.refusals import reason, unwritable
 from topologies.io.messages import JsonMessages, Unreadable
 
 JSON = JsonMessages()

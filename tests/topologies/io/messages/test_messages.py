@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.malformed import FORMATS, GOOD, malformed
+from tests.helpers.refusals import one_line, reason, unwritable
 from topologies.io.messages import (
     MAX_BYTES,
     AvroMessages,
     CsvMessages,
     JsonMessages,
-    MessageFormat,
     Unreadable,
     Unwritable,
     XmlMessages,
 )
-from windowing.errors import ConfigError, WindboltError
+from windowing.errors import ConfigError
 
 NAMES = list(FORMATS)
 READ = {
@@ -30,27 +30,6 @@ READ = {
     "csv": {"a": "заказ", "b": "2;5", "c": 3.5},
 }
 every_format = pytest.mark.parametrize("name", NAMES)
-
-
-def reason(form: MessageFormat, value: bytes | None) -> str:
-    """Why it cannot be read, in one line."""
-    with pytest.raises(Unreadable) as caught:
-        form.read(value)
-    return one_line(caught.value)
-
-
-def unwritable(form: MessageFormat, event: Any) -> str:
-    with pytest.raises(Unwritable) as caught:
-        form.write(event)
-    return one_line(caught.value)
-
-
-def one_line(error: WindboltError) -> str:
-    text = str(error)
-    assert 0 < len(text) <= 300
-    assert len(text.splitlines()) == 1
-    text.encode()
-    return text
 
 
 class Hostile:

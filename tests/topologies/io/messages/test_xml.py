@@ -11,7 +11,7 @@ import xmltodict  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.topologies.io.messages.test_messages import reason, unwritable
+from tests.helpers.refusals import reason, unwritable
 from topologies.io.messages import Unwritable, XmlMessages
 
 XML = XmlMessages()
