@@ -1,4 +1,4 @@
-"""The moving parts: the window manager, the watermark generator, the queue, the accounts."""
+"""State and machinery: the window manager, the watermark generator, the event queue, the accounts."""
 
 from manager.accounts import Accounts
 from manager.queue.manager_state import ManagerState

@@ -1,4 +1,4 @@
-"""The accounts: where every event is at any time, per input stream."""
+"""The accounts: counts of what became of every event, per input stream."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 from windowing.errors import WindboltError
 
 ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged")
-"""Every event received is in exactly one of these, or pending."""
+"""Every received event is in exactly one of these accounts, or pending."""
 
 BESIDE = ("adjusted", "early_input", "late_input", "out_of_order")
-"""Counted beside the accounts: what the rules of time found, whatever became of the event (AZ-24)."""
+"""Counted in addition to the accounts: what the time rules found, whatever became of the event (AZ-24)."""
 
 SKIPPED = "skipped"
-"""Events that were never received: they are older than what the first output of the run needs (AZ-13)."""
+"""Count of events that were not received because they are older than the first output of the run needs (AZ-13)."""
 
 
 class AccountsError(WindboltError):
-    """Events are missing from the accounts, or counted twice: a defect of windbolt, never of the input."""
+    """Events are missing from the accounts or counted twice: a defect of windbolt, never of the input."""
 
 
 class Accounts:
-    """Counters per input stream of one bolt that only grow; ``pending`` is counted where the events lie."""
+    """Monotonic counters per input stream of one bolt; ``pending`` is counted where the events are stored."""
 
     __slots__ = ("_counts", "streams")
 
@@ -36,11 +36,11 @@ class Accounts:
         }
 
     def add(self, account: str, by_stream: Iterable[int]) -> None:
-        """Put so many more events of each stream into an account (or into ``received``, or ``adjusted``)."""
+        """Add counts, one per stream, to an account (or to ``received``, or ``adjusted``)."""
         self._counts[account] += np.asarray(by_stream, dtype=np.int64)
 
     def merge(self, other: Mapping[str, Sequence[int]]) -> None:
-        """Add the counts of a part, as ``to_json`` gives them."""
+        """Add the counts of a task, in the form of ``to_json``."""
         for account, by_stream in other.items():
             self.add(account, by_stream)
 
@@ -48,11 +48,11 @@ class Accounts:
         return int(self._counts[account].sum())
 
     def by_stream(self, account: str) -> list[int]:
-        """The count of each stream, in the order of ``streams``."""
+        """The counts of an account, in the order of ``streams``."""
         return [int(count) for count in self._counts[account]]
 
     def check(self, pending: Sequence[int], bolt: str) -> None:
-        """Raise AccountsError unless, on every stream, what was received is all accounted for."""
+        """Raise AccountsError unless, on every stream, the accounts and ``pending`` add up to what was received."""
         held = sum(self._counts[account] for account in ACCOUNTS) + np.asarray(pending)
         if (held != self._counts["received"]).any():
             raise AccountsError(
@@ -62,20 +62,21 @@ class Accounts:
             )
 
     def totals(self, pending: int) -> dict[str, int]:
-        """All accounts over all streams, with ``received``, ``adjusted`` and what is pending."""
+        """The totals of all accounts over all streams, with ``received``, ``adjusted`` and ``pending``."""
         return {name: self[name] for name in ("received", *ACCOUNTS, "adjusted")} | {"pending": pending}
 
     def metrics(self) -> dict[str, int]:
-        """What the rules of time found (AZ-24): events that were early, late, out of order, and adjusted."""
+        """Totals of what the time rules found (AZ-24): early, late, out-of-order and adjusted events."""
         return {name: self[name] for name in BESIDE}
 
     def of_streams(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:
-        """For each stream all counts, with what is pending."""
+        """All counts of each stream, with ``pending``."""
         return {
-            stream: {name: int(counts[at]) for name, counts in self._counts.items()} | {"pending": int(pending[at])}
-            for at, stream in enumerate(self.streams)
+            stream: {name: int(counts[index]) for name, counts in self._counts.items()}
+            | {"pending": int(pending[index])}
+            for index, stream in enumerate(self.streams)
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The counts that are not zero, each a list by stream."""
+        """The non-zero counts: per account a list by stream."""
         return {name: counts.tolist() for name, counts in self._counts.items() if counts.any()}

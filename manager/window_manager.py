@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class WindowManager:
-    """Holds the events of one bolt task and yields its windows, in order, as time moves on.
+    """Holds the events of one bolt task and yields its windows, in order, as time advances.
 
-    Usable on its own: ``add`` events, then iterate over ``advance(frontier)``; every event up to the frontier is
-    final. The iterator must be used up before anything else is added.
+    Usable on its own: ``add`` events, then iterate over ``advance(frontier)``, which makes every event up to the
+    frontier final. Exhaust the iterator before adding anything else.
 
-    ``streams`` names the input streams; stream codes of events are places in it.
+    ``streams`` names the input streams; the stream codes of events are indices into it.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class WindowManager:
         self.state = state or ManagerState()
         self.queue.base = self.state.base
         self.dropped = (0, 0)
-        """How many events the last evaluation dropped, and the time of the last of them in microseconds."""
+        """Number of events that the last evaluation dropped, and the time of the last of them in microseconds."""
         self._by_event = None
         if not (isinstance(eviction, ColumnarEvictionPolicy) and decides_on_columns(eviction, "starts", "evict")):
             self._by_event = EventByEvent(eviction, trigger, self.state, self.queue, self.accounts, task)
@@ -59,86 +59,96 @@ class WindowManager:
         timestamps: NDArray[np.int64] | None = None,
         stream: str | None = None,
     ) -> None:
-        """Take in events that are not late: ``Events``, or a payload with its times (int64 microseconds)."""
+        """Add events that are not late: ``Events``, or a payload with its times (int64 microseconds since the epoch)
+        and the name of its stream (default: the first). Raises TypeError for a payload without times."""
         if not isinstance(events, Events):
             events = self._as_events(events, timestamps, stream)
         self.accounts.add("received", events.by_stream(len(self.queue.stream_names)))
         self.queue.add(events)
 
     def restore(self, parts: Sequence[Events]) -> None:
-        """Take back events that an earlier manager of this task held when ``state`` was taken, in order of arrival."""
+        """Restore events that an earlier manager of this task held when ``state`` was taken, in order of arrival."""
         self.queue.restore(parts)
 
     def resume(self) -> None:
-        """Put restored events back in the place that they had, without evaluating anything."""
+        """Settle the restored events again, in the order they had, without evaluating any window."""
         if self.state.settled:
             self.queue.settle_first(self.state.settled)
 
     def advance_watermark(self, watermark: int) -> Iterator[TupleWindow]:
-        """The windows that are due at a watermark (microseconds); for triggers that follow event time."""
+        """Yield the windows due at a watermark (microseconds). For triggers that follow event time."""
         return self.advance(self.trigger.frontier(watermark, watermark))
 
     def advance_clock(self, clock: int) -> Iterator[TupleWindow]:
-        """The windows that are due now, at this clock (microseconds); for triggers that follow the clock."""
+        """Yield the windows due at a clock (microseconds). For triggers that follow the clock."""
         return self.advance(self.trigger.frontier(clock, None))
 
     def close(self) -> Iterator[TupleWindow]:
-        """The windows that are still open, at the end of the streams; an incomplete count fires nothing."""
+        """Yield the windows that are still open at the end of the streams; an incomplete count fires nothing."""
         return self.advance(FOREVER)
 
     def advance(self, frontier: int | None) -> Iterator[TupleWindow]:
-        """The windows that are due when every event up to the frontier (microseconds) is final, in order."""
+        """Yield, in order, the windows due once every event up to the frontier (microseconds) is final. None, or a
+        frontier before the last one, yields nothing."""
         state = self.state
         if frontier is None or (state.passed is not None and frontier < state.passed):
             return
         self.queue.settle(frontier)
-        # Events of an equal time that came after the last evaluation sort behind those that it had settled.
-        look = self.queue.look()
-        view = QueueView(look.times, self.queue.base, state.settled, state.decided, state.passed, frontier, look.row)
+        # Events of equal time that arrived after the last evaluation sort after those it had settled.
+        settled = self.queue.settled_view()
+        view = QueueView(
+            settled.times, self.queue.base, state.settled, state.decided, state.passed, frontier, settled.row
+        )
         for firings in self._firings(view):
-            yield from self._fire(view, look, firings)
-        self._retire(view, look)
+            yield from self._fire(view, settled, firings)
+        self._retire(view, settled)
         state.settled = self.queue.settled
         state.passed = frontier if frontier != FOREVER else self._end_of_time(view)
 
     @property
     def pending(self) -> list[int]:
-        """Per stream, the events that are in no window yet and may still be in one."""
+        """Per stream, the number of events that are in no window yet and may still be in one."""
         count = len(self.queue.stream_names)
-        waiting = sum((part.by_stream(count) for part in self.queue.waiting_events), np.zeros(count, np.int64))
-        return [int(n) for n in waiting + self._undecided(self.queue.look(), self.queue.settled)]
+        waiting = sum((events.by_stream(count) for events in self.queue.waiting_events), np.zeros(count, np.int64))
+        return [int(n) for n in waiting + self._undecided(self.queue.settled_view(), self.queue.settled)]
 
     def pending_events(self) -> list[Events]:
-        """The pending events themselves: the settled ones in order, then the others by arrival."""
-        look = self.queue.look()
+        """The pending events: the settled ones in order, then the others by arrival."""
+        settled = self.queue.settled_view()
         if self._by_event:
-            settled = Events.concat(look.pieces(0, len(look.times))) if len(look.times) else None
-            undecided = self._by_event.undecided(len(look.times))
-            return [*([settled.take(undecided)] if settled else []), *self.queue.waiting_events]
-        return [*look.pieces(self.state.decided, len(look.times)), *self.queue.waiting_events]
+            merged = Events.concat(settled.pieces(0, len(settled.times))) if len(settled.times) else None
+            undecided = self._by_event.undecided(len(settled.times))
+            return [*([merged.take(undecided)] if merged else []), *self.queue.waiting_events]
+        return [*settled.pieces(self.state.decided, len(settled.times)), *self.queue.waiting_events]
 
     def needed_events(self) -> list[Events]:
-        """The events that a window may still need: without those that only tell what has expired."""
-        state, look = self.state, self.queue.look()
+        """The events that a window may still need, without those kept only to report them as expired."""
+        state, settled = self.state, self.queue.settled_view()
         start = 0
         if state.passed is not None:
             start = self._dead(
                 QueueView(
-                    look.times, self.queue.base, state.settled, state.decided, state.passed, state.passed, look.row
+                    settled.times,
+                    self.queue.base,
+                    state.settled,
+                    state.decided,
+                    state.passed,
+                    state.passed,
+                    settled.row,
                 )
             )
-        return [*look.pieces(start, len(look.times)), *self.queue.waiting_events]
+        return [*settled.pieces(start, len(settled.times)), *self.queue.waiting_events]
 
     def settled_events(self, start: int) -> Events | None:
-        """The settled events that are still needed, in order, without so many of the first; None where there are none.
+        """The settled events that are still needed, in order, without the first ``start``; None where there are none.
 
-        Whoever keeps the events keeps them like this, so that they are put in order once and not in each evaluation.
+        Whoever stores the events stores them in this form, so that they are sorted once and not in each evaluation.
         """
-        pieces = self.queue.look().pieces(start, self.queue.settled)
+        pieces = self.queue.settled_view().pieces(start, self.queue.settled)
         return Events.concat(pieces) if pieces else None
 
     def snapshot(self) -> ManagerState:
-        """What must be kept, with the queue's events, to go on later."""
+        """The state to store, together with the queue's events, in order to continue later."""
         self.state.base = self.queue.base
         if self._by_event:
             self.state.marks = self._by_event.marks()
@@ -154,10 +164,10 @@ class WindowManager:
             if trigger.track(view.event(position), self.state.trigger):
                 yield Firings(view.timestamps[position : position + 1], np.array([position + 1]))
 
-    def _fire(self, view: QueueView, look: Settled, firings: Firings) -> Iterator[TupleWindow]:
+    def _fire(self, view: QueueView, settled: Settled, firings: Firings) -> Iterator[TupleWindow]:
         if self._by_event:
             for reference, stop in zip(firings.references.tolist(), firings.stops.tolist(), strict=True):
-                yield from self._by_event.fire(view, look, reference, stop)
+                yield from self._by_event.fire(view, settled, reference, stop)
             return
         assert isinstance(self.eviction, ColumnarEvictionPolicy)
         starts = self.eviction.starts(view.timestamps, firings.references, firings.stops)
@@ -165,15 +175,15 @@ class WindowManager:
             firings.references.tolist(), starts.tolist(), firings.stops.tolist(), strict=True
         ):
             if start < stop:
-                yield self._window(look, reference, start, stop)
+                yield self._window(settled, reference, start, stop)
 
-    def _window(self, look: Settled, reference: int, start: int, stop: int) -> TupleWindow:
+    def _window(self, settled: Settled, reference: int, start: int, stop: int) -> TupleWindow:
         state = self.state
         before, after = state.previous or (start, start)
         state.previous, state.last_reference = [start, stop], reference
-        self._decide(look, start, stop)
+        self._decide(settled, start, stop)
         return TupleWindow(
-            look,
+            settled,
             range(start, stop),
             range(min(max(start, after), stop), stop),
             range(before, max(before, min(after, start))),
@@ -182,39 +192,40 @@ class WindowManager:
             self.task,
         )
 
-    def _decide(self, look: Settled, start: int, stop: int) -> None:
-        """A window from start to stop has fired: what lies before it and was in none will be in none."""
+    def _decide(self, settled: Settled, start: int, stop: int) -> None:
+        """Update the accounts after a window from ``start`` to ``stop`` fired: earlier events that were in no window
+        will be in none."""
         decided = self.state.decided
         if start > decided:
-            self.accounts.add("unwindowed", self._count(look, decided, start))
+            self.accounts.add("unwindowed", self._count(settled, decided, start))
         if stop > max(start, decided):
-            self.accounts.add("windowed", self._count(look, max(start, decided), stop))
+            self.accounts.add("windowed", self._count(settled, max(start, decided), stop))
         self.state.decided = max(decided, stop)
 
-    def _retire(self, view: QueueView, look: Settled) -> None:
-        """Account for what no later window can hold, and drop what nobody will ask for again."""
+    def _retire(self, view: QueueView, settled: Settled) -> None:
+        """Account for events that no later window can hold, and drop those that are no longer needed."""
         state = self.state
         if self._by_event:
-            gone = self._by_event.retire()
-            self.drop(gone)
-            self._by_event.drop(gone)
+            count = self._by_event.retire()
+            self.drop(count)
+            self._by_event.drop(count)
             return
-        dead = self._dead(view)
-        if dead > state.decided:
-            self.accounts.add("unwindowed", self._count(look, state.decided, dead))
-            state.decided = dead
-        keep = dead if state.previous is None else min(dead, state.previous[0])
-        self.drop(keep)
+        dead_count = self._dead(view)
+        if dead_count > state.decided:
+            self.accounts.add("unwindowed", self._count(settled, state.decided, dead_count))
+            state.decided = dead_count
+        dropped = dead_count if state.previous is None else min(dead_count, state.previous[0])
+        self.drop(dropped)
 
     def _dead(self, view: QueueView) -> int:
-        """So many events, the first in order, can be in no later window."""
+        """Number of events, from the head of the queue, that no later window can hold."""
         reference, stop = next_firing(self.trigger, view)
         assert isinstance(self.eviction, ColumnarEvictionPolicy)
         needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
         return min(int(needed[0]), len(view.timestamps))
 
     def drop(self, count: int) -> None:
-        """Forget the first events of the queue."""
+        """Drop the first ``count`` events of the queue."""
         self.dropped = (count, int(self.queue.timestamps[count - 1]) if count else 0)
         if not count:
             return
@@ -223,23 +234,24 @@ class WindowManager:
         if self.state.previous is not None:
             self.state.previous = [position - count for position in self.state.previous]
 
-    def _undecided(self, look: Settled, settled: int) -> NDArray[np.int64]:
+    def _undecided(self, settled: Settled, count: int) -> NDArray[np.int64]:
         if self._by_event:
-            codes = look.streams(range(settled))[self._by_event.undecided(settled)]
+            codes = settled.streams(range(count))[self._by_event.undecided(count)]
             return np.bincount(codes, minlength=len(self.queue.stream_names))
-        return self._count(look, self.state.decided, settled)
+        return self._count(settled, self.state.decided, count)
 
-    def _count(self, look: Settled, start: int, stop: int) -> NDArray[np.int64]:
+    def _count(self, settled: Settled, start: int, stop: int) -> NDArray[np.int64]:
         count = len(self.queue.stream_names)
-        if count == 1 and not look.weighted:
+        if count == 1 and not settled.weighted:
             return np.array([stop - start])
         total = np.zeros(count, np.int64)
-        for piece in look.pieces(start, stop):
+        for piece in settled.pieces(start, stop):
             total += piece.by_stream(count)
         return total
 
     def _end_of_time(self, view: QueueView) -> int | None:
-        """After the end of the streams: as far as time has come, so that a later run can go on from there."""
+        """The frontier after the end of the streams, from which a later run continues, in microseconds; None where
+        there was no event."""
         fired = None if self.state.last_reference is None else self.trigger.over_at(self.state.last_reference)
         known = [view.passed, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
         return max((moment for moment in known if moment is not None), default=None)

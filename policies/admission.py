@@ -43,7 +43,7 @@ class Decision(IntEnum):
     """Its message id is that of an event before it that a window may still need (ST-27)."""
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         """The action as an answer names it."""
         return self.name.lower()
 

@@ -100,7 +100,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     return (_assigner(settings, Hopping(length, slide)),)
 
 
-def stand_in(settings: WindowSettings) -> WindowSettings:
+def placeholder_lengths(settings: WindowSettings) -> WindowSettings:
     """Settings that the queue's policies can be made of, for a bolt whose windows are assigned and which uses none."""
     return replace(settings, length=settings.length or Count(1), slide=settings.slide, eviction=None, trigger=None)
 

@@ -113,10 +113,10 @@ def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int, room: Room |
         breaks = np.append(np.flatnonzero(apart) + 1, len(times))
         following = np.minimum(following, breaks[np.searchsorted(breaks, np.arange(len(times)), side="right")])
         if timeout.from_first:
-            following = np.minimum(following, _so_long_after(blocks, timeout.micros))
+            following = np.minimum(following, _first_after(blocks, timeout.micros))
     if room is not None:
         following = room.limit(following)
-    lows = _chained(blocks.edges[:-1], following, until)
+    lows = _window_starts(blocks.edges[:-1], following, until)
     highs = following[lows]
     counted = highs - lows == size
     over = counted | (highs < until[lows])
@@ -146,20 +146,20 @@ def fire_daily(blocks: Blocks, day: DayTime, clock: int, room: Room | None = Non
     if room is None:
         ends, full = moments[lows], np.zeros(len(lows), np.bool_)
     else:
-        lows, highs, ends, full = _filled(blocks.times, moments, lows, highs, room)
+        lows, highs, ends, full = _cut_full(blocks.times, moments, lows, highs, room)
     due = full | (ends <= clock)
     waiting = ends[~due]
     causes = np.where(full, FULL, TIME).astype(np.int8)[due]
     return FiredRuns(lows[due], highs[due], ends[due], causes, int(waiting.min()) if len(waiting) else None)
 
 
-def _filled(
+def _cut_full(
     times: NDArray[np.int64], moments: NDArray[np.int64], heads: NDArray[np.int64], stops: NDArray[np.int64], room: Room
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """The windows of runs of events, with no more in each than there is room for; and which are full."""
     until = np.repeat(stops, stops - heads)
     following = room.limit(until)
-    lows = _chained(heads, following, until)
+    lows = _window_starts(heads, following, until)
     highs = following[lows]
     filled, crowded = room.full(lows, highs), highs < until[lows]
     comes = times[np.minimum(highs, len(times) - 1)]
@@ -177,7 +177,7 @@ def _both(one: FiredRuns, other: FiredRuns) -> FiredRuns:
     )
 
 
-def _so_long_after(blocks: Blocks, micros: int) -> NDArray[np.int64]:
+def _first_after(blocks: Blocks, micros: int) -> NDArray[np.int64]:
     """For each event, the first of its key that comes so much later or more."""
     times = blocks.times
     if not len(times):
@@ -188,28 +188,30 @@ def _so_long_after(blocks: Blocks, micros: int) -> NDArray[np.int64]:
     if len(blocks.edges) * span < 1 << 62:
         places = numbers * span + (times - low)
         return np.searchsorted(places, places + micros)
-    found = np.empty(len(times), np.int64)
+    following = np.empty(len(times), np.int64)
     for start, stop in zip(blocks.edges[:-1].tolist(), blocks.edges[1:].tolist(), strict=True):
-        mine = times[start:stop]
-        found[start:stop] = start + np.searchsorted(mine, mine + micros)
-    return found
+        key_times = times[start:stop]
+        following[start:stop] = start + np.searchsorted(key_times, key_times + micros)
+    return following
 
 
 _MANY = 32
 """From so many keys on, the next window of all of them is found at once."""
 
 
-def _chained(heads: NDArray[np.int64], following: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+def _window_starts(
+    heads: NDArray[np.int64], following: NDArray[np.int64], until: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Where windows begin: at the first event of each key, and wherever the one before it ends."""
-    found, at = [], heads
-    while len(at) >= _MANY:
-        found.append(at)
-        after = following[at]
-        at = after[after < until[at]]
-    rest = []
-    for place in at.tolist():
-        stop, here = int(until[place]), place
-        while here < stop:
-            rest.append(here)
-            here = following.item(here)
-    return np.sort(np.concatenate([*found, np.array(rest, np.int64)]))
+    starts, heads_now = [], heads
+    while len(heads_now) >= _MANY:
+        starts.append(heads_now)
+        after = following[heads_now]
+        heads_now = after[after < until[heads_now]]
+    remaining = []
+    for head in heads_now.tolist():
+        stop, start = int(until[head]), head
+        while start < stop:
+            remaining.append(start)
+            start = following.item(start)
+    return np.sort(np.concatenate([*starts, np.array(remaining, np.int64)]))

@@ -78,15 +78,15 @@ def _leaps(state: MarkState, times: NDArray[np.int64], span: int) -> NDArray[np.
         return np.zeros(0, np.int64)
     highest = np.maximum.accumulate(times)
     since = int(times[0]) if state.since is None else state.since
-    found: list[int] = []
+    leaps: list[int] = []
     while True:
-        at = int(np.searchsorted(highest, since + span))
-        if at == len(times):
+        index = int(np.searchsorted(highest, since + span))
+        if index == len(times):
             break
-        found.append(at)
-        since = int(times[at])
+        leaps.append(index)
+        since = int(times[index])
     state.since = since
-    return np.array(found, np.int64)
+    return np.array(leaps, np.int64)
 
 
 def advance_keys(

@@ -36,8 +36,8 @@ class QueueView:
 
     def event(self, position: int, place: int | None = None) -> Event:
         """One event, for policies that decide event by event; its place where expired ones are not counted."""
-        at = position if place is None else place
-        return Event(int(self.timestamps[position]), at, lambda: self.row(position))
+        event_place = position if place is None else place
+        return Event(int(self.timestamps[position]), event_place, lambda: self.row(position))
 
 
 @dataclass(frozen=True, slots=True)

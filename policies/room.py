@@ -37,12 +37,12 @@ class Room:
 
     def reached(self, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of the blocks between the edges hold as much as a window may, or more."""
-        found = np.zeros(len(edges) - 1, np.bool_)
+        enough = np.zeros(len(edges) - 1, np.bool_)
         if self.events is not None:
-            found |= np.diff(edges) >= self.events
+            enough |= np.diff(edges) >= self.events
         if self.bytes is not None:
-            found |= np.diff(self.before[edges]) >= self.bytes
-        return found
+            enough |= np.diff(self.before[edges]) >= self.bytes
+        return enough
 
     @cached_property
     def following(self) -> NDArray[np.int64]:
@@ -57,12 +57,12 @@ class Room:
 
     def full(self, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which windows their last event has filled."""
-        found = np.zeros(len(lows), np.bool_)
+        filled = np.zeros(len(lows), np.bool_)
         if self.events is not None:
-            found |= highs - lows >= self.events
+            filled |= highs - lows >= self.events
         if self.bytes is not None:
-            found |= self.before[highs] - self.before[lows] >= self.bytes
-        return found
+            filled |= self.before[highs] - self.before[lows] >= self.bytes
+        return filled
 
     def parts(self, low: int, stop: int) -> Iterator[tuple[int, int, int]]:
         """The windows that events of one key fill: where each begins and ends, and at which event it fires."""
@@ -80,8 +80,8 @@ class Room:
 
     def _next(self, lows: NDArray[np.int64]) -> NDArray[np.int64]:
         wanted = self.before[lows] + np.int64(self.bytes or 0)
-        at = np.minimum(np.searchsorted(self.before, wanted), len(self.before) - 1)
-        return np.where(self.before[at] > wanted, np.maximum(at - 1, lows + 1), at)
+        event = np.minimum(np.searchsorted(self.before, wanted), len(self.before) - 1)
+        return np.where(self.before[event] > wanted, np.maximum(event - 1, lows + 1), event)
 
 
 class Filling:
@@ -94,15 +94,15 @@ class Filling:
         self._events, self._bytes, self._before = room.events, room.bytes, room.before
         self._held, self._used = high - low, 0 if room.bytes is None else int(room.before[high] - room.before[low])
 
-    def fits(self, at: int) -> bool:
+    def fits(self, event: int) -> bool:
         """Whether the event at a place fits in; the first one of a window always does."""
-        return not self._held or self._bytes is None or self._used + self._size(at) <= self._bytes
+        return not self._held or self._bytes is None or self._used + self._size(event) <= self._bytes
 
-    def join(self, at: int) -> bool:
+    def join(self, event: int) -> bool:
         """The event is in the window; whether it has filled it."""
         self._held += 1
         if self._bytes is not None:
-            self._used += self._size(at)
+            self._used += self._size(event)
             if self._used >= self._bytes:
                 return True
         return self._events is not None and self._held >= self._events
@@ -111,8 +111,8 @@ class Filling:
         """The window is cleared."""
         self._held = self._used = 0
 
-    def _size(self, at: int) -> int:
-        return int(self._before[at + 1] - self._before[at])
+    def _size(self, event: int) -> int:
+        return int(self._before[event + 1] - self._before[event])
 
 
 class _NeverFull(Filling):
@@ -121,10 +121,10 @@ class _NeverFull(Filling):
     def __init__(self) -> None:
         pass
 
-    def fits(self, at: int) -> bool:
+    def fits(self, event: int) -> bool:
         return True
 
-    def join(self, at: int) -> bool:
+    def join(self, event: int) -> bool:
         return False
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Assigned windows: the windows of one task that are not a run of its queue, from live events to TupleWindows."""
+"""Evaluates assigned windows, which are not runs of a queue: from live events to TupleWindows."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _LEAST = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From where to where windows are evaluated: those with after < end <= upto; scalars, or one for each event."""
+    """The range of window ends to evaluate, after < end <= upto, in microseconds: scalars, or one value per event."""
 
     after: Limit
     upto: Limit
 
-    def at(self, places: NDArray[np.int64]) -> Span:
-        """The same of the events at these places."""
-        return Span(_of(self.after, places), _of(self.upto, places))
+    def at(self, indices: NDArray[np.int64]) -> Span:
+        """The span of the events at these indices."""
+        return Span(_of(self.after, indices), _of(self.upto, indices))
 
 
 class AssignedWindows:
-    """Evaluates the windows of one task's live events, in order, and says what has become of each event.
+    """Evaluates the windows of one task's live events, in order, and tracks the state of each event.
 
-    Usable on its own: give it all events that may still be in a window, then iterate over ``windows``; ``flags`` says
-    afterwards, in the order of the events given, which have been in a window and which are done with.
+    Usable on its own: give it all events that may still be in a window, then iterate over ``windows``. Afterwards
+    ``flags`` says, in the order of the given events, which have been in a window and which are no longer needed.
     """
 
     def __init__(
@@ -61,8 +61,9 @@ class AssignedWindows:
         released: ReleasedEnds | None = None,
         last: tuple[LastWindows, NDArray[np.int64]] | None = None,
     ) -> None:
-        """``released``: the windows that came out at the last limit; brought up to date by ``windows``. ``last``: what
-        knows the windows fired before these, and the places of the events there."""
+        """``released`` are the windows released at the last limit; ``windows`` updates it. ``last`` knows the
+        windows fired before these, with the indices of the events there; None where the bolt does not ask for
+        expired events."""
         self.released = ReleasedEnds.of(None) if released is None else released
         self._last = last
         self.assigners, self.stream_names, self.key, self.task = tuple(assigners), tuple(streams), tuple(key), task
@@ -82,7 +83,7 @@ class AssignedWindows:
 
     @property
     def live(self) -> Live:
-        """The events as assigners see them."""
+        """The events as assigners see them: sorted by (key, time)."""
         return self._sorted
 
     @property
@@ -91,12 +92,12 @@ class AssignedWindows:
         return self._seen
 
     def span_of(self, after: Limit, upto: Limit) -> Span:
-        """Limits that are given for the events as they came, in the order of ``live``."""
+        """A span from limits in the order of the given events."""
         order = np.arange(len(self._events)) if self._order is None else self._order
         return Span(after, upto).at(order)
 
     def windows(self, span: Span) -> Iterator[TupleWindow]:
-        """The windows that are due, in order of (end, start, key)."""
+        """Yield the due windows in order of (end, start, key)."""
         if not len(self._events):
             return
         for kind, piece in self._pieces(span):
@@ -113,8 +114,8 @@ class AssignedWindows:
             self.released.keep(keys[~finished])
         self.count("unwindowed", finished & ~self._seen)
 
-    def panes(self, span: Span, book: PaneDecisions) -> Iterator[TupleWindow]:
-        """All firings that are due, those beside the end of a window too, in order of (kind, end, start, key)."""
+    def panes(self, span: Span, decisions: PaneDecisions) -> Iterator[TupleWindow]:
+        """Yield all due firings, early and late ones included, in order of (kind, end, start, key)."""
         if not len(self._events):
             return
         for kind, assigner in enumerate(self.assigners):
@@ -122,12 +123,12 @@ class AssignedWindows:
             for piece in assigner.assign(self._sorted, span.after, FOREVER):
                 firsts = piece.members[piece.offsets[:-1]]
                 keys = np.zeros(len(piece), np.int64) if self._hashes is None else self._hashes[firsts]
-                states = book.seen(kind, keys, piece.starts, piece.ends, merging)
-                # An event of a session is in no other one: what has been in a window was shown.
+                states = decisions.remembered(kind, keys, piece.starts, piece.ends, merging)
+                # An event is in one session only: one that has been in a window was shown.
                 fresh = ~self._seen[piece.members] if merging else self._fresh(piece, states)
                 counts = np.add.reduceat(fresh.astype(np.int64), piece.offsets[:-1])
-                fires, panes = book.decide(states, counts)
-                shown = fresh if book.panes.mode is PaneMode.DISCARDING else None
+                fires, panes = decisions.decide(states, counts)
+                shown = fresh if decisions.panes.mode is PaneMode.DISCARDING else None
                 chosen = _chosen(piece, fires, shown)
                 idents = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
                 for window, pane, ident in zip(self.show(chosen, kind, firsts[fires]), panes, idents, strict=True):
@@ -136,87 +137,90 @@ class AssignedWindows:
         self._finish(span)
 
     def _fresh(self, piece: Assigned, states: WindowStates) -> NDArray[np.bool_]:
-        """Which members are new to their window since it fired last."""
+        """Which members are new to their window since its last firing."""
         assert self._evaluation is not None
         shown = np.repeat(states.shown, np.diff(piece.offsets))
         fresh: NDArray[np.bool_] = self._evaluation[piece.members] > shown
         return fresh
 
     def finished(self, upto: Limit) -> NDArray[np.bool_]:
-        """Which events, in the order in which they were given, no window that ends after the limit can need."""
-        done = np.ones(len(self._events), np.bool_)
+        """Which events, in the order given, no window that ends after the limit can need."""
+        unneeded = np.ones(len(self._events), np.bool_)
         for assigner in self.assigners:
-            done &= assigner.finished(self._sorted, upto)
+            unneeded &= assigner.finished(self._sorted, upto)
         if self._order is None:
-            return done
-        back = np.empty(len(done), np.bool_)
-        back[self._order] = done
-        return back
+            return unneeded
+        unsorted = np.empty(len(unneeded), np.bool_)
+        unsorted[self._order] = unneeded
+        return unsorted
 
     def next_end(self, span: Span) -> int | None:
-        """When the next window is due, as things stand; None where nothing waits."""
+        """The end of the next window, given the present events, in microseconds; None where no window is open."""
         if not len(self._events):
             return None
-        found = [assigner.next_end(self._sorted, span.upto) for assigner in self.assigners]
-        return min((end for end in found if end is not None), default=None)
+        ends = [assigner.next_end(self._sorted, span.upto) for assigner in self.assigners]
+        return min((end for end in ends if end is not None), default=None)
 
     def open_ends(self, span: Span) -> list[int]:
-        """The ends of the windows that hold events and are not due yet."""
+        """The ends, in microseconds and sorted, of the windows that hold events and are not due yet."""
         if not len(self._events):
             return []
-        pieces = (piece for each in self.assigners for piece in each.assign(self._sorted, span.upto, FOREVER))
+        pieces = (piece for assigner in self.assigners for piece in assigner.assign(self._sorted, span.upto, FOREVER))
         return sorted({end for piece in pieces for end in np.unique(piece.ends).tolist() if end < FOREVER})
 
     def flags(self) -> NDArray[np.uint8]:
-        """What has become of each event, in the order in which they were given."""
+        """The flags (SEEN, GONE) of each event, in the order given."""
         flags = self._seen * np.uint8(SEEN) + self._finished * np.uint8(GONE)
         if self._order is None:
             return flags
-        back = np.empty(len(flags), np.uint8)
-        back[self._order] = flags
-        return back
+        unsorted = np.empty(len(flags), np.uint8)
+        unsorted[self._order] = flags
+        return unsorted
 
     def _pieces(self, span: Span) -> Iterator[tuple[int, Assigned]]:
         if len(self.assigners) == 1:
             yield from ((0, piece) for piece in self._assigned(0, span))
             return
-        # Windows of several kinds come in the order of their ends, one by one.
-        found = [
-            (kind, piece, at)
+        # Windows of several kinds are ordered by their ends, one by one.
+        windows = [
+            (kind, piece, index)
             for kind in range(len(self.assigners))
             for piece in self._assigned(kind, span)
-            for at in range(len(piece))
+            for index in range(len(piece))
         ]
-        for kind, piece, at in sorted(
-            found, key=lambda each: (int(each[1].ends[each[2]]), int(each[1].starts[each[2]]), each[0])
+        for kind, piece, index in sorted(
+            windows, key=lambda window: (int(window[1].ends[window[2]]), int(window[1].starts[window[2]]), window[0])
         ):
-            yield kind, _one(piece, at)
+            yield kind, _one(piece, index)
 
     def _assigned(self, kind: int, span: Span) -> Iterator[Assigned]:
-        """The windows of one kind that are due and have not been released."""
+        """Yield the due windows of one kind that have not been released yet."""
         assigner, live = self.assigners[kind], self._sorted
         if live.ends is None or not assigner.ends_at_limit:
             yield from assigner.assign(live, span.after, span.upto)
             return
         released: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        for found in assigner.assign(live, np.maximum(span.after, _LEAST + 1) - 1, span.upto):
-            firsts = found.members[found.offsets[:-1]]
-            keys = np.zeros(len(found), np.int64) if self._hashes is None else self._hashes[firsts]
-            again = found.ends == limit_at(span.after, firsts)
-            if again.any():
-                again[again] = self.released.holds(kind, keys[again], found.ends[again])
-            piece = _chosen(found, ~again, None) if again.any() else found
-            keys, firsts = keys[~again], firsts[~again]
+        for assigned in assigner.assign(live, np.maximum(span.after, _LEAST + 1) - 1, span.upto):
+            firsts = assigned.members[assigned.offsets[:-1]]
+            keys = np.zeros(len(assigned), np.int64) if self._hashes is None else self._hashes[firsts]
+            already_released = assigned.ends == limit_at(span.after, firsts)
+            if already_released.any():
+                already_released[already_released] = self.released.holds(
+                    kind, keys[already_released], assigned.ends[already_released]
+                )
+            piece = _chosen(assigned, ~already_released, None) if already_released.any() else assigned
+            keys, firsts = keys[~already_released], firsts[~already_released]
             limits = limit_at(span.upto, firsts)
-            there = (piece.ends == limits) | (limits == FOREVER)
-            released.append((keys[there], piece.ends[there]))
+            at_limit = (piece.ends == limits) | (limits == FOREVER)
+            released.append((keys[at_limit], piece.ends[at_limit]))
             if len(piece):
                 yield piece
         for keys, ends in released:
             self.released.add(kind, keys, ends)
 
     def show(self, piece: Assigned, kind: int = 0, firsts: NDArray[np.int64] | None = None) -> Iterator[TupleWindow]:
-        """The windows of a piece. ``firsts``: an event of each, where a window may show none of its own."""
+        """Yield the windows of a piece. ``firsts`` is an event of each window, where a window may show none of its
+        own."""
         members = piece.members
         fresh = ~self._seen[members]
         if fresh.any():
@@ -232,8 +236,8 @@ class AssignedWindows:
         several = len(self.assigners) > 1
         news = np.concatenate([[0], np.cumsum(fresh)])
         offsets = piece.offsets.tolist()
-        for at, (start, end) in enumerate(zip(piece.starts.tolist(), piece.ends.tolist(), strict=True)):
-            low, high = offsets[at], offsets[at + 1]
+        for index, (start, end) in enumerate(zip(piece.starts.tolist(), piece.ends.tolist(), strict=True)):
+            low, high = offsets[index], offsets[index + 1]
             fresh_here = int(news[high] - news[low])
             if fresh_here == high - low:
                 new: range | NDArray[np.int64] = range(low, high)
@@ -244,13 +248,13 @@ class AssignedWindows:
                 follows, places = self._last
                 window.expire(follows, follows.follow(places[self.positions(members[low:high])]))
             if keys is not None:
-                window.key = keys[at]
+                window.key = keys[index]
             if several:
                 window.kind = kind
             yield window
 
     def count(self, account: str, which: NDArray[np.bool_]) -> None:
-        """Put events, in the order of ``live``, into an account."""
+        """Add events to an account; ``which`` is a mask in the order of ``live``."""
         streams = self._events.streams
         if streams is None:
             counts = np.zeros(len(self.stream_names), np.int64)
@@ -264,29 +268,29 @@ class AssignedWindows:
 
     @cached_property
     def payload(self) -> pa.Table:
-        """The columns of the events as they were given, each in one piece, however many windows ask for them."""
+        """The payload of the events as given, with contiguous columns; combined once for all windows."""
         return self._events.payload.combine_chunks()
 
     def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
-        """The keys of these live events: the value of a key of one column, else a tuple of values."""
+        """The keys of these live events: a value where the key is one column, else a tuple of values."""
         chosen = self.payload.select(list(self.key))
         columns = [column.to_pylist() for column in taken(chosen, self.positions(members)).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def streams_of(self, members: NDArray[np.int64]) -> list[str]:
-        """The names of the streams that these live events came on."""
+        """The names of the streams of these live events."""
         codes = self._events.streams
         if codes is None:
             return [self.stream_names[0]] * len(members)
         return [self.stream_names[code] for code in codes[self.positions(members)].tolist()]
 
     def positions(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where members of a window lie among the events as they were given."""
+        """The indices, among the events as given, of members of a window."""
         return members if self._order is None else self._order[members]
 
 
 class GatheredEvents:
-    """The events of some windows, one window after the other: what their TupleWindows read."""
+    """The events of some windows, window by window: what their TupleWindows read."""
 
     def __init__(self, windows: AssignedWindows, members: NDArray[np.int64]) -> None:
         self._windows, self._members = windows, members
@@ -325,15 +329,18 @@ class GatheredEvents:
         return self._payload
 
 
-def _one(piece: Assigned, at: int) -> Assigned:
-    low, high = int(piece.offsets[at]), int(piece.offsets[at + 1])
+def _one(piece: Assigned, index: int) -> Assigned:
+    low, high = int(piece.offsets[index]), int(piece.offsets[index + 1])
     return Assigned(
-        piece.starts[at : at + 1], piece.ends[at : at + 1], np.array([0, high - low]), piece.members[low:high]
+        piece.starts[index : index + 1],
+        piece.ends[index : index + 1],
+        np.array([0, high - low]),
+        piece.members[low:high],
     )
 
 
 def _chosen(piece: Assigned, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> Assigned:
-    """The windows that fire, with all of their events or those that are to be shown."""
+    """The windows that fire, with all of their events, or with those in ``shown``."""
     sizes = np.diff(piece.offsets)
     kept = np.repeat(fires, sizes)
     if shown is not None:
@@ -347,5 +354,5 @@ def _pick(members: NDArray[np.int64], which: range | NDArray[np.int64]) -> NDArr
     return members[which.start : which.stop] if isinstance(which, range) else members[which]
 
 
-def _of(limit: Limit, places: NDArray[np.int64]) -> Limit:
-    return limit if isinstance(limit, (int, np.integer)) else limit[places]
+def _of(limit: Limit, indices: NDArray[np.int64]) -> Limit:
+    return limit if isinstance(limit, (int, np.integer)) else limit[indices]

@@ -1,4 +1,4 @@
-"""How many bytes each row of a table holds: texts and binaries as they are, all else as Arrow holds it."""
+"""The size of each row of a table in bytes: strings and binaries by their length, other types by their Arrow width."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _kinds = pa.types
 
 
 def byte_sizes(table: pa.Table) -> NDArray[np.int64]:
-    """The bytes of each row; never more in all than ``table.nbytes`` and a byte for each row."""
+    """The bytes of each row; their sum is at most ``table.nbytes`` plus one byte per row."""
     bits = np.zeros(table.num_rows, np.int64)
     for column in table.columns:
         bits += _bits(column)
@@ -42,13 +42,13 @@ def _bits(column: Any) -> NDArray[np.int64]:
         else:
             lengths = _whole(pc.list_value_length(column))
         inner = np.concatenate([[0], np.cumsum(_bits(pc.list_flatten(column)))])
-        found: NDArray[np.int64] = np.diff(inner[np.concatenate([[0], np.cumsum(lengths)])])
-        return found
+        bits: NDArray[np.int64] = np.diff(inner[np.concatenate([[0], np.cumsum(lengths)])])
+        return bits
     if _kinds.is_struct(kind):
         return sum((_bits(child) for child in column.flatten()), np.zeros(len(column), np.int64))
     return np.full(len(column), 0 if _kinds.is_null(kind) else kind.bit_width, np.int64)
 
 
 def _whole(lengths: pa.Array) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    whole: NDArray[np.int64] = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return whole

@@ -1,4 +1,5 @@
-"""The events of a task whose windows are assigned: columns, what has become of each, and how they lie in segments."""
+"""The events held by a task whose windows are not runs of a queue: columns, flags, and how they are stored in
+segments."""
 
 from __future__ import annotations
 
@@ -21,57 +22,57 @@ if TYPE_CHECKING:
 KEY_COLUMN, END_COLUMN, CLOSED_COLUMN, GAP_COLUMN = "_key_hash", "_end", "_closed", "_gap"
 EDGE_COLUMN, EVALUATION_COLUMN = "_edge", "_born"
 INNER = (TIME_COLUMN, STREAM_COLUMN, KEY_COLUMN, END_COLUMN, CLOSED_COLUMN, GAP_COLUMN, EDGE_COLUMN, EVALUATION_COLUMN)
-"""Columns of segments that are windbolt's own."""
+"""Columns that windbolt adds to segments."""
 
 SEEN, GONE, LAST = 1, 2, 4
-"""Flags of an event: it has been in a window; no window needs it any more; it is in the window of its key that fired
-last, and kept until the next one has told what has expired (only where a bolt asks for that)."""
+"""Flags of an event. SEEN: it has been in a window. GONE: no window needs it any more. LAST: it is in the window of its
+key that fired last, and is kept until the next firing has reported it as expired (only where a bolt asks for that)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Events in one order; times in microseconds, arrays of equal length, None where there is nothing to say."""
+    """Events in some order, as arrays of equal length; times in microseconds, None for a column that is not needed."""
 
     times: NDArray[np.int64]
     payload: pa.Table
     streams: NDArray[np.int8] | None = None
     keys: NDArray[np.int64] | None = None
-    """A hash of the key of each."""
+    """Hash of the key of each event."""
     ends: NDArray[np.int64] | None = None
-    """Where lifetimes end."""
+    """End of the lifetime of each event."""
     closed: NDArray[np.int64] | None = None
-    """Windows up to here were over when the event came."""
+    """Windows that end up to this time were closed when the event arrived."""
     gaps: NDArray[np.int64] | None = None
     edges: NDArray[np.int64] | None = None
-    """What the start and the end of an edge have in common: a hash."""
+    """Hash that the start and the end of an edge share."""
     evaluation: NDArray[np.int64] | None = None
-    """The number of the evaluation before which each was let in, where windows fire more than once."""
+    """Number of the evaluation before which each event was admitted, where windows fire more than once."""
     seen: NDArray[np.bool_] | None = None
-    """Whether it has been in a window."""
+    """Whether each event has been in a window."""
     last: NDArray[np.bool_] | None = None
-    """Whether it is in the window of its key that fired last."""
+    """Whether each event is in the window of its key that fired last."""
     gone: NDArray[np.bool_] | None = None
-    """Whether it is kept for that alone."""
+    """Whether each event is kept for that reason alone."""
 
     def __len__(self) -> int:
         return len(self.times)
 
-    def take(self, at: NDArray[np.int64]) -> Held:
-        """The events at these places."""
+    def take(self, indices: NDArray[np.int64]) -> Held:
+        """The events at these indices."""
         columns = (*self._columns(), *self._flags())
-        return Held(self.times[at], taken(self.payload, at), *(_at(each, at) for each in columns))
+        return Held(self.times[indices], taken(self.payload, indices), *(_at(column, indices) for column in columns))
 
-    def bare(self, at: NDArray[np.int64]) -> Held:
-        """The keys and times of the events at these places, without their columns."""
-        return Held(self.times[at], self.payload.select([]), keys=_at(self.keys, at))
+    def bare(self, indices: NDArray[np.int64]) -> Held:
+        """The events at these indices with their keys and times only."""
+        return Held(self.times[indices], self.payload.select([]), keys=_at(self.keys, indices))
 
     def sorted(self) -> Held:
-        """The events by key, then time, those that are equal in both in their present order."""
+        """The events sorted by (key, time); the sort is stable."""
         order = self.order()
         return self if order is None else self.take(order)
 
     def order(self) -> NDArray[np.int64] | None:
-        """The places of the events by (key, time, place); None where they are in that order."""
+        """The stable sort order by (key, time); None where the events are in that order."""
         if self.keys is None:
             return None if is_sorted(self.times) else stable_order(self.times)
         same = self.keys[1:] == self.keys[:-1]
@@ -82,7 +83,7 @@ class Held:
 
     @staticmethod
     def concat(parts: Sequence[Held]) -> Held:
-        """All events of the parts, one part after the other."""
+        """The events of all parts, one part after another."""
         if len(parts) == 1:
             return parts[0]
         columns = [_joined(column) for column in zip(*(part._columns() for part in parts), strict=True)]
@@ -97,7 +98,7 @@ class Held:
         return self.seen, self.last, self.gone
 
     def flags(self) -> NDArray[np.uint8]:
-        """What has become of each, as it is written."""
+        """The flags of each event, as stored."""
         flags = np.zeros(len(self), np.uint8)
         for bit, which in ((SEEN, self.seen), (GONE, self.gone), (LAST, self.last)):
             if which is not None:
@@ -106,7 +107,7 @@ class Held:
 
 
 def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
-    """Write events as a section; those of them that have been in a window are flagged."""
+    """Write events as a section of a segment, with their flags where any is set."""
     columns: dict[str, Any] = dict(zip(held.payload.column_names, held.payload.columns, strict=True))
     columns[TIME_COLUMN] = pa.array(held.times)
     given = {
@@ -129,7 +130,8 @@ def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
 
 
 def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, streams: int) -> Ref:
-    """The reference with what has become of each of its rows; ``held`` are all of its rows, in order."""
+    """Write new flags for the rows of a section; returns the reference with them. ``held`` are all its rows, in
+    order."""
     alive, kept = (flags & GONE) == 0, is_kept(flags)
     where = writer.add(pa.table({"flags": pa.array(flags)}))
     times = held.times[alive]
@@ -137,7 +139,7 @@ def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, 
     return replace(
         ref,
         flags=Flags(where.segment, where.offset, where.length, where.checksum),
-        # No window is open because of what is kept for ``expired`` alone.
+        # No window is open because of events kept
         earliest=int(times.min()) if len(times) else FOREVER,
         latest=int(times.max()) if len(times) else -FOREVER,
         by_stream=tuple(int(count) for count in count_by_stream(codes, int(np.count_nonzero(kept)), streams)),
@@ -145,13 +147,13 @@ def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, 
 
 
 def is_kept(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which rows are still needed, be it only to say what has expired."""
+    """Which rows are still needed, be it only to report them as expired."""
     kept: NDArray[np.bool_] = (flags & (GONE | LAST)) != GONE
     return kept
 
 
 def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
-    """All rows of a section, and the flags of each, those that are gone too."""
+    """All rows of a section and the flags of each; rows that are no longer needed are included."""
     table = store.read(ref)
     names = table.column_names
     payload = table.drop_columns([name for name in INNER if name in names])
@@ -187,24 +189,24 @@ def live(held: Held, flags: NDArray[np.uint8]) -> Held:
 
 
 def kept(held: Held, flags: NDArray[np.uint8]) -> Held:
-    """Those, and the rows that are in the window of their key that fired last."""
+    """The rows that are still needed, including those kept only to report them as expired."""
     still = is_kept(flags)
     return held if still.all() else held.take(np.flatnonzero(still))
 
 
-def _at(column: NDArray[Any] | None, at: NDArray[np.int64]) -> Any:
-    return None if column is None else column[at]
+def _at(column: NDArray[Any] | None, indices: NDArray[np.int64]) -> Any:
+    return None if column is None else column[indices]
 
 
 def _joined(parts: Sequence[NDArray[Any] | None]) -> Any:
-    """One column of several parts; where one says nothing, the others do not either."""
+    """One column of several parts; None if a part lacks it."""
     if any(part is None for part in parts):
         return None
     return np.concatenate([part for part in parts if part is not None])
 
 
 def _joined_flags(flags: Sequence[NDArray[np.bool_] | None], parts: Sequence[Held]) -> Any:
-    """One flag of several parts; of a part that says nothing it is not so."""
+    """One flag of several parts, False for a part that lacks it; None if all lack it."""
     if all(flag is None for flag in flags):
         return None
     return np.concatenate(

@@ -1,4 +1,4 @@
-"""What a task remembers of its keys beside their events: timers, empty intervals, what rules keep; in columns."""
+"""The records of a task's keys, apart from their events: timers, empty intervals, rule caches; stored in columns."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _TIMER, _EMPTY, _MICROS, _ZONE, _CACHE = "_timer", "_empty", "_day_micros", "_da
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """What is remembered of a key."""
+    """The record of a key."""
 
     timer: int = NONE
-    """When its next daily firing is, in microseconds."""
+    """Time of its next daily firing in microseconds; NONE where there is none."""
     empty: int = 0
-    """Daily firings in a row without events."""
+    """Number of consecutive daily firings without events."""
     day: DayTime | None = None
-    """The time of day that its events asked for last."""
+    """The time of day that its events last asked for."""
     cache: str = ""
-    """What a rule keeps for as long as the window is open, as JSON."""
+    """Cache of a rule for as long as the window is open, as JSON; "" where there is none."""
 
 
 class KeyStates:
-    """The records of a task's keys; few are ever objects, and the table is written anew only where some changed."""
+    """The records of a task's keys. Few become objects, and the table is rewritten only where some changed."""
 
     def __init__(self, table: pa.Table | None, key: Sequence[str]) -> None:
         self._key = list(key)
@@ -44,24 +44,24 @@ class KeyStates:
         self._changed: dict[int, tuple[KeyRecord, int] | None] = {}
 
     def __len__(self) -> int:
-        """How many keys had a record in the beginning."""
+        """Number of keys that had a record at first."""
         return len(self._hashes)
 
     def clear(self) -> None:
-        """Forget all keys."""
+        """Delete the records of all keys."""
         for key in self._hashes.tolist():
             self._changed[key] = None
 
     @property
     def changed(self) -> bool:
-        """Whether some record is not what it was."""
+        """Whether any record changed."""
         return bool(self._changed)
 
     def get(self, key: int) -> KeyRecord | None:
-        """The record of a key, by its hash."""
+        """The record of a key, by its hash; None where there is none."""
         if key in self._changed:
-            found = self._changed[key]
-            return None if found is None else found[0]
+            change = self._changed[key]
+            return None if change is None else change[0]
         row = self._row(key)
         if row is None or self._table is None:
             return None
@@ -70,70 +70,74 @@ class KeyStates:
         return KeyRecord(timer, empty, None if micros is None else DayTime(micros, zone), cache)
 
     def put(self, key: int, record: KeyRecord, event: int) -> None:
-        """Remember something of a key; ``event``: the place of one of its events, -1 where it has none."""
+        """Set the record of a key. ``event`` is the index of one of its events, -1 where it has none."""
         before = self._changed.get(key)
         self._changed[key] = (record, before[1] if event < 0 and before is not None else event)
 
     def drop(self, key: int) -> None:
-        """Forget a key."""
+        """Delete the record of a key."""
         if key in self._changed or self._row(key) is not None:
             self._changed[key] = None
 
     def due(self, clock: int) -> list[int]:
-        """The hashes of the keys, as they were in the beginning, whose timers have come."""
-        found: list[int] = self._hashes[self._timers <= clock].tolist()
-        return found
+        """The hashes of the keys, among those with a record at first, whose timers are due."""
+        hashes: list[int] = self._hashes[self._timers <= clock].tolist()
+        return hashes
 
     @property
     def next_timer(self) -> int | None:
-        """The first of all timers that are still to come."""
-        same = np.isin(self._hashes, np.fromiter(self._changed, np.int64, len(self._changed)), invert=True)
-        timers = self._timers[same].tolist() + [found[0].timer for found in self._changed.values() if found is not None]
+        """The earliest timer in microseconds; None where there is none."""
+        unchanged = np.isin(self._hashes, np.fromiter(self._changed, np.int64, len(self._changed)), invert=True)
+        timers = self._timers[unchanged].tolist() + [
+            change[0].timer for change in self._changed.values() if change is not None
+        ]
         return min((timer for timer in timers if timer > NONE), default=None)
 
     def value(self, key: int, payload: pa.Table | None) -> Any:
-        """The value of a key; a tuple of values where it has several columns. ``payload``: the events of ``put``."""
-        found, row = self._changed.get(key), self._row(key)
+        """The value of a key; a tuple where it has several columns. ``payload`` are the events that the indices of
+        ``put`` refer to."""
+        change, row = self._changed.get(key), self._row(key)
         if row is not None and self._table is not None:
             values = [self._table.column(name)[row].as_py() for name in self._key]
         else:
-            assert found is not None
+            assert change is not None
             assert payload is not None
-            values = [payload.column(name)[found[1]].as_py() for name in self._key]
+            values = [payload.column(name)[change[1]].as_py() for name in self._key]
         return values[0] if len(values) == 1 else tuple(values)
 
     def table(self, payload: pa.Table | None) -> pa.Table | None:
-        """All records, by hash; None where there are none. ``payload``: the events whose places ``put`` was given."""
+        """All records as a table sorted by hash; None where there are none. ``payload`` are the events that the indices
+        of ``put`` refer to."""
         if not self._changed:
             return self._table
-        touched = np.fromiter(self._changed, np.int64, len(self._changed))
+        changed = np.fromiter(self._changed, np.int64, len(self._changed))
         parts = []
         if self._table is not None:
-            same = np.flatnonzero(np.isin(self._hashes, touched, invert=True))
-            if len(same):
-                parts.append(self._table.take(pa.array(same)))
-        kept = {key: found for key, found in self._changed.items() if found is not None}
-        if kept:
-            parts.append(self._new_rows(kept, payload))
+            unchanged = np.flatnonzero(np.isin(self._hashes, changed, invert=True))
+            if len(unchanged):
+                parts.append(self._table.take(pa.array(unchanged)))
+        records = {key: change for key, change in self._changed.items() if change is not None}
+        if records:
+            parts.append(self._new_rows(records, payload))
         if not parts:
             return None
         joined = pa.concat_tables(parts)
         return joined.take(pa.array(np.argsort(joined.column(KEY_COLUMN).to_numpy(), kind="stable")))
 
-    def _new_rows(self, kept: dict[int, tuple[KeyRecord, int]], payload: pa.Table | None) -> pa.Table:
-        records = [record for record, _ in kept.values()]
-        rows = [self._row(key) for key in kept]
-        columns: dict[str, Any] = {KEY_COLUMN: pa.array(list(kept), pa.int64())}
-        known = [place for place, row in enumerate(rows) if row is not None]
-        new = [place for place, row in enumerate(rows) if row is None]
+    def _new_rows(self, changes: dict[int, tuple[KeyRecord, int]], payload: pa.Table | None) -> pa.Table:
+        records = [record for record, _ in changes.values()]
+        rows = [self._row(key) for key in changes]
+        columns: dict[str, Any] = {KEY_COLUMN: pa.array(list(changes), pa.int64())}
+        known = [index for index, row in enumerate(rows) if row is not None]
+        new = [index for index, row in enumerate(rows) if row is None]
         back = np.argsort(np.array(known + new, np.int64), kind="stable")
         for name in self._key:
             parts: list[Any] = []
             if known and self._table is not None:
-                parts += self._table.column(name).take(pa.array([rows[place] for place in known])).chunks
+                parts += self._table.column(name).take(pa.array([rows[index] for index in known])).chunks
             if new:
                 assert payload is not None
-                events = [event for at, (_, event) in enumerate(kept.values()) if rows[at] is None]
+                events = [event for index, (_, event) in enumerate(changes.values()) if rows[index] is None]
                 parts += payload.column(name).take(pa.array(events)).chunks
             columns[name] = pa.chunked_array(parts).take(pa.array(back))
         days = [record.day for record in records]
@@ -147,11 +151,11 @@ class KeyStates:
         return pa.table(columns)
 
     def _row(self, key: int) -> int | None:
-        at = int(np.searchsorted(self._hashes, key))
-        return at if at < len(self._hashes) and self._hashes[at] == key else None
+        row = int(np.searchsorted(self._hashes, key))
+        return row if row < len(self._hashes) and self._hashes[row] == key else None
 
 
 def hashes_of(keys: NDArray[np.int64], edges: NDArray[np.int64]) -> list[int]:
-    """The hash of each block of events."""
-    found: list[int] = keys[edges[:-1]].tolist()
-    return found
+    """The key hash of each block of events."""
+    hashes: list[int] = keys[edges[:-1]].tolist()
+    return hashes

@@ -1,4 +1,4 @@
-"""Who is late for a session: events before the watermark, less the allowed lateness, that no open one takes (AT-7)."""
+"""Late events of sessions: those before the watermark, less the allowed lateness, that no open session takes (AT-7)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ def turned_away(
     *,
     touching: bool,
 ) -> tuple[NDArray[np.bool_], list[int]]:
-    """Which events, in order of arrival, are late; and before which of them windows must be evaluated.
+    """Which events, in order of arrival, are late, and the indices of the events before which windows must be
+    evaluated.
 
-    ``over``: sessions that end up to here have closed when the event comes. An event is late if it is before that and
-    no open session takes it. Before an event that is let in next to a session which closed in this very batch, that
-    session must be given out, or the two would become one. Only keys with an event behind ``over`` are looked at one
-    event at a time; ``held`` gives the live events of earlier batches, and is called only if there are such keys.
+    ``over``: sessions that end up to this time have closed when the event comes. An event is late if it is before that
+    time and no open session takes it. Before an event is admitted next to a session that closed in this same batch,
+    that session must be released, or the two would merge. Only keys with an event before ``over`` are examined event by
+    event. ``held`` returns the live events of earlier batches, and is called only if there are such keys.
     """
     behind = candidates & (times < over)
     late = np.zeros(len(times), np.bool_)
@@ -40,45 +41,47 @@ def turned_away(
     sessions: dict[int, list[tuple[int, int]]] = {key: [] for key in wanted.tolist()}
     before = held()
     if before is not None and len(before):
-        theirs = np.zeros(len(before), np.int64) if before.keys is None else before.keys
-        here = np.isin(theirs, wanted)
-        spans = gaps_of(before, int(gaps[0]) if len(gaps) else 0)[here]
-        for key, time, gap in zip(theirs[here].tolist(), before.times[here].tolist(), spans.tolist(), strict=True):
+        held_keys = np.zeros(len(before), np.int64) if before.keys is None else before.keys
+        wanted_events = np.isin(held_keys, wanted)
+        spans = gaps_of(before, int(gaps[0]) if len(gaps) else 0)[wanted_events]
+        for key, time, gap in zip(
+            held_keys[wanted_events].tolist(), before.times[wanted_events].tolist(), spans.tolist(), strict=True
+        ):
             _join(sessions[key], time, time + gap, touching)
     splits: list[int] = []
-    places = np.flatnonzero(np.isin(codes, wanted) & candidates)
-    for place in places.tolist():
-        time, end, limit = int(times[place]), int(times[place] + gaps[place]), int(over[place])
-        mine = sessions[int(codes[place])]
-        low, high = _met(mine, time, end, touching)
+    rows = np.flatnonzero(np.isin(codes, wanted) & candidates)
+    for row in rows.tolist():
+        time, end, limit = int(times[row]), int(times[row] + gaps[row]), int(over[row])
+        open_sessions = sessions[int(codes[row])]
+        low, high = _met(open_sessions, time, end, touching)
         first = low
-        while first < high and mine[first][1] <= limit:
+        while first < high and open_sessions[first][1] <= limit:
             first += 1
         if time < limit and first == high:
-            late[place] = True
+            late[row] = True
             continue
         if first > low:
-            splits.append(place)
-            del mine[:first]  # they end before the others, and have closed
-        _join(mine, time, end, touching)
+            splits.append(row)
+            del open_sessions[:first]  # they end first, and have closed
+        _join(open_sessions, time, end, touching)
     return late, splits
 
 
 def gaps_of(held: Held, usual: int) -> NDArray[np.int64]:
-    """The session gap of each event."""
+    """The session gap of each event in microseconds; ``usual`` where events have none of their own."""
     return np.full(len(held), usual, np.int64) if held.gaps is None else held.gaps
 
 
 def _met(sessions: list[tuple[int, int]], start: int, end: int, touching: bool) -> tuple[int, int]:
-    """Which of the sessions of a key, which are apart and in order, the span of an event meets: from, up to."""
+    """The range of a key's sessions, which are disjoint and in order, that the span of an event meets."""
     find = bisect_left if touching else bisect_right
-    low = find(sessions, start, key=lambda each: each[1])
-    high = (bisect_right if touching else bisect_left)(sessions, end, key=lambda each: each[0])
+    low = find(sessions, start, key=lambda session: session[1])
+    high = (bisect_right if touching else bisect_left)(sessions, end, key=lambda session: session[0])
     return low, max(low, high)
 
 
 def _join(sessions: list[tuple[int, int]], start: int, end: int, touching: bool) -> None:
-    """Add an event's span, and merge what it joins."""
+    """Add the span of an event, and merge the sessions that it joins."""
     low, high = _met(sessions, start, end, touching)
     if high > low:
         start, end = min(start, sessions[low][0]), max(end, sessions[high - 1][1])

@@ -1,4 +1,4 @@
-"""The panes of open windows: which fire now, and what is remembered of each, in columns."""
+"""The panes of open windows: which windows fire now, and the state of each window, in columns."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ _EARLY, _ON_TIME, _LATE = range(3)
 
 @dataclass
 class WindowStates:
-    """What is remembered of open windows; one entry for each, in order of (kind, key, start, end)."""
+    """The states of open windows: one entry per window, in order of (kind, key, start, end)."""
 
     kind: NDArray[np.int64]
     key: NDArray[np.int64]
-    """The hash of the window's key; 0 without keys."""
+    """Hash of the window's key; 0 without keys."""
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     index: NDArray[np.int64]
-    """How often it has fired."""
+    """Number of its firings so far."""
     shown: NDArray[np.int64]
-    """The evaluation in which it fired last, or -1: events that were let in later are new to it."""
+    """Number of the evaluation in which it last fired, or -1. Events admitted later are new to it."""
     on_time: NDArray[np.int64]
-    """Whether it has fired at its end."""
+    """1 if it has fired at its end, else 0."""
     clock: NDArray[np.int64]
-    """The clock when it fired last, or when it was seen first; microseconds."""
+    """The clock in microseconds when it last fired or, before that, when it was first seen."""
     mark: NDArray[np.int64]
-    """The watermark then."""
+    """The watermark in microseconds at that moment."""
 
     def __len__(self) -> int:
         return len(self.kind)
 
-    def take(self, at: NDArray[np.int64]) -> WindowStates:
-        """The windows at these places."""
-        return WindowStates(*(getattr(self, each.name)[at] for each in fields(self)))
+    def take(self, indices: NDArray[np.int64]) -> WindowStates:
+        """The windows at these indices."""
+        return WindowStates(*(getattr(self, column.name)[indices] for column in fields(self)))
 
     def table(self) -> pa.Table:
-        """As a table, to be kept."""
-        return pa.table({each.name: getattr(self, each.name) for each in fields(self)})
+        """The states as a table, to be stored."""
+        return pa.table({column.name: getattr(self, column.name) for column in fields(self)})
 
     @staticmethod
     def of(table: pa.Table | None) -> WindowStates:
-        """From such a table; None is no window at all."""
-        names = [each.name for each in fields(WindowStates)]
+        """The states from such a table; None gives no windows."""
+        names = [column.name for column in fields(WindowStates)]
         if table is None:
             return WindowStates(*(np.zeros(0, np.int64) for _ in names))
         return WindowStates(*(table.column(name).to_numpy() for name in names))
@@ -60,54 +60,55 @@ class WindowStates:
 
 @dataclass(frozen=True)
 class Moment:
-    """When an evaluation is."""
+    """The time of an evaluation; times in microseconds."""
 
     number: int
-    """Evaluations are numbered, so that it is known what is new."""
+    """Number of the evaluation, from which it is known which events are new."""
     clock: int
     watermark: int
     reached: int
-    """Windows that end up to here have ended."""
+    """Windows that end up to this time have ended."""
     over: int
-    """Windows that end up to here are done with: no late event can come any more."""
+    """Windows that end up to this time are closed: no late event can be admitted to them."""
 
 
 class PaneDecisions:
-    """Decides which open windows fire, and remembers it."""
+    """Decides which open windows fire, and updates their states."""
 
     def __init__(self, panes: Panes, states: WindowStates, moment: Moment) -> None:
         self.panes, self.before, self.moment = panes, states, moment
         self._kept: list[WindowStates] = []
 
-    def seen(self, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64],
+    def remembered(self, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64],
              merging: bool) -> WindowStates:  # fmt: skip
-        """What is remembered of these open windows of one kind.
+        """The states of these open windows of one kind.
 
-        ``merging``: a window goes on for every remembered one that it has taken in, as sessions do.
+        ``merging`` is whether a window takes over the states of all remembered windows that it covers, as sessions do.
         """
         before = self.before.take(np.flatnonzero(self.before.kind == kind))
         count = len(keys)
-        found = WindowStates(
+        states = WindowStates(
             np.full(count, kind, np.int64), keys, starts, ends, np.zeros(count, np.int64),
             np.full(count, -1, np.int64), np.zeros(count, np.int64), np.full(count, self.moment.clock, np.int64),
             np.full(count, self.moment.watermark, np.int64),
         )  # fmt: skip
         if not len(before) or not count:
-            return found
-        owners = _owners(found, before, merging)
+            return states
+        owners = _owners(states, before, merging)
         known = owners >= 0
-        places, was = owners[known], before.take(np.flatnonzero(known))
-        np.maximum.at(found.index, places, was.index)
-        np.maximum.at(found.shown, places, was.shown)
-        np.maximum.at(found.on_time, places, was.on_time)
-        np.minimum.at(found.clock, places, was.clock)
-        np.minimum.at(found.mark, places, was.mark)
-        return found
+        owners_known, remembered = owners[known], before.take(np.flatnonzero(known))
+        np.maximum.at(states.index, owners_known, remembered.index)
+        np.maximum.at(states.shown, owners_known, remembered.shown)
+        np.maximum.at(states.on_time, owners_known, remembered.on_time)
+        np.minimum.at(states.clock, owners_known, remembered.clock)
+        np.minimum.at(states.mark, owners_known, remembered.mark)
+        return states
 
     def decide(self, states: WindowStates, fresh: NDArray[np.int64]) -> tuple[NDArray[np.bool_], list[Pane]]:
-        """Which of the windows fire, and what each of those firings is. ``fresh``: how many new events each has."""
+        """Which of the windows fire, and the pane of each firing. ``fresh`` is the number of new events of each
+        window."""
         moment = self.moment
-        states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark there is
+        states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
         final = states.end <= moment.over
         ended = final if self.panes.late is None else states.end <= moment.reached
         done = states.on_time > 0
@@ -117,10 +118,10 @@ class PaneDecisions:
             np.where(states.mark > NONE, moment.watermark - states.mark, 0),
             states.index,
         )
-        some = fresh > 0
-        nothing = np.zeros(len(states), np.bool_)
-        early = nothing if self.panes.early is None else ~ended & some & self.panes.early.due(opened)
-        late = nothing if self.panes.late is None else ended & done & some & (final | self.panes.late.due(opened))
+        has_new = fresh > 0
+        none = np.zeros(len(states), np.bool_)
+        early = none if self.panes.early is None else ~ended & has_new & self.panes.early.due(opened)
+        late = none if self.panes.late is None else ended & done & has_new & (final | self.panes.late.due(opened))
         on_time = ended & ~done
         fires = early | on_time | late
         timings = np.select([early, on_time], [_EARLY, _ON_TIME], _LATE)
@@ -139,35 +140,35 @@ class PaneDecisions:
         return fires, panes
 
     def states(self) -> WindowStates:
-        """What is to be remembered of the windows that are still open."""
+        """The states of the windows that are still open."""
         if not self._kept:
             return WindowStates.of(None)
         return WindowStates(
-            *(np.concatenate([getattr(each, name.name) for each in self._kept]) for name in fields(WindowStates))
+            *(np.concatenate([getattr(part, column.name) for part in self._kept]) for column in fields(WindowStates))
         )
 
 
 def _owners(windows: WindowStates, before: WindowStates, merging: bool) -> NDArray[np.int64]:
-    """For each remembered window the place of the open one that it is now, or is part of; -1 where it is gone."""
+    """For each remembered window, the index of the open window that it now is or is part of; -1 where it is gone."""
     count = len(windows)
     keys = np.concatenate([windows.key, before.key])
     starts = np.concatenate([windows.start, before.start])
     ends = np.concatenate([windows.end, before.end])
     second = np.concatenate([np.zeros(count, np.int64), np.ones(len(before), np.int64)])
-    # The remembered windows behind the open ones that they may be part of.
+    # Each remembered window is sorted behind the open window that it may be part of.
     along = np.lexsort((second, starts, keys) if merging else (second, ends, starts, keys))
     is_window = along < count
     latest = np.maximum.accumulate(np.where(is_window, np.arange(len(along)), -1))
     owners = np.full(len(before), -1, np.int64)
     places = np.flatnonzero(~is_window)
     candidates = np.where(latest[places] >= 0, along[np.maximum(latest[places], 0)], -1)
-    mine = along[places] - count
+    remembered = along[places] - count
     same = candidates >= 0
-    at = np.maximum(candidates, 0)
-    same &= windows.key[at] == before.key[mine]
+    owner = np.maximum(candidates, 0)
+    same &= windows.key[owner] == before.key[remembered]
     if merging:
-        same &= (windows.start[at] <= before.start[mine]) & (before.end[mine] <= windows.end[at])
+        same &= (windows.start[owner] <= before.start[remembered]) & (before.end[remembered] <= windows.end[owner])
     else:
-        same &= (windows.start[at] == before.start[mine]) & (windows.end[at] == before.end[mine])
-    owners[mine] = np.where(same, candidates, -1)
+        same &= (windows.start[owner] == before.start[remembered]) & (windows.end[owner] == before.end[remembered])
+    owners[remembered] = np.where(same, candidates, -1)
     return owners

@@ -1,7 +1,7 @@
-"""Windows that were released at the very limit they end at, so that they are not released again.
+"""Windows that were released exactly at the limit at which they end, so that they are not released again.
 
-A lifetime that begins, or is cut, at exactly the limit ends a slice there after the limit was reached (SI-4, SI-29). So
-windows that end at the last limit are looked at once more, and those that came out then are left out.
+A lifetime that begins, or is cut, exactly at a limit ends a slice there after the limit was reached (SI-4, SI-29). So
+windows that end at the last limit are evaluated once more, and those already released then are left out.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("end", np.int64)])
 
 @dataclass
 class ReleasedEnds:
-    """(kind of window, hash of the key, end in microseconds) of such windows; at most one for each kind and key."""
+    """(kind of window, hash of the key, end in microseconds) of such windows; at most one per kind and key."""
 
     rows: NDArray[np.void]
 
     @staticmethod
     def of(table: pa.Table | None) -> ReleasedEnds:
-        """What was kept; empty where nothing was."""
+        """The stored windows; empty for None."""
         if table is None:
             return ReleasedEnds(np.zeros(0, _TYPE))
         kinds, keys, ends = (table.column(name).to_numpy() for name in _TYPE.names or ())
         return ReleasedEnds(_rows(kinds, keys, ends))
 
     def table(self) -> pa.Table:
-        """What to keep."""
+        """The windows as a table, to be stored."""
         return pa.table({name: self.rows[name] for name in _TYPE.names or ()})
 
     def __len__(self) -> int:
@@ -44,14 +44,14 @@ class ReleasedEnds:
         return np.isin(_rows(kind, keys, ends), self.rows)
 
     def add(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Note windows of one kind; those of their keys that ended earlier are forgotten."""
+        """Record windows of one kind; they replace earlier ones of their keys."""
         order = np.lexsort((ends, keys))
         last = order[np.append(keys[order][1:] != keys[order][:-1], True)] if len(order) else order
         replaced = (self.rows["kind"] == kind) & np.isin(self.rows["key"], keys)
         self.rows = np.concatenate([self.rows[~replaced], _rows(kind, keys[last], ends[last])])
 
     def keep(self, keys: NDArray[np.int64]) -> None:
-        """Forget the keys without live events: no slice of theirs can end any more."""
+        """Keep only the keys with live events: no slice of the others can end any more."""
         self.rows = self.rows[np.isin(self.rows["key"], keys)]
 
 

@@ -1,1 +1,1 @@
-"""The event queue of a task, what of it is remembered, and policies of users' own over it."""
+"""The event queue of a task, the manager's state, and eviction policies that decide event by event."""

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 _PARTS = 4
-"""So many parts wait unjoined, however large they are."""
+"""Number of unsettled parts that are left unmerged, however large they are."""
 
 
 class Settled:
-    """The settled events as they are at one moment: what a window reads, even after the queue has moved on."""
+    """Immutable view of the settled events at one moment: what a window reads, even after the queue has moved on."""
 
     __slots__ = ("_chunks", "_starts", "schema", "stream_names", "times")
 
@@ -44,14 +44,14 @@ class Settled:
         return bool(self._chunks) and self._chunks[0].weights is not None
 
     def pieces(self, start: int, stop: int) -> list[Events]:
-        """The events from start to stop as slices of the chunks they lie in."""
+        """The events from ``start`` to ``stop`` as slices of the chunks that hold them."""
         pieces = []
-        at = bisect_right(self._starts, start) - 1
+        index = bisect_right(self._starts, start) - 1
         while start < stop:
-            first, chunk = self._starts[at], self._chunks[at]
-            upto = min(stop, first + len(chunk))
-            pieces.append(chunk.slice(start - first, upto - first))
-            start, at = upto, at + 1
+            first, chunk = self._starts[index], self._chunks[index]
+            chunk_stop = min(stop, first + len(chunk))
+            pieces.append(chunk.slice(start - first, chunk_stop - first))
+            start, index = chunk_stop, index + 1
         return pieces
 
     def table(self, members: Members) -> pa.Table:
@@ -78,21 +78,21 @@ class Settled:
         return np.concatenate(codes) if codes else np.zeros(0, np.int8)
 
     def row(self, position: int) -> dict[str, Any]:
-        """The fields of one event."""
+        """The fields of the event at a position."""
         return self.table(range(position, position + 1)).to_pylist()[0]  # type: ignore[no-any-return]
 
 
 class EventQueue:
-    """Events of one task, in order of (time, arrival).
+    """The events of one task, in order of (time, arrival).
 
-    Added events wait until they are settled: until nothing can come before them any more. Order then never changes,
-    so a window is a run of positions.
+    Added events wait until they are settled, that is until no event can come before them. Their order then never
+    changes, so a window is a run of positions.
     """
 
     def __init__(self, stream_names: Sequence[str] = ("default",)) -> None:
         self.stream_names = tuple(stream_names)
         self.base = 0
-        """How many events have been dropped from the head so far."""
+        """Number of events dropped from the head so far."""
         self._waiting: list[Events] = []
         self._chunks: list[Events] = []
         self._starts: list[int] = []  # absolute position of each chunk
@@ -105,51 +105,51 @@ class EventQueue:
 
     @property
     def settled(self) -> int:
-        """How many events are settled."""
+        """Number of settled events."""
         return self._tail - self._head
 
     @property
     def waiting(self) -> int:
-        """How many events are not settled yet."""
+        """Number of events that are not settled yet."""
         return sum(map(len, self._waiting))
 
     @property
     def timestamps(self) -> NDArray[np.int64]:
-        """The times of the settled events, in order; policies of users see them, and cannot write to them."""
+        """The times of the settled events in microseconds, in order; read-only, since users' policies see them."""
         times = self._times[self._head : self._tail]
         times.flags.writeable = False
         return times
 
     @property
     def waiting_events(self) -> list[Events]:
-        """The events not settled yet, each part in order of time, the parts in order of arrival."""
+        """The events that are not settled yet: each part in order of time, the parts in order of arrival."""
         return list(self._waiting)
 
     def add(self, events: Events) -> None:
-        """Take in events that have arrived, after all that arrived before."""
+        """Add events that arrived after all earlier ones."""
         self.restore([events])
-        # Small parts are joined as they come, each event a few times at most, so that settling looks at few parts.
+        # Small parts are merged as they come, each event a few times at most, so that settling handles few parts.
         while len(self._waiting) > _PARTS and len(self._waiting[-2]) < 2 * len(self._waiting[-1]):
             self._waiting[-2:] = [Events.concat(self._waiting[-2:]).sorted()]
 
     def restore(self, parts: Sequence[Events]) -> None:
-        """Take back events that a queue held before, in order of arrival."""
+        """Restore events that a queue held before, in order of arrival."""
         for events in parts:
             if len(events):
                 self._schema = self._schema or events.payload.schema
                 self._waiting.append(events.sorted())
 
     def settle(self, frontier: int) -> int:
-        """Put all events up to the frontier (microseconds) in their final order; how many there were."""
-        ready, rest = [], []
+        """Put all events up to the frontier (microseconds) in their final order; return how many there were."""
+        ready, waiting = [], []
         for events in self._waiting:
             times = events.timestamps
-            upto = len(times) if frontier == FOREVER else int(np.searchsorted(times, frontier, side="right"))
-            if upto:
-                ready.append(events.slice(0, upto))
-            if upto < len(times):
-                rest.append(events.slice(upto, len(times)))
-        self._waiting = rest
+            count = len(times) if frontier == FOREVER else int(np.searchsorted(times, frontier, side="right"))
+            if count:
+                ready.append(events.slice(0, count))
+            if count < len(times):
+                waiting.append(events.slice(count, len(times)))
+        self._waiting = waiting
         if not ready:
             return 0
         early = _in_order(ready)
@@ -159,24 +159,24 @@ class EventQueue:
         return sum(map(len, ready))
 
     def settle_first(self, count: int) -> None:
-        """Put so many events, the first in order of (time, arrival), in their final order."""
+        """Put the first ``count`` events, by (time, arrival), in their final order."""
         merged = Events.concat(self._waiting).sorted()
         self._append(merged.slice(0, count))
         self._waiting = [merged.slice(count, len(merged))] if len(merged) > count else []
 
     def drop(self, count: int) -> None:
-        """Forget the first events; positions of the others move down by as many."""
+        """Drop the first ``count`` events; the positions of the others decrease by ``count``."""
         self.base += count
         self._head += count
-        done = bisect_right(self._starts, self.base) - 1
-        if done > 0 and self._starts:
-            del self._chunks[:done], self._starts[:done]
+        passed = bisect_right(self._starts, self.base) - 1
+        if passed > 0 and self._starts:
+            del self._chunks[:passed], self._starts[:passed]
         if self._chunks and self.base >= self._starts[0] + len(self._chunks[0]):
             self._chunks.clear()
             self._starts.clear()
 
-    def look(self) -> Settled:
-        """The settled events as they are now."""
+    def settled_view(self) -> Settled:
+        """An immutable view of the settled events."""
         starts = [start - self.base for start in self._starts]
         return Settled(list(self._chunks), starts, self.timestamps, self._schema, self.stream_names)
 
@@ -185,7 +185,7 @@ class EventQueue:
         self._chunks.append(events)
         grown = self._tail + len(events)
         if grown > len(self._times):
-            # A new buffer, never the old one moved: windows may still read the old one.
+            # A new buffer rather than a moved one: windows may still read the old one.
             times = np.empty(max(2 * (self.settled + len(events)), 1024), np.int64)
             times[: self.settled] = self.timestamps
             self._times, self._head, self._tail = times, 0, self.settled
@@ -195,10 +195,10 @@ class EventQueue:
 
 
 def _in_order(parts: list[Events]) -> int:
-    """How many of the first of some sorted parts hold nothing that is later than an event of the parts after them."""
-    firsts = np.array([part.timestamps[0] for part in parts])
-    later = np.minimum.accumulate(firsts[::-1])[::-1]  # the least time of each part and of those after it
-    for number, part in enumerate(parts[:-1]):
-        if part.timestamps[-1] > later[number + 1]:
-            return number
+    """Number of leading parts, each sorted, that hold nothing later than any event of the parts after them."""
+    firsts = np.array([events.timestamps[0] for events in parts])
+    earliest_from = np.minimum.accumulate(firsts[::-1])[::-1]  # the earliest time in each part and those after it
+    for index, events in enumerate(parts[:-1]):
+        if events.timestamps[-1] > earliest_from[index + 1]:
+            return index
     return len(parts)

@@ -1,4 +1,4 @@
-"""Windows of an eviction policy that decides event by event: any events of the queue, not a run of them."""
+"""Windows of an eviction policy that decides event by event: arbitrary sets of events, not runs of the queue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class EventByEvent:
-    """Asks the policy about every event at every firing, and remembers what became of each; slow, and general."""
+    """Asks the policy about every event at every firing, and remembers its decisions. Slow but general."""
 
     def __init__(
         self,
@@ -34,26 +34,26 @@ class EventByEvent:
         accounts: Accounts,
         task: int,
     ) -> None:
-        """``state``, ``queue``, ``accounts``: those of the manager whose windows these are."""
+        """``state``, ``queue`` and ``accounts`` are those of the manager that owns these windows."""
         self.eviction, self.state, self.queue, self.accounts, self.task = eviction, state, queue, accounts, task
         self._at_ends = isinstance(trigger, TimeTriggerPolicy) and fires_on_columns(trigger)
         self._seen = set(state.marks.get("seen", ()))  # positions that have been in a window
-        self._gone = set(state.marks.get("gone", ()))  # positions that the policy has let expire
+        self._gone = set(state.marks.get("gone", ()))  # positions that the policy has expired
 
-    def fire(self, view: QueueView, look: Settled, reference: int, stop: int) -> Iterator[TupleWindow]:
-        """The window at this reference, if it holds anything, and holds something new where that is asked."""
-        members = self._members(view, look, reference, stop)
+    def fire(self, view: QueueView, settled: Settled, reference: int, stop: int) -> Iterator[TupleWindow]:
+        """Yield the window at a reference (microseconds) if it holds an event, and a new one where that is required."""
+        members = self._members(view, settled, reference, stop)
         asks_for_news = self._at_ends and self.eviction.reach is None
         if not members or (asks_for_news and self._seen.issuperset(members)):
             return
         fresh = [position for position in members if position not in self._seen]
-        self._account(look, "windowed", fresh)
+        self._account(settled, "windowed", fresh)
         self._seen.update(fresh)
         previous = self.state.previous or []
         self.state.previous = members
         self.state.last_reference = reference
         yield TupleWindow(
-            look,
+            settled,
             np.array(members),
             np.setdiff1d(members, previous).astype(np.int64),
             np.setdiff1d(previous, members).astype(np.int64),
@@ -63,7 +63,7 @@ class EventByEvent:
         )
 
     def retire(self) -> int:
-        """So many events at the head of the queue are gone, and will not be asked for again."""
+        """Number of expired events at the head of the queue that nothing needs any more."""
         wanted = set(self.state.previous or ())
         count = 0
         while count in self._gone and count not in wanted:
@@ -71,27 +71,27 @@ class EventByEvent:
         return count
 
     def drop(self, count: int) -> None:
-        """Called once the first events have left the queue."""
+        """Called after the first ``count`` events have left the queue."""
         self._seen = {position - count for position in self._seen if position >= count}
         self._gone = {position - count for position in self._gone if position >= count}
         undecided = self.undecided(self.queue.settled)
         self.state.decided = int(undecided[0]) if len(undecided) else self.queue.settled
 
     def undecided(self, settled: int) -> NDArray[np.int64]:
-        """The settled positions that have been in no window, and may still be in one."""
+        """The positions of settled events that have been in no window and may still be in one."""
         return np.array([p for p in range(settled) if p not in self._seen and p not in self._gone], np.int64)
 
     def marks(self) -> dict[str, list[int]]:
-        """What to keep in the state."""
+        """The decisions to store in the state, as lists of positions."""
         return {"seen": sorted(self._seen), "gone": sorted(self._gone)}
 
-    def _members(self, view: QueueView, look: Settled, reference: int, stop: int) -> list[int]:
+    def _members(self, view: QueueView, settled: Settled, reference: int, stop: int) -> list[int]:
         alive = [position for position in range(len(view.timestamps)) if position not in self._gone]
         context = EvictionContext(reference, sum(position < stop for position in alive))
         members: list[int] = []
         expired: list[int] = []
-        for place, position in enumerate(alive):
-            match self.eviction.evict(view.event(position, place), context):
+        for index, position in enumerate(alive):
+            match self.eviction.evict(view.event(position, index), context):
                 case Action.PROCESS:
                     members.append(position)
                 case Action.EXPIRE:
@@ -100,11 +100,11 @@ class EventByEvent:
                     break
                 case Action.KEEP:
                     pass
-        self._account(look, "unwindowed", [p for p in expired if p not in self._seen])
+        self._account(settled, "unwindowed", [p for p in expired if p not in self._seen])
         self._gone.update(expired)
         return members
 
-    def _account(self, look: Settled, account: str, positions: list[int]) -> None:
+    def _account(self, settled: Settled, account: str, positions: list[int]) -> None:
         if positions:
-            codes = look.streams(np.array(positions))
+            codes = settled.streams(np.array(positions))
             self.accounts.add(account, np.bincount(codes, minlength=len(self.queue.stream_names)))

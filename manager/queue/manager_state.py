@@ -1,4 +1,4 @@
-"""What a window manager remembers from one evaluation to the next, beside its events."""
+"""The state of a window manager between evaluations, apart from its events."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 
 @dataclass
 class ManagerState:
-    """What a manager must remember beside its events; positions count from the head of the queue."""
+    """The state of a manager apart from its events; positions count from the head of the queue."""
 
     base: int = 0
-    """Events that have left the queue."""
+    """Number of events that have left the queue."""
     settled: int = 0
-    """Events of the queue that have their final place."""
+    """Number of events of the queue in final order."""
     decided: int = 0
     """Events before this position have been in a window, or can be in none."""
     previous: list[int] | None = None
-    """Where the window fired last starts and stops."""
+    """The [start, stop) positions of the last window fired, or its positions where an eviction decides event by
+    event."""
     passed: int | None = None
-    """The frontier of the last evaluation in microseconds."""
+    """The frontier of the last evaluation in microseconds; None before the first."""
     last_reference: int | None = None
     """The reference of the last window fired, in microseconds."""
     trigger: dict[str, Any] = field(default_factory=dict)
-    """What the trigger keeps, if it decides event by event."""
+    """State of a trigger that decides event by event."""
     marks: dict[str, list[int]] = field(default_factory=dict)
-    """What an eviction that decides event by event has said of events still in the queue."""
+    """Decisions of an eviction that decides event by event, about events still in the queue."""

@@ -1,4 +1,5 @@
-"""Windows that overlap, joined from slices by two stacks: at most three joins a slice, however many windows hold it."""
+"""Joins overlapping windows from slices with two stacks: at most three joins per slice, however many windows hold
+it."""
 
 from __future__ import annotations
 
@@ -13,24 +14,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Full = list[list[NDArray[Any]]]
-    """Per accumulator its state, an entry for every key; the last is how many events there are."""
+    """The state of each accumulator, with an entry for every key; the last item is the number of events."""
 
 _MEMORY = 1 << 28
-"""Bytes that the stacks may take."""
+"""Maximum size of the stacks in bytes."""
 _TOGETHER = 1 << 19
-"""Rows of the result that are given out together, about."""
+"""Approximate number of result rows per piece."""
 
 
 def dense_is_cheaper(
     accumulators: Sequence[Accumulator], keys: int, rows: NDArray[np.int64], slices: NDArray[np.int64]
 ) -> bool:
-    """Whether to join whole slices costs less than to join each window from its rows: it has an entry for every key.
+    """Whether joining whole slices, with an entry for every key, is cheaper than joining each window from its rows.
 
-    ``rows``, ``slices``: of each window.
+    ``rows`` and ``slices`` are the numbers of rows and slices of each window.
     """
-    if not all(isinstance(each, DenseAccumulator) for each in accumulators):
+    if not all(isinstance(accumulator, DenseAccumulator) for accumulator in accumulators):
         return False
-    columns = 1 + sum(len(each.columns) for each in accumulators)
+    columns = 1 + sum(len(accumulator.columns) for accumulator in accumulators)
     if keys * columns * 8 * int(slices.max()) > _MEMORY:
         return False
     joined = len(rows) * (3.0 * keys * columns + 30_000)
@@ -41,32 +42,32 @@ def dense_is_cheaper(
 def overlapping(
     slices: DenseSlices, first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
-    """Join windows, each the slices from ``first`` up to ``last``; neither ever decreases.
+    """Join windows, each of the slices from ``first`` up to ``last``; neither array ever decreases.
 
-    Yields arrays with an entry per row of the result, in order of window and key: window, key, states and events.
+    Yields arrays with an entry per result row, in order of window and key: window, key, states, number of events.
     """
     stacks = _Stacks(slices)
-    found: list[tuple[NDArray[np.int64], Full]] = []
+    joined: list[tuple[NDArray[np.int64], Full]] = []
     windows: list[int] = []
     waiting = 0
     for window, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         full = stacks.window(begin, end)
-        at = np.flatnonzero(full[-1][0])
-        found.append((at, [[column[at] for column in state] for state in full]))
+        codes = np.flatnonzero(full[-1][0])
+        joined.append((codes, [[column[codes] for column in state] for state in full]))
         windows.append(window)
-        waiting += len(at)
+        waiting += len(codes)
         if waiting >= _TOGETHER:
-            yield _together(windows, found)
-            found, windows, waiting = [], [], 0
-    if found:
-        yield _together(windows, found)
+            yield _together(windows, joined)
+            joined, windows, waiting = [], [], 0
+    if joined:
+        yield _together(windows, joined)
 
 
 class DenseSlices:
-    """Slices one by one, each with an entry for every key.
+    """Slices, each with an entry for every key.
 
-    They are made of rows: row i is of key ``codes[i]``, one of so many ``keys``, and those of slice s are from
-    ``edges[s]`` to ``edges[s + 1]``.
+    They are made from rows: row i has the key ``codes[i]``, one of ``keys`` keys, and the rows of slice s are those
+    from ``edges[s]`` to ``edges[s + 1]``.
     """
 
     def __init__(
@@ -78,38 +79,38 @@ class DenseSlices:
         states: Sequence[State],
         events: NDArray[np.int64],
     ) -> None:
-        self.accumulators = [each for each in accumulators if isinstance(each, DenseAccumulator)]
+        self.accumulators = [accumulator for accumulator in accumulators if isinstance(accumulator, DenseAccumulator)]
         self.keys, self.codes, self.edges = keys, codes, edges.tolist()
         self.columns: Full = [*states, [events]]
 
     def empty(self) -> Full:
         """A slice without events."""
-        return [*(each.empty(self.keys) for each in self.accumulators), [np.zeros(self.keys, np.int64)]]
+        return [*(accumulator.empty(self.keys) for accumulator in self.accumulators), [np.zeros(self.keys, np.int64)]]
 
     def of(self, number: int) -> Full:
-        """One of the slices."""
+        """The slice of this number."""
         low, high = self.edges[number], self.edges[number + 1]
         if high - low == self.keys:  # every key, and in their order
             return [[column[low:high] for column in state] for state in self.columns]
-        full, at = self.empty(), self.codes[low:high]
+        full, codes = self.empty(), self.codes[low:high]
         for state, columns in zip(full, self.columns, strict=True):
-            for place, column in zip(state, columns, strict=True):
-                place[at] = column[low:high]
+            for target, column in zip(state, columns, strict=True):
+                target[codes] = column[low:high]
         return full
 
     def joined(self, earlier: Full, later: Full) -> Full:
-        """Two runs of slices as one."""
-        found = [
-            each.combined(before, after)
-            for each, before, after in zip(self.accumulators, earlier[:-1], later[:-1], strict=True)
+        """Join two runs of slices."""
+        states = [
+            accumulator.combined(before, after)
+            for accumulator, before, after in zip(self.accumulators, earlier[:-1], later[:-1], strict=True)
         ]
-        return [*found, [earlier[-1][0] + later[-1][0]]]
+        return [*states, [earlier[-1][0] + later[-1][0]]]
 
 
 class _Stacks:
-    """A queue of slices of which all are joined at any time: what is added last lies on the back, the rest in front.
+    """A queue of slices whose join is always available: new slices are added to the back, windows leave from the front.
 
-    ``front[i]`` is the slices from its i-th up to the end of the front, joined.
+    ``front[i]`` is the join of the slices from its i-th up to the end of the front.
     """
 
     def __init__(self, slices: DenseSlices) -> None:
@@ -119,7 +120,7 @@ class _Stacks:
         self.back: Full | None = None
 
     def window(self, begin: int, end: int) -> Full:
-        """The slices from begin up to end, joined."""
+        """The join of the slices from ``begin`` up to ``end``."""
         if begin >= self.front_end:
             self._flip(begin, end)
         for number in range(self.back_end, end):
@@ -140,12 +141,12 @@ class _Stacks:
 
 
 def _together(
-    windows: list[int], found: list[tuple[NDArray[np.int64], Full]]
+    windows: list[int], joined: list[tuple[NDArray[np.int64], Full]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]:
-    codes = np.concatenate([at for at, _ in found])
-    of_window = np.repeat(np.array(windows, np.int64), [len(at) for at, _ in found])
+    codes = np.concatenate([window_codes for window_codes, _ in joined])
+    of_window = np.repeat(np.array(windows, np.int64), [len(window_codes) for window_codes, _ in joined])
     states = [
         [np.concatenate(columns) for columns in zip(*of_one, strict=True)]
-        for of_one in zip(*(full for _, full in found), strict=True)
+        for of_one in zip(*(full for _, full in joined), strict=True)
     ]
     return of_window, codes, states[:-1], states[-1][0]

@@ -1,4 +1,5 @@
-"""Events added up as they come: a row for each slice of time and key, and windows that are joined from such rows."""
+"""Pre-aggregation: events are folded as they come into one row per slice of time and key, and windows are joined from
+such rows."""
 
 from __future__ import annotations
 
@@ -28,49 +29,52 @@ if TYPE_CHECKING:
     from windowing.window import TupleWindow
 
 _ROWS = 1 << 21
-"""So many rows are joined at once, where each window is joined from its rows."""
+"""Number of rows merged at once, where each window is joined separately from its rows."""
 _FAR = 1 << 62
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Partial results: rows in order of slice, and what they hold."""
+    """Partial aggregates: one row per slice and key, in order of slice."""
 
     keys: Keys
     slices: NDArray[np.int64]
-    """The slice of each row, from 0, ascending."""
+    """Slice number of each row, from 0, ascending."""
     states: list[State]
     weights: NDArray[np.int64]
-    """How many events each row stands for, by stream."""
+    """Number of events that each row stands for, by stream."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The rows of some windows."""
+    """Result rows of some windows."""
 
     rows: pa.Table
     windows: NDArray[np.int64]
-    """Which of the windows each row is of."""
+    """Per row, the index of its window."""
     traced: State | None = None
-    """The state of the accumulator for whoever watches."""
+    """State of the accumulator for tracing; None where tracing is off."""
 
 
 class Slicing:
-    """How a bolt's events are added up by slice and key, stored, and joined to windows.
+    """Folds a bolt's events by slice and key, stores the partial aggregates, and joins them into windows.
 
-    A folded row is an event of the queue whose time is the end of its slice: it is settled when all that could be
-    added to the slice has come, and a window is a run of such rows as it would be of events.
+    A folded row is an event of the queue whose time is the end of its slice. It is settled when nothing can be added to
+    the slice any more, and a window is a run of such rows as it would be of events.
     """
 
     def __init__(
         self, aggregation: Aggregation, slices: Slices, streams: int, traced: tuple[str, Accumulator] | None = None
     ) -> None:
-        """``traced``: a column, and what is to be kept of it for whoever watches the run."""
+        """``traced``: a column and the accumulator that collects it for tracing; None where tracing is off."""
         self.aggregation, self.slices, self.streams = aggregation, slices, streams
         self.accumulators: Sequence[Accumulator] = aggregation.accumulators
-        self._read = {*aggregation.by, *(field for _, each in aggregation.aggregates for field in each.fields)}
+        self._read = {
+            *aggregation.by,
+            *(field for _, accumulator in aggregation.aggregates for field in accumulator.fields),
+        }
         self.traced: int | None = None
-        """The place of the accumulator for whoever watches."""
+        """Index of the accumulator for tracing; None where tracing is off."""
         if traced is not None:
             self._read.add(traced[0])
             self.accumulators = tuple(dict.fromkeys((*self.accumulators, traced[1])))
@@ -79,36 +83,38 @@ class Slicing:
 
     @cached_property
     def columns(self) -> list[list[str]]:
-        """Per accumulator, the names under which its state is stored."""
-        return [[f"{at}.{name}" for name in each.columns] for at, each in enumerate(self.accumulators)]
+        """Per accumulator, the column names under which its state is stored."""
+        return [
+            [f"{index}.{name}" for name in accumulator.columns] for index, accumulator in enumerate(self.accumulators)
+        ]
 
     @property
     def described(self) -> list[str]:
-        """What is kept, in words: a checkpoint with other partial results cannot be gone on with."""
+        """A description of the partial aggregates: a checkpoint with different ones cannot be continued."""
         return [f"by {', '.join(self.aggregation.by) or 'nothing'}", *map(str, self.accumulators)]
 
     @property
     def key_columns(self) -> list[str]:
-        """The names under which the key is stored."""
+        """The column names under which the key is stored."""
         return [f"key.{name}" for name in self.aggregation.by]
 
     def fold(self, events: Events) -> Events:
-        """Events, in order of arrival, added up."""
+        """Fold events, given in order of arrival, into partial aggregates."""
         payload = events.payload
         columns = {name: payload.column(name) for name in payload.schema.names if name in self._read}
         keys = Keys.of([columns[name] for name in self.aggregation.by], len(events))
-        found, groups = _by_slice(self.slices.numbers(events.timestamps), keys)
+        slices, groups = _by_slice(self.slices.numbers(events.timestamps), keys)
         folded = Folded(columns, events.timestamps)
-        states = [each.fold(folded, groups) for each in self.accumulators]
+        states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
         if self.streams == 1:
             weights = groups.counts[:, None]
         else:
             codes = np.zeros(len(events), np.int8) if events.streams is None else events.streams
             weights = np.column_stack([groups.sums(codes == stream) for stream in range(self.streams)])
-        return self._events(keys, found, groups, states, weights)
+        return self._events(keys, slices, groups, states, weights)
 
     def compacted(self, rows: Events, passed: int | None) -> Events:
-        """Rows in order of slice with fewer of those after ``passed``; of those before, the places are known."""
+        """Merge the rows after ``passed`` (microseconds) by slice and key; the positions of those before are fixed."""
         known = 0 if passed is None else int(np.searchsorted(rows.timestamps, passed, side="right"))
         if known == len(rows):
             return rows
@@ -116,33 +122,33 @@ class Slicing:
         return Events.concat([rows.slice(0, known), merged]) if known else merged
 
     def merge(self, rows: Events) -> Events:
-        """Rows that have been folded, in order of slice, then of arrival: those of one slice and key become one."""
+        """Merge folded rows, given in order of slice and then of arrival: rows of one slice and key become one."""
         sums = self._loaded(rows, ordered=False)
-        found, groups = _by_slice(self.slices.numbers(rows.timestamps), sums.keys)
-        return self._events(sums.keys, found, groups, *self._merged(sums, groups))
+        slices, groups = _by_slice(self.slices.numbers(rows.timestamps), sums.keys)
+        return self._events(sums.keys, slices, groups, *self._merged(sums, groups))
 
     def traced_states(self, rows: Events) -> State:
-        """What is kept in some rows for whoever watches."""
+        """The tracing state of some rows."""
         assert self.traced is not None
         return self._loaded(rows, ordered=False).states[self.traced]
 
     def keys_of(self, rows: Events) -> pa.Table:
-        """The key of each row, under the names of its columns."""
+        """The key of each row as a table, under the names of its columns."""
         arrays = [rows.payload.column(name) for name in self.key_columns]
         return pa.table(arrays, names=list(self.aggregation.by))
 
     def joined(self, windows: Sequence[TupleWindow]) -> Iterator[Joined]:
-        """The results of windows, runs of folded rows in one queue and in order; some at a time."""
+        """Yield the results of windows, some at a time. The windows are runs of folded rows in one queue, in order."""
         source = windows[0].source
         assert isinstance(source, Settled)
         low, high = windows[0].positions.start, windows[-1].positions.stop
         rows = Events.concat(source.pieces(low, high))
-        sums = self._cells(self._loaded(rows, ordered=True))  # the rows of a window come in order of the key
+        sums = self._cells(self._loaded(rows, ordered=True))  # the rows of a window are in order
         starts = np.array([window.positions.start for window in windows]) - low
         stops = np.array([window.positions.stop for window in windows]) - low
         numbers = group_numbers(rows.timestamps)
         edges = np.searchsorted(sums.slices, np.arange(int(numbers[-1]) + 2))
-        first, last = numbers[starts], numbers[stops - 1] + 1  # windows hold slices whole
+        first, last = numbers[starts], numbers[stops - 1] + 1  # windows hold whole slices
         disjoint = bool((first[1:] >= last[:-1]).all())
         sizes = edges[last] - edges[first]
         if not disjoint and dense_is_cheaper(self.accumulators, sums.keys.size, sizes, last - first):
@@ -150,7 +156,7 @@ class Slicing:
             dense = DenseSlices(self.accumulators, sums.keys.size, sums.keys.codes, edges, sums.states, events_of)
             parts = overlapping(dense, first, last)
         else:
-            parts = self._each_alone(sums, edges[first], edges[last])
+            parts = self._join_separately(sums, edges[first], edges[last])
         bounds = [(window.start_timestamp or 0, window.end_timestamp) for window in windows]
         start_times, end_times = (np.array(times, np.int64) for times in zip(*bounds, strict=True))
         for of_window, codes, states, events in parts:
@@ -158,26 +164,29 @@ class Slicing:
             rows_of_windows = self.aggregation.result(sums.keys.columns(codes), states, cells)
             yield Joined(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
 
-    def _each_alone(
+    def _join_separately(
         self, sums: Sums, starts: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
-        """Each window joined from all of its rows: of each row of the result its window, key, states and events."""
+        """Join each window from all of its rows: yields the window, key, state and number of events of each result
+        row."""
         sizes = stops - starts
         chunks = np.flatnonzero(np.diff(np.cumsum(sizes) // _ROWS)) + 1
         size, events = sums.keys.size, sums.weights.sum(axis=1)
         for low, high in pairwise([0, *chunks.tolist(), len(sizes)]):
-            mine = sizes[low:high]
-            of_window = np.repeat(np.arange(high - low), mine)
-            at = np.arange(len(of_window)) + np.repeat(starts[low:high] - (np.cumsum(mine) - mine), mine)
-            groups = Groups(of_window * size + sums.keys.codes[at], (high - low) * size)
+            chunk_sizes = sizes[low:high]
+            of_window = np.repeat(np.arange(high - low), chunk_sizes)
+            rows = np.arange(len(of_window)) + np.repeat(
+                starts[low:high] - (np.cumsum(chunk_sizes) - chunk_sizes), chunk_sizes
+            )
+            groups = Groups(of_window * size + sums.keys.codes[rows], (high - low) * size)
             states = [
-                each.merge(each.taken(state, at), groups)
-                for each, state in zip(self.accumulators, sums.states, strict=True)
+                accumulator.merge(accumulator.taken(state, rows), groups)
+                for accumulator, state in zip(self.accumulators, sums.states, strict=True)
             ]
-            yield groups.cells // size + low, groups.cells % size, states, groups.sums(events[at])
+            yield groups.cells // size + low, groups.cells % size, states, groups.sums(events[rows])
 
     def _cells(self, sums: Sums) -> Sums:
-        """With one row for each slice and key, those of a slice in order of the key."""
+        """Merge the rows so that there is one per slice and key, ordered by slice and key."""
         codes = sums.slices * sums.keys.size + sums.keys.codes
         if (codes[1:] > codes[:-1]).all():
             return sums
@@ -186,8 +195,10 @@ class Slicing:
         return Sums(keys, groups.cells // sums.keys.size, *self._merged(sums, groups))
 
     def _merged(self, sums: Sums, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
-        """The states of groups of rows, and how many events each stands for."""
-        states = [each.merge(state, groups) for each, state in zip(self.accumulators, sums.states, strict=True)]
+        """The states of groups of rows, and the number of events each stands for."""
+        states = [
+            accumulator.merge(state, groups) for accumulator, state in zip(self.accumulators, sums.states, strict=True)
+        ]
         return states, np.column_stack([groups.sums(counts) for counts in sums.weights.T])
 
     def _events(
@@ -203,10 +214,10 @@ class Slicing:
             for column, kind in zip(keys.columns(groups.cells % keys.size), self._key_types, strict=True)
         ]
         names = list(self.key_columns)
-        for each, state, own in zip(self.accumulators, states, self.columns, strict=True):
-            arrays.extend(each.stored(state))
-            names.extend(own)
-        if not arrays:  # a count of all events is in the weights alone
+        for accumulator, state, columns in zip(self.accumulators, states, self.columns, strict=True):
+            arrays.extend(accumulator.stored(state))
+            names.extend(columns)
+        if not arrays:  # a count of all events needs only the weights
             arrays, names = [pa.nulls(len(groups))], ["nothing"]
         payload = pa.RecordBatch.from_arrays(arrays, names=names)
         return Events(self.slices.times(slices), payload, None, weights)
@@ -217,14 +228,14 @@ class Slicing:
         keys = Keys.of([payload.column(name) for name in self.key_columns], len(rows), ordered=ordered)
         keys = _Close(keys) if ordered else keys
         states = [
-            each.loaded([payload.column(name) for name in own])
-            for each, own in zip(self.accumulators, self.columns, strict=True)
+            accumulator.loaded([payload.column(name) for name in columns])
+            for accumulator, columns in zip(self.accumulators, self.columns, strict=True)
         ]
         return Sums(keys, group_numbers(rows.timestamps), states, weights)
 
 
 class _Coded(Keys):
-    """The keys of other rows, by the same codes."""
+    """The same keys for other rows, by the same codes."""
 
     def __init__(self, keys: Keys, codes: NDArray[np.int64]) -> None:
         self._keys, self.codes, self.size = keys, codes, keys.size
@@ -234,7 +245,7 @@ class _Coded(Keys):
 
 
 class _Close(Keys):
-    """The same keys in the same order, and no code that no row has."""
+    """The same keys in the same order, without codes that no row has."""
 
     def __init__(self, keys: Keys) -> None:
         present = np.zeros(keys.size, np.bool_)
@@ -247,7 +258,7 @@ class _Close(Keys):
 
 
 def _by_slice(numbers: NDArray[np.int64], keys: Keys) -> tuple[NDArray[np.int64], Groups]:
-    """Rows grouped by slice and key, in this order: the slice of each group, and the groups."""
+    """Group rows by slice and key, in this order; returns the slice of each group, and the groups."""
     low = int(numbers.min())
     span = int(numbers.max()) - low + 1
     if span * keys.size < _FAR:

@@ -1,1 +1,1 @@
-"""Watermarks: of ticks, of events, of keys."""
+"""Watermarks computed at ticks, from events, and per key."""

@@ -1,7 +1,7 @@
-"""Watermarks that events make: after each of them, every so many, or as the source puts them in.
+"""Watermarks computed from events: after every event, every so many, or as the source inserts them.
 
-The plan of a batch's arrivals goes in, in order; out comes, for every event, what the watermark was before it. What
-depends on the events alone is so decided in one place, wherever batches end.
+The input is the arrivals of a batch, in order; the output is the watermark before each of them. So what depends on the
+events alone is decided in one place, wherever batches end.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PARTITION = "\t"
-"""Between an input and the value of its partition, in the name of a source of marks."""
+"""Separates an input from the value of its partition in the name of a source of marks."""
 
 
 def input_of(source: str) -> str:
-    """The input of which a source of marks is, or is a partition."""
+    """The input stream of a source of marks, which is an input or a partition of one."""
     return source.split(_PARTITION, 1)[0]
 
 
@@ -37,34 +37,35 @@ class Arrivals:
 
     times: NDArray[np.int64]
     inputs: NDArray[np.int8]
-    """The place of each event's input stream."""
+    """Per event, the index of its input stream."""
     counts: NDArray[np.bool_]
-    """Which of them the watermark sees."""
+    """Which events advance the watermark."""
     given: NDArray[np.int64] | None = None
-    """Watermarks put in by the source; NONE where the row is an event."""
+    """Watermarks inserted by the source, in microseconds; NONE where the row is an event."""
     partitions: NDArray[np.int64] | None = None
-    """The place of each event's partition in ``names``; -1 where it has none."""
+    """Per event, the index of its partition in ``names``; -1 where it has none."""
     names: Sequence[str] = ()
     heard: NDArray[np.bool_] | None = None
-    """Which of them make their partition known: those that are turned away early, late or as invalid do not (AZ-4)."""
+    """Which events make their partition known: events turned away as early, late or invalid do not (AZ-4)."""
     arrived: NDArray[np.int64] | None = None
-    """When each arrived, NONE where that is not known; only where the watermark follows the arrivals (AZ-5)."""
+    """Arrival time of each event in microseconds, NONE where unknown; only where the watermark follows the arrivals
+    (AZ-5)."""
 
 
 @dataclass(frozen=True)
 class Marks:
-    """What was known before each event, and after it."""
+    """The marks and watermarks in microseconds before and after each event."""
 
     own: NDArray[np.int64]
-    """The mark of its own input or partition before it."""
+    """The mark of its own input or partition before the event."""
     bolt: NDArray[np.int64]
-    """The watermark before it."""
+    """The watermark before the event."""
     own_after: NDArray[np.int64]
     bolt_after: NDArray[np.int64]
 
 
 class EventWatermarks:
-    """Moves the watermark of one bolt along its events and its clock; remembers everything in a WatermarkState."""
+    """Advances the watermark of one bolt with its events and its clock; all state is in a WatermarkState."""
 
     def __init__(
         self,
@@ -75,10 +76,10 @@ class EventWatermarks:
     ) -> None:
         self.streams, self.settings, self.state = tuple(streams), settings, state
         self.from_bolts = tuple(from_bolts) or (False,) * len(self.streams)
-        """Which inputs carry the watermark of a bolt before this one."""
+        """Which inputs carry the watermark of an upstream bolt."""
 
-    def exist(self, partitions: Mapping[str, Iterable[str]], clock: int) -> None:
-        """Take note of the partitions of each input that exist: they hold the watermark from now on (AT-20, AT-21)."""
+    def add_partitions(self, partitions: Mapping[str, Iterable[str]], clock: int) -> None:
+        """Register the existing partitions of each input, which hold back the watermark from now on (AT-20, AT-21)."""
         for stream, names in partitions.items():
             for name in names:
                 source = f"{stream}{_PARTITION}{name}"
@@ -87,7 +88,7 @@ class EventWatermarks:
                     self.state.seen_at.setdefault(source, clock)
 
     def sequence(self, arrivals: Arrivals, clock: int) -> Marks:
-        """Take in the events of a batch, the last of which came at this clock."""
+        """Process the events of a batch, the last of which came at this clock; returns the marks around each event."""
         self.state.heard_at = clock
         if self.state.started is None:
             self.state.started = clock
@@ -100,7 +101,7 @@ class EventWatermarks:
         heard = {self._input(source) for source in known}
         first: dict[int, int] = {}
         wanted = {*(self.settings.watermark_imports or {}), *(self.settings.watermark_imports or {}).values()}
-        kept: dict[str, NDArray[np.int64]] = {}
+        imported: dict[str, NDArray[np.int64]] = {}
         total: NDArray[np.int64] | None = None
         speaking: set[str] = set()
         unknown: dict[str, list[tuple[int, NDArray[np.int64]]]] = {}
@@ -110,15 +111,15 @@ class EventWatermarks:
             if new and source != stream:
                 unknown.setdefault(stream, []).append((joins, places))
                 if joins == count:
-                    continue  # nothing that came of it makes it known
+                    continue  # none of its events makes it known
             along = self._advance(source, places, arrivals, marks, floor)
-            if left_out or (new and source != stream):  # it takes no part until it speaks
+            if left_out or (new and source != stream):  # it takes no part until its first event
                 along[:joins] = FOREVER
             first[self._input(source)] = min(joins, first.get(self._input(source), count))
             speaking.add(source)
             self.state.seen_at[source] = clock
             if source in wanted:
-                kept[source] = along
+                imported[source] = along
             else:
                 total = self._join(total, along)
             if joins < count:
@@ -126,8 +127,8 @@ class EventWatermarks:
         for stream in self._expected(unknown, speaking):
             total = self._join(total, self._awaited(stream, unknown[stream], floor, count))
             speaking.add(stream)
-        total = self._import(arrivals, kept, marks, total, count)
-        after = self._bolt(total, speaking | set(kept), count, floor)
+        total = self._import(arrivals, imported, marks, total, count)
+        after = self._bolt(total, speaking | set(imported), count, floor)
         after[: self._waits_until(first, heard, silent)] = NONE
         self._lift(speaking, NONE if floor is None or not count else int(floor.max()))
         emitted = NONE if self.state.emitted is None else self.state.emitted
@@ -139,10 +140,11 @@ class EventWatermarks:
         return marks
 
     def _floor(self, arrivals: Arrivals) -> NDArray[np.int64] | None:
-        """After each event: what the arrivals so far say of every source that is silent (AZ-5); None if nothing.
+        """After each event: the lower bound that the arrivals so far give for every silent source (AZ-5); None where
+        there is none.
 
-        The latest arrival less the late tolerance. Where the events of a batch are not in order of arrival, no more
-        than the arrivals that are yet to come in it allow; in order, that is the same wherever batches end.
+        It is the latest arrival minus the late tolerance. Where the events of a batch are not in order of arrival, it
+        is no more than the arrivals still to come in the batch allow; in order, it is the same wherever batches end.
         """
         arrived, late = arrivals.arrived, self.settings.arrival.late if self.settings.arrival else None
         if arrived is None or late is None or not self.settings.estimate_arrival or not len(arrived):
@@ -152,31 +154,34 @@ class EventWatermarks:
         coming = np.where(arrived > NONE, arrived, FOREVER)
         least = np.minimum.accumulate(coming[::-1])[::-1]
         latest[:-1] = np.minimum(latest[:-1], least[1:])
-        return np.where(arrived > NONE, latest - late.micros, NONE)  # what cannot be read says nothing
+        return np.where(arrived > NONE, latest - late.micros, NONE)  # unreadable arrivals give no bound
 
     def _waits_until(self, first: Mapping[int, int], heard: set[int], silent: set[str]) -> int:
-        """Up to where an input is waited for that delivers for the first time; ``first``: its first event."""
+        """Index up to which there is no watermark because an input delivers for the first time only there; ``first`` is
+        the index of the first event per input."""
         if self.settings.watermark_over is WatermarkCombiner.MAX:
             return 0
         imports = self.settings.watermark_imports or {}
         return max(
             (
-                place
-                for at, place in first.items()
-                if at not in heard and self.streams[at] not in imports and self.streams[at] not in silent
+                index
+                for input_index, index in first.items()
+                if input_index not in heard
+                and self.streams[input_index] not in imports
+                and self.streams[input_index] not in silent
             ),
             default=0,
         )
 
     def _expect(self) -> None:
-        """Inputs that have not delivered are sources too, where the arrivals of others tell how far they are."""
+        """Add the inputs that have not delivered as sources: the arrivals of others tell how far they are."""
         known = {self._input(source) for source in self.state.sources}
-        for at, stream in enumerate(self.streams):
-            if at not in known and not self.from_bolts[at]:
+        for input_index, stream in enumerate(self.streams):
+            if input_index not in known and not self.from_bolts[input_index]:
                 self.state.sources[stream] = MarkState()
 
     def _expected(self, unknown: Iterable[str], speaking: set[str]) -> list[str]:
-        """The inputs that have been waited for as a whole, and of which partitions have now been heard."""
+        """The inputs that were awaited as a whole and of which a partition has now delivered."""
         waited = {stream for stream, mark in self.state.sources.items() if not mark.counted and stream not in speaking}
         return [stream for stream in unknown if stream in waited]
 
@@ -187,8 +192,8 @@ class EventWatermarks:
         floor: NDArray[np.int64] | None,
         count: int,
     ) -> NDArray[np.int64]:
-        """The mark of an input that was waited for as a whole, until the first of its partitions is known."""
-        mark, joins = self.state.sources[stream], min(at for at, _ in heard)
+        """The mark of an input that was awaited as a whole, until the first of its partitions is known."""
+        mark, joins = self.state.sources[stream], min(join for join, _ in heard)
         along = np.full(count, NONE, np.int64) if floor is None else floor.copy()
         for _, places in heard:
             along[places] = NONE
@@ -203,14 +208,14 @@ class EventWatermarks:
 
     @staticmethod
     def _joins(arrivals: Arrivals, places: NDArray[np.int64]) -> int:
-        """The place of the first event of a source that makes it known; as many as there are events if none does."""
+        """Index of the first event that makes a source known; the number of events if none does."""
         if arrivals.heard is None:
             return int(places[0])
         heard = places[arrivals.heard[places]]
         return int(heard[0]) if len(heard) else len(arrivals.times)
 
     def _lift(self, speaking: set[str], floor: int) -> None:
-        """Nothing is to come on a silent source from before what the arrivals say (AZ-5)."""
+        """Raise the marks of silent sources to the lower bound that the arrivals give (AZ-5)."""
         for source, mark in self.state.sources.items():
             if source not in speaking and not self.from_bolts[self._input(source)]:
                 mark.mark = max(mark.mark, floor)
@@ -223,7 +228,7 @@ class EventWatermarks:
         marks: Marks,
         floor: NDArray[np.int64] | None,
     ) -> NDArray[np.int64]:
-        """Move the mark of one source along its events; its mark after each event of all sources."""
+        """Advance the mark of one source along its events; returns its mark after each event of all sources."""
         new = source not in self.state.sources
         state = self.state.sources.setdefault(source, MarkState())
         before = state.mark
@@ -238,10 +243,10 @@ class EventWatermarks:
         if floor is None or from_bolt:
             marks.own_after[places], marks.own[places] = own_marks, np.concatenate([[before], own_marks[:-1]])
             return np.repeat(np.concatenate([[before], own_marks]), np.diff(places, prepend=0, append=count))
-        marks_along = floor.copy()  # while others speak it is moved on, and its own events move it as they say
+        marks_along = floor.copy()  # the floor moves it on while other sources deliver, and
         marks_along[places] = own_marks
         if new:
-            marks_along[: places[0]] = NONE  # what is not known is not moved on
+            marks_along[: places[0]] = NONE  # an unknown source is not moved on
         marks_along[0] = max(int(marks_along[0]), before)
         np.maximum.accumulate(marks_along, out=marks_along)
         state.mark = max(state.mark, int(marks_along[-1]))
@@ -256,9 +261,9 @@ class EventWatermarks:
         tick: bool = True,
         ends: Sequence[int] = (),
     ) -> None:
-        """Take in what the clock says at the end of a batch.
+        """Advance the watermark to the clock at the end of a batch.
 
-        ``ends``: of the open windows that hold events, for the idle timeout.
+        ``ends`` are the ends, in microseconds, of open windows that hold events, for the idle timeout.
         """
         state, settings = self.state, self.settings
         if state.started is None:
@@ -275,7 +280,7 @@ class EventWatermarks:
         late = settings.arrival.late if settings.arrival else None
         if settings.estimate_arrival and late is not None and state.arrived is not None:
             assert state.arrived_at is not None
-            if clock > state.arrived_at:  # nothing has come since
+            if clock > state.arrived_at:  # no arrival since then
                 reached = estimated(state.arrived, state.arrived_at, clock) - late.micros
                 self._lift(set(), reached)
                 self._emit(reached)
@@ -286,7 +291,7 @@ class EventWatermarks:
                 self._emit(end)
 
     def arrived(self, latest: int, clock: int) -> None:
-        """Note the latest time of arrival of a batch, and the clock when the last of its events came."""
+        """Record the latest arrival time of a batch, and the clock when the last of its events came."""
         state = self.state
         state.arrived = latest if state.arrived is None else max(state.arrived, latest)
         state.arrived_at = clock
@@ -296,8 +301,8 @@ class EventWatermarks:
             self.state.emitted = mark
 
     def _sources(self, arrivals: Arrivals) -> list[tuple[str, NDArray[np.int64]]]:
-        """The sources that these events are from, and the places of the events of each."""
-        found: list[tuple[str, NDArray[np.int64]]] = []
+        """The sources of these events, and the indices of the events of each."""
+        sources: list[tuple[str, NDArray[np.int64]]] = []
         for code, stream in enumerate(self.streams):
             if len(self.streams) == 1:
                 places = np.arange(len(arrivals.times))
@@ -306,16 +311,16 @@ class EventWatermarks:
             if not len(places):
                 continue
             if arrivals.partitions is None or self.from_bolts[code]:
-                found.append((stream, places))
+                sources.append((stream, places))
                 continue
             codes = arrivals.partitions[places]
             order = np.argsort(codes, kind="stable")
             edges = np.searchsorted(codes[order], np.arange(-1, len(arrivals.names) + 1))
-            for at, name in enumerate((None, *arrivals.names)):
-                mine = places[order[edges[at] : edges[at + 1]]]
-                if len(mine):
-                    found.append((stream if name is None else f"{stream}{_PARTITION}{name}", mine))
-        return found
+            for index, name in enumerate((None, *arrivals.names)):
+                source_places = places[order[edges[index] : edges[index + 1]]]
+                if len(source_places):
+                    sources.append((stream if name is None else f"{stream}{_PARTITION}{name}", source_places))
+        return sources
 
     def _generates(self, source: str) -> bool:
         imports = self.settings.watermark_imports or {}
@@ -331,35 +336,36 @@ class EventWatermarks:
     def _import(
         self,
         arrivals: Arrivals | None,
-        kept: dict[str, NDArray[np.int64]],
+        imported: dict[str, NDArray[np.int64]],
         marks: Marks | None,
         total: NDArray[np.int64] | None,
         count: int,
     ) -> NDArray[np.int64] | None:
-        """Inputs that take the marks of another: the running maximum of both (SI-15, SI-16); all are then joined."""
+        """Apply imports: an input that imports the marks of another gets the running maximum of both (SI-15, SI-16).
+        All are then combined."""
         for taker, giver in (self.settings.watermark_imports or {}).items():
-            given = self._kept(kept, giver, count)
+            given = self._imported_marks(imported, giver, count)
             held = self.state.sources.setdefault(taker, MarkState())
-            kept[taker] = np.maximum(self._kept(kept, taker, count), given)
+            imported[taker] = np.maximum(self._imported_marks(imported, taker, count), given)
             if arrivals is not None and marks is not None:
                 start = self.state.imported.get(taker, NONE)
-                before = np.concatenate([[start], kept[taker][:-1]])[:count]
-                mine = arrivals.inputs == self.streams.index(taker)
-                marks.own[mine], marks.own_after[mine] = before[mine], kept[taker][mine]
+                before = np.concatenate([[start], imported[taker][:-1]])[:count]
+                of_taker = arrivals.inputs == self.streams.index(taker)
+                marks.own[of_taker], marks.own_after[of_taker] = before[of_taker], imported[taker][of_taker]
             if count:
-                held.mark = max(held.mark, int(kept[taker][-1]))
+                held.mark = max(held.mark, int(imported[taker][-1]))
                 self.state.imported[taker] = held.mark
-        for source, along in kept.items():
+        for source, along in imported.items():
             if source not in self.state.idle:
                 total = self._join(total, along)
         return total
 
-    def _kept(self, kept: dict[str, NDArray[np.int64]], source: str, count: int) -> NDArray[np.int64]:
+    def _imported_marks(self, imported: dict[str, NDArray[np.int64]], source: str, count: int) -> NDArray[np.int64]:
         mark = self.state.sources.get(source, MarkState()).mark
-        return kept[source] if source in kept else np.full(count, mark, np.int64)
+        return imported[source] if source in imported else np.full(count, mark, np.int64)
 
     def _join(self, total: NDArray[np.int64] | None, along: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The least, or the greatest, of the marks of several sources; FOREVER is that of one that is left out."""
+        """Combine the marks of two sources into their minimum or maximum; FOREVER marks a source that is excluded."""
         if self.settings.watermark_over is WatermarkCombiner.MAX:
             along = np.where(along == FOREVER, NONE, along)
             return along if total is None else np.maximum(total, along, out=total)
@@ -368,10 +374,15 @@ class EventWatermarks:
     def _bolt(
         self, total: NDArray[np.int64] | None, speaking: set[str], count: int, floor: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """The watermark after each event, over those that speak (joined already) and those that do not."""
+        """The watermark after each event, over the sources that delivered (combined in ``total``) and the silent
+        ones."""
         quiet = [source for source in self.state.sources if source not in speaking and source not in self.state.idle]
         heard = {self._input(source) for source in (*quiet, *speaking)}
-        waiting = [stream for at, stream in enumerate(self.streams) if at not in heard and not self._gone_quiet(stream)]
+        waiting = [
+            stream
+            for input_index, stream in enumerate(self.streams)
+            if input_index not in heard and not self._gone_quiet(stream)
+        ]
         over = self.settings.watermark_over
         if over is WatermarkCombiner.MIN and waiting:
             return np.full(count, NONE, np.int64)
@@ -388,17 +399,18 @@ class EventWatermarks:
         return np.where(total == FOREVER, NONE, total)
 
     def _gone_quiet(self, stream: str) -> bool:
-        """Whether every source of an input is left out for its silence, or it never spoke and its time is over."""
+        """Whether a source of an input, or the input itself, is excluded as idle."""
         return any(self._stream(source) == stream for source in self.state.idle)
 
     def _find_idle(self, clock: int) -> None:
-        """Leave out what has been silent for the timeout (AT-20), an input that has never delivered too."""
+        """Exclude the sources that have been silent for the timeout (AT-20), including inputs that have never
+        delivered."""
         timeout = self.settings.partition_idle_timeout
         if timeout is None:
             return
         assert self.state.started is not None
         names = {*self.state.sources, *(stream for stream in self.streams if not self._delivers(stream))}
-        # What comes from another bolt is as far as that bolt says, however quiet it is.
+        # An input from another bolt is as far as that bolt says, even if it is silent.
         names = {name for name in names if not self.from_bolts[self._input(name)]}
         for source in sorted(names):
             since = self.state.seen_at.get(source, self.state.started)

@@ -1,4 +1,4 @@
-"""Substreams: a watermark for each key, in columns (AZ-15)."""
+"""Substreams: a watermark per key, in columns (AZ-15)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ if TYPE_CHECKING:
 
 
 class Substreams:
-    """The marks of the keys of one task; a key whose mark the floor has passed is forgotten.
+    """The watermarks of the keys of one task. A key is forgotten once the floor has passed its mark.
 
-    The floor is what the clock of arrivals guarantees for every key, or NONE: no event can come from before it.
+    The floor is a lower bound, from the arrival clock, on the time of any event still to come, for every key; NONE
+    where there is none.
     """
 
     def __init__(self, table: pa.Table | None, delay: int, floor: int) -> None:
         self.delay, self.floor, self._before = delay, floor, floor
         empty = np.zeros(0, np.int64)
         self.keys = empty if table is None else table.column("key").to_numpy()
-        """The hashes of the keys, ascending."""
+        """The hashes of the keys, in ascending order."""
         self.marks = empty if table is None else table.column("mark").to_numpy()
         self.passed = empty if table is None else table.column("passed").to_numpy()
-        """Up to where the windows of each key have been evaluated."""
+        """Up to which time the windows of each key have been evaluated."""
 
     def advance(
         self, keys: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Events in order of arrival move the marks of their keys; the mark of its key before and after each event."""
+        """Advance the marks of keys by events in order of arrival; returns the mark of each event's key before and
+        after it."""
         order = hash_order(keys)
         ordered = keys[order]
         heads = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.bool_)
@@ -52,7 +54,7 @@ class Substreams:
         return back_before, back_after
 
     def limits(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For live events by the hash of their key: up to where it has been evaluated, and its mark now."""
+        """Per live event, by the hash of its key: up to which time the key has been evaluated, and its mark."""
         places = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
         if not len(self.keys):
             return np.full(len(keys), self._before, np.int64), np.full(len(keys), self.floor, np.int64)
@@ -62,17 +64,17 @@ class Substreams:
         return passed, np.maximum(marks, self.floor)
 
     def evaluated(self) -> None:
-        """The windows of every key have been evaluated up to its mark, or the floor."""
+        """Record that the windows of every key have been evaluated up to its mark, or the floor."""
         self.passed = np.maximum(self.marks, self.floor)
 
     def raise_floor(self, floor: int) -> None:
-        """All keys are at least here now."""
+        """Raise the floor of all keys to at least this time."""
         self.floor = max(self.floor, floor)
 
     def table(self) -> pa.Table | None:
-        """What to keep; None if there is nothing.
+        """The marks to store; None where there are none.
 
-        A key is forgotten when the next event of it, which the floor lets be no older, will move its mark beyond.
+        A key is dropped if its next event, which cannot be older than the floor, will move its mark further anyway.
         """
         kept = self.marks > max(self.floor, NONE + self.delay + 1) - self.delay - 1
         if not kept.any():

@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 
 @dataclass
 class WatermarkState:
-    """What a generator remembers; times in microseconds."""
+    """The state of a watermark generator; times in microseconds."""
 
     latest: dict[str, int] = field(default_factory=dict)
-    """Per stream that has delivered: the latest time seen, or the promise of the bolt it comes from."""
+    """Per stream that has delivered: the latest time seen, or the watermark promised by the bolt it comes from."""
     emitted: int | None = None
-    """The watermark emitted last."""
+    """The last watermark emitted; None before the first."""
     skew: dict[str, int] = field(default_factory=dict)
-    """Per stream from another bolt whose events are given another time here: how far that was behind at most."""
+    """Per stream from another bolt whose events get another time here: the largest difference by which that lies
+    behind."""
     ticked_at: int | None = None
     """The clock of the last tick."""
 
     # -- of watermarks that events make (manager.watermarks.event_watermarks)
     sources: dict[str, MarkState] = field(default_factory=dict)
-    """Per input, or partition of an input: its mark."""
+    """The mark of each input, or partition of an input."""
     imported: dict[str, int] = field(default_factory=dict)
-    """Per input that takes the marks of another: what it has so far."""
+    """Per input that imports the marks of another: its mark so far."""
     idle: list[str] = field(default_factory=list)
-    """The inputs or partitions that are left out for their silence."""
+    """Inputs or partitions excluded because they are idle."""
     seen_at: dict[str, int] = field(default_factory=dict)
     """Per input or partition: the clock when it last delivered."""
     started: int | None = None
@@ -43,18 +44,18 @@ class WatermarkState:
     heard_at: int | None = None
     """The clock of the last batch that brought events."""
     arrived: int | None = None
-    """The latest time of arrival."""
+    """The latest arrival time."""
     arrived_at: int | None = None
-    """The clock of the batch that brought it."""
+    """The clock of the batch with that arrival."""
     forced: int | None = None
-    """The end of the last window that the idle timeout closed."""
+    """End of the last window that the idle timeout closed."""
 
 
 class WaterMarkEventGenerator:
-    """Computes the watermark of a bolt from what its streams have delivered (ST-13 to ST-15).
+    """Computes the watermark of a bolt from the times its streams have delivered (ST-13 to ST-15).
 
-    None before every stream has delivered; never goes back; a tick that brings nothing larger emits nothing. There
-    is no watermark before the first one, so times before 1970 are as good as any.
+    It is None before every stream has delivered, and never decreases; a tick without an increase emits nothing. Before
+    the first watermark no event is late, so times before 1970 are valid.
     """
 
     def __init__(
@@ -72,30 +73,31 @@ class WaterMarkEventGenerator:
 
     @property
     def watermark(self) -> int | None:
-        """The watermark emitted last, in microseconds."""
+        """The last watermark emitted, in microseconds; None before the first."""
         return self.state.emitted
 
     def track(self, timestamps: NDArray[np.int64], stream: str = "default") -> NDArray[np.bool_]:
-        """Note the times (int64 microseconds) of events that a stream delivers; True for those that are late."""
+        """Record the times (int64 microseconds) of events of a stream; returns a mask of those that are late."""
         if len(timestamps):
             self.observe({stream: int(timestamps.max())})
         return self.lateness.late(timestamps, self.state.emitted)
 
     def observe(self, latest: Mapping[str, int]) -> None:
-        """Note the latest time seen on each of some streams, in microseconds."""
+        """Record the latest times seen, per stream, in microseconds. Raises KeyError for an unknown stream."""
         for stream, moment in latest.items():
             if stream not in self.streams:
                 raise KeyError(f"no input stream {stream!r}; the watermark follows {', '.join(self.streams)}")
             self.state.latest[stream] = max(moment, self.state.latest.get(stream, moment))
 
     def compute(self) -> int | None:
-        """The watermark that the streams allow now; None while one of them has delivered nothing."""
+        """The watermark in microseconds that the streams allow now; None while one of them has delivered nothing."""
         if not self.streams or any(stream not in self.state.latest for stream in self.streams):
             return None
         return min(self.state.latest[stream] for stream in self.streams) - self.lag.micros
 
     def tick(self, clock: int | None = None) -> int | None:
-        """Emit the watermark if it has grown; None if not, or if the interval has not passed on the clock."""
+        """Emit the watermark in microseconds if it has increased; None if it has not, or if the watermark interval has
+        not passed on the clock."""
         if clock is not None and not self._interval_passed(clock):
             return None
         self.state.ticked_at = clock

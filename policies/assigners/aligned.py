@@ -186,8 +186,8 @@ def _stretches(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> 
     crowd = np.cumsum(np.where(order < len(first), 1, -1))[:-1]
     before = np.concatenate([[0.0], np.cumsum(crowd * (np.diff(places) / step))])
     while low <= high:
-        at = int(np.searchsorted(places, low, side="right")) - 1
-        target = float(before[at]) + int(crowd[at]) * ((low - int(places[at])) // step) + MOST
+        index = int(np.searchsorted(places, low, side="right")) - 1
+        target = float(before[index]) + int(crowd[index]) * ((low - int(places[index])) // step) + MOST
         until = int(np.searchsorted(before, target, side="right")) - 1
         stop = high + step
         if until < len(crowd):

@@ -96,14 +96,14 @@ class CalendarWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        def found(starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        def last_ends(starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
             last = self._inside(last_instants(Live(starts, ends=ends)))
             if not len(last):
                 return last
             edges = self._edges(last, last)
             return edges[_places(edges, last) + 1]
 
-        return found
+        return last_ends
 
     def _inside(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """The microsecond that begins within the same window as each time does, whichever end belongs to it."""

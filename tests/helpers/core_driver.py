@@ -176,7 +176,7 @@ class _Run:
         old = self.manager
         state = ManagerState(**json.loads(json.dumps(asdict(old.snapshot()))))
         marks = WatermarkState(**json.loads(json.dumps(asdict(self.generator.state))))
-        settled = old.queue.look().pieces(0, old.queue.settled)
+        settled = old.queue.settled_view().pieces(0, old.queue.settled)
         self.manager = WindowManager(*self.policies, self.streams, state=state)
         self.manager.accounts.merge(old.accounts.to_json())
         self.manager.restore([*settled, *old.queue.waiting_events])

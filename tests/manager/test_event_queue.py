@@ -26,7 +26,7 @@ def events_of(rows: list[Event], streams: bool = False) -> Events:
 
 
 def numbers(queue: EventQueue) -> list[int]:
-    return queue.look().table(range(queue.settled)).column("n").to_pylist() if queue.settled else []
+    return queue.settled_view().table(range(queue.settled)).column("n").to_pylist() if queue.settled else []
 
 
 MOVES = st.lists(
@@ -65,7 +65,7 @@ def test_it_is_a_sorted_list_whose_head_is_settled(moves: list[tuple[str, Any]],
                 queue.drop(gone)
                 settled, dropped = settled[gone:], dropped + gone
             case "restore":
-                parts = [*queue.look().pieces(0, queue.settled), *queue.waiting_events]
+                parts = [*queue.settled_view().pieces(0, queue.settled), *queue.waiting_events]
                 base, queue = queue.base, EventQueue(queue.stream_names)
                 queue.base = base
                 for part in parts:
@@ -76,7 +76,7 @@ def test_it_is_a_sorted_list_whose_head_is_settled(moves: list[tuple[str, Any]],
         assert queue.timestamps.tolist() == [time for time, _ in settled]
         assert (queue.settled, queue.waiting, len(queue)) == (len(settled), len(waiting), len(settled) + len(waiting))
         assert queue.base == dropped
-        look = queue.look()
+        look = queue.settled_view()
         if settled:
             middle = len(settled) // 2
             assert look.row(middle) == {"n": settled[middle][1]}
@@ -95,7 +95,7 @@ def test_a_look_stays_as_it_was_when_the_queue_moves_on() -> None:
     queue = EventQueue()
     queue.add(events_of([(1, 1), (2, 2), (3, 3)]))
     queue.settle(3)
-    look = queue.look()
+    look = queue.settled_view()
     queue.drop(3)
     for start in range(4, 5000, 7):
         queue.add(events_of([(at, at) for at in range(start, start + 7)]))
@@ -110,7 +110,7 @@ def test_tables_are_slices_and_not_copies() -> None:
     events = events_of([(at, at) for at in range(100)])
     queue.add(events)
     queue.settle(FOREVER)
-    table = queue.look().table(range(10, 20))
+    table = queue.settled_view().table(range(10, 20))
     assert table.column("n").chunk(0).buffers()[1].address == events.payload.column(0).buffers()[1].address
 
 
@@ -122,7 +122,7 @@ def test_nothing_is_kept_of_events_that_were_dropped() -> None:
         queue.settle(FOREVER)
         queue.drop(10)
     assert len(queue) == 0
-    assert queue.look().pieces(0, 0) == []
+    assert queue.settled_view().pieces(0, 0) == []
     assert len(queue._chunks) == len(queue._starts) == 0
     assert len(queue._times) <= 2048
 
@@ -132,7 +132,7 @@ def test_no_members_make_an_empty_table_of_the_columns(members: Any) -> None:
     queue = EventQueue()
     queue.add(events_of([(1, 1)]))
     queue.settle(FOREVER)
-    table = queue.look().table(members)
+    table = queue.settled_view().table(members)
     assert table.column_names == ["n"]
     assert table.num_rows == 0
 

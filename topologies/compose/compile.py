@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from manager.keyed.held import INNER
 from manager.storage.segments import WEIGHT_COLUMN
-from policies.choose import choose_assigners, choose_policies, stand_in
+from policies.choose import choose_assigners, choose_policies, placeholder_lengths
 from topologies.compose.checks import faults
 from topologies.compose.default_time import settled_time, with_record_time
 from topologies.compose.effects import Situation, idle_setting
@@ -361,7 +361,9 @@ class _Building:
         try:
             assigners = choose_assigners(settings, event_time=event_time)
             holds = assigners or settings.key_trigger is not None
-            eviction, trigger = choose_policies(stand_in(settings) if holds else settings, event_time=event_time)
+            eviction, trigger = choose_policies(
+                placeholder_lengths(settings) if holds else settings, event_time=event_time
+            )
         except ConfigError as error:
             self._problem(f"bolt {name!r}: {error}")
             return None

@@ -136,7 +136,7 @@ def _move(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, sto
     marks = None
     if node.sequenced:
         known = _partitions_there(progress.context, node)
-        watermarks.exist(known, min(advance.clock, progress.began.get(node.name, advance.clock)))
+        watermarks.add_partitions(known, min(advance.clock, progress.began.get(node.name, advance.clock)))
     doors = progress.doors.get(node.name, []) if node.sequenced else []
     if doors:
         arrivals = _arrivals(pa.concat_tables([store.read(ref) for ref in doors], promote_options="default"))

@@ -197,8 +197,8 @@ class AssignedTask(HeldTask):
             released=self._released, last=None if last is None else (last, chosen),
         )  # fmt: skip
         span = self._span(windows, held, after, upto)
-        book = self._book(upto)
-        firings = windows.windows(span) if book is None else windows.panes(span, book)
+        decisions = self._pane_decisions(upto)
+        firings = windows.windows(span) if decisions is None else windows.panes(span, decisions)
         for window in firings:
             self.last_end = max(window.end_timestamp, NONE if self.last_end is None else self.last_end)
             yield window
@@ -208,12 +208,12 @@ class AssignedTask(HeldTask):
         self.windowed += windows.accounts.by_stream("windowed")
         self.unwindowed += windows.accounts.by_stream("unwindowed")
         self._next_end = windows.next_end(span)
-        if book is not None:
-            self._states = book.states()
+        if decisions is not None:
+            self._states = decisions.states()
         if self.node.bolt.settings.idle_timeout is not None:
             self._open_ends = windows.open_ends(span)
 
-    def _book(self, upto: int | None) -> PaneDecisions | None:
+    def _pane_decisions(self, upto: int | None) -> PaneDecisions | None:
         """The pane decisions of this evaluation; None where windows fire only once."""
         panes = self.node.bolt.settings.panes
         if panes is None:

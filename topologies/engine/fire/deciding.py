@@ -366,17 +366,17 @@ def _trace(router: Router, node: WindowedNode, batch: _Batch, decided: _Decided,
                 "seq": int(batch.numbers[row]),
                 "event": event_id,
                 "time": int(decided.times[row]) if accepted[row] else None,
-                "action": _said(Decision(int(decided.actions[row])), dropped=bool(dropped[row])),
+                "action": _action_label(Decision(int(decided.actions[row])), dropped=bool(dropped[row])),
                 "watermark": _mark(marks.bolt_after, row),
                 "mark": _mark(marks.own_after, row),
             },
         )
 
 
-def _said(action: Decision, *, dropped: bool) -> str:
+def _action_label(action: Decision, *, dropped: bool) -> str:
     if action in (Decision.LATE, Decision.OUT_OF_ORDER):
-        return f"dropped_{action.said}" if dropped else "late"
-    return action.said
+        return f"dropped_{action.label}" if dropped else "late"
+    return action.label
 
 
 def _mark(marks: NDArray[np.int64] | None, row: int) -> int | None:

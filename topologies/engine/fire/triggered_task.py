@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from topologies.engine.ingest.router import Router
 
-BOOK = "keys"
+KEY_RECORDS = "keys"
 """Name of the table, in a task's state, of the key records."""
 
 UNKNOWN = "unknown_trigger_status"
@@ -45,8 +45,10 @@ class TriggeredTask(HeldTask):
         self.purged = np.zeros(len(node.inputs), np.int64)
         admitted = let_in(item, node, router)
         self._new = None if admitted is None else admitted.events
-        keys_table = item.state.tables.get(BOOK)
-        self._book = KeyStates(None if keys_table is None else context.store.read(keys_table), node.bolt.settings.key)
+        keys_table = item.state.tables.get(KEY_RECORDS)
+        self._key_states = KeyStates(
+            None if keys_table is None else context.store.read(keys_table), node.bolt.settings.key
+        )
         self._next_due, self._open = item.state.next_end, item.state.open_windows
         self._events: Held | None = None
         self._counters: dict[str, int] = {}
@@ -74,7 +76,7 @@ class TriggeredTask(HeldTask):
         assert trigger is not None
         before = 0 if old is None else len(old)
         windows = TriggeredWindows(
-            trigger, events, before, self._book, part.streams, key=part.bolt.settings.key, task=self.item.task,
+            trigger, events, before, self._key_states, part.streams, key=part.bolt.settings.key, task=self.item.task,
             capacity=part.bolt.settings.capacity,
         )  # fmt: skip
         yield from windows.windows(self.item.clock, close=self.item.frontier == FOREVER)
@@ -95,11 +97,11 @@ class TriggeredTask(HeldTask):
         try:
             refs = self._kept(writer, len(self.node.inputs))
             tables = dict(self.state.tables)
-            if self._book.changed:
-                tables.pop(BOOK, None)
-                table = self._book.table(None if self._events is None else self._events.payload)
+            if self._key_states.changed:
+                tables.pop(KEY_RECORDS, None)
+                table = self._key_states.table(None if self._events is None else self._events.payload)
                 if table is not None:
-                    tables[BOOK] = writer.add(table)
+                    tables[KEY_RECORDS] = writer.add(table)
         finally:
             writer.close()
         decided = self._decided(len(self.node.inputs))

@@ -57,7 +57,7 @@ class Router:
         return output
 
     def emit_late(self, node: WindowedNode, table: pa.Table, positions: NDArray[np.int64]) -> None:
-        """Route events that were turned away to the late stream. Late columns must be present."""
+        """Route events that were turned away to the late stream."""
         assert node.bolt.settings.late_stream is not None
         self.emit((node.name, node.bolt.settings.late_stream), Rows(table, None, positions, self.context.clock))
 

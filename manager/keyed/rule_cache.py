@@ -1,4 +1,4 @@
-"""What a rule keeps from call to call: as it would be found after a restart, whether there is one or not."""
+"""The cache of a rule between calls, always in the form that it would have after a restart."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 _SCALARS = (str, int, float, bool, type(None))
 
 
-class Kept:
-    """The cache of one window, as it was after the last call that went well."""
+class RuleCache:
+    """The cache of one window after the last successful call of its rule."""
 
     __slots__ = ("_flat", "_text")
 
     def __init__(self, text: str = "") -> None:
-        """``text``: JSON, as it lies in the checkpoint; empty where nothing is kept."""
+        """``text``: JSON as stored in the checkpoint; empty where there is no cache."""
         self._text: str | None = text
         self._flat: dict[str, Any] = {}
 
     def keep(self, cache: dict[str, Any]) -> dict[str, Any]:
-        """Keep what a call has left; the cache for the next call, which is what JSON makes of it.
+        """Store the cache after a call; returns the cache for the next call, converted through JSON.
 
-        TypeError or ValueError for what JSON cannot hold: then it is as it was. Texts and numbers by name, which is
-        what most caches are, are the same in JSON, and are only copied.
+        Raises TypeError or ValueError for what JSON cannot represent, and then leaves the stored cache as it was. A
+        flat dict of strings and numbers, which is the usual case, is the same in JSON and is only copied.
         """
         if not isinstance(cache, dict):
             raise TypeError(f"the cache is {cache!r:.60}, and must be a dict")
@@ -38,12 +38,12 @@ class Kept:
         return read
 
     def restored(self) -> dict[str, Any]:
-        """The cache as it was, in an object of its own."""
+        """A copy of the stored cache."""
         if self._text is None:
             return dict(self._flat)
         return json.loads(self._text) if self._text else {}
 
     @property
     def text(self) -> str:
-        """As JSON; empty where nothing is kept."""
+        """The cache as JSON; empty where there is none."""
         return json.dumps(self._flat) if self._text is None else self._text
