@@ -1,4 +1,4 @@
-"""What an eviction policy says of one event, and what it is told when it is asked (ST-19)."""
+"""Actions of an eviction policy on one event, and the context it decides in (ST-19)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Action(Enum):
-    """An eviction policy's word on one event of the queue."""
+    """An eviction policy's decision about one event of the queue."""
 
     EXPIRE = "remove it for good"
     PROCESS = "it is in this window"
@@ -19,12 +19,12 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EvictionContext:
-    """What is known when a window fires."""
+    """The context of a window that fires."""
 
     reference: int
     """The time of the firing in microseconds: the aligned end, or the time of the event that a count fired on."""
     count: int
-    """How many events of the queue that have not expired lie up to the reference."""
+    """Number of unexpired events of the queue up to the reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,6 @@ class Event:
     timestamp: int
     """Event time in microseconds; in processing time, the clock at arrival."""
     position: int
-    """Place among the events of the queue that have not expired: 0 is the oldest."""
+    """Index among the unexpired events of the queue: 0 is the oldest."""
     row: Callable[[], dict[str, Any]]
-    """Gives the fields of the event; slow, so only called when needed."""
+    """Returns the fields of the event; slow, so call it only when needed."""

@@ -1,4 +1,4 @@
-"""Admission: which time an event is given, and whether it is let in. Arrays in, arrays out, in order of arrival."""
+"""Admission: the time that an event is given, and whether it is let in. Works on arrays, in order of arrival."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LastEnd = Callable[["NDArray[np.int64]", "NDArray[np.int64] | None"], "NDArray[np.int64]"]
-"""Of events (starts, ends of lifetimes): the end of the last window that can hold each, in microseconds."""
+"""Maps events (starts, ends of lifetimes) to the end, in microseconds, of the last window that can hold each."""
 
 
 class Decision(IntEnum):
-    """What became of an event at the door."""
+    """The decision about one event on admission."""
 
     ACCEPTED = 0
     EARLY = 1
     ADJUSTED_LATE = 2
-    """It arrived too long after its time, and was given the earliest that its arrival allows (AZ-8)."""
+    """It arrived too late, and was given the earliest time that its arrival allows (AZ-8)."""
     LATE = 3
-    """It arrived too long after its time, and was turned away."""
+    """It arrived too late, and was turned away."""
     ADJUSTED_OUT_OF_ORDER = 4
     """It was behind the watermark, and was given the watermark's time (AZ-11), or a later start (SI-13)."""
     OUT_OF_ORDER = 5
     """It was behind the watermark, or its windows had closed, and it was turned away."""
     WATERMARK = 6
-    """It is no event, but a watermark that the source put in."""
+    """It is not an event but a watermark from the source."""
     UNWINDOWED = 7
     """It lies in a gap between windows."""
     INVALID = 8
-    """It cannot be read, or has no time."""
+    """It is unreadable, or has no usable time."""
     DUPLICATE = 9
-    """Its message id is that of an event before it that a window may still need (ST-27)."""
+    """Its message id is that of an earlier event that a window may still need (ST-27)."""
 
     @property
     def label(self) -> str:
-        """The action as an answer names it."""
+        """The name of the decision in answers."""
         return self.name.lower()
 
 
 def timely(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Which events their arrival lets through; the watermark sees these alone."""
+    """Which events pass the rules on arrival times; only these advance the watermark."""
     through: NDArray[np.bool_] = (actions == Decision.ACCEPTED) | (actions == Decision.ADJUSTED_LATE)
     return through
 
@@ -57,7 +57,8 @@ def timely(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
 def by_arrival(
     times: NDArray[np.int64], arrivals: NDArray[np.int64] | int, rule: Arrival
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Early, then late (AZ-14): the assigned times, and an Action for each event; both strict (AZ-8, AZ-12)."""
+    """Decide by arrival times which events are early or late (AZ-14). Returns the assigned times in microseconds and a
+    Decision for each event; both bounds are strict (AZ-8, AZ-12)."""
     actions = np.zeros(len(times), np.int8)
     if rule.late is not None:
         floor = arrivals - rule.late.micros
@@ -75,30 +76,33 @@ def by_arrival(
 
 @dataclass(frozen=True)
 class Door:
-    """How a bolt treats events that are behind its watermark."""
+    """How a bolt treats events behind its watermark."""
 
     late_by: LateBy
     action: LateAction
     per_input: bool
-    """Whether they are late by the mark of their own input, partition or key, and not by the watermark of the bolt."""
+    """Whether an event is late by the mark of its own input, partition or key rather than by the watermark of the
+    bolt."""
     allowed: int
-    """Windows close so many microseconds after the watermark has reached their end."""
+    """Allowed lateness: windows close this many microseconds after the watermark has reached their end."""
     past_the_end: bool
     last_end: LastEnd | None = None
-    """None where windows have no end that follows from an event alone."""
+    """The last window end of an event; None where that depends on other events."""
     holds_start: bool = False
-    """Whether windows hold their start, and not their end."""
+    """Whether windows hold their start and not their end."""
     overtakes: bool = False
-    """Whether an event that is in order by its own mark is let in behind the watermark, if a window of it is open."""
+    """Whether an event that is in order by its own mark is admitted behind the watermark, if one of its windows is
+    open."""
 
     def over(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """At each watermark: windows that end up to here are over."""
+        """The time up to which windows are closed at each watermark; both in microseconds."""
         back = self.allowed + self.past_the_end
         known = (watermarks > NONE) & (watermarks < FOREVER)
         return np.where(known, watermarks - back, watermarks) if back else watermarks
 
     def missed(self, times: NDArray[np.int64], last: NDArray[np.int64], over: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whose last window is over. An event between two windows is in none, and so not late for one (AT-4)."""
+        """Which events have missed their last window. An event between two windows is in none, so it is not late
+        (AT-4)."""
         between = last < times + self.holds_start
         return (last <= over) & ~between
 
@@ -111,10 +115,12 @@ class Door:
         bolt: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-        """The assigned times, the actions, and up to where windows were over, for each event.
+        """Decide about events. Returns the assigned times, the decisions, and the time up to which windows were closed
+        for each event.
 
-        ``own`` and ``bolt``: the mark of the event's own input, partition or key, and the watermark, before it came.
-        ``ends``: of lifetimes. ``end_edges``: which events are ends of edges, late by their end (SI-4).
+        ``own`` and ``bolt`` are the mark of the event's own input, partition or key, and the bolt's watermark, before
+        the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end edges, which are late
+        by their end (SI-4). All times are in microseconds.
         """
         over = self.over(bolt)
         reference = self._reference(own, bolt)
@@ -159,7 +165,7 @@ class Door:
         return times, actions, over
 
     def _reference(self, own: NDArray[np.int64], bolt: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What an event is late by."""
+        """The mark or watermark that each event is compared with."""
         if self.overtakes:
             return own
         return np.maximum(own, bolt) if self.per_input else bolt

@@ -1,4 +1,4 @@
-"""Which of the policies a bolt's settings come to."""
+"""Chooses the policies of a bolt from its settings."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from windowing.settings import WindowSettings
 
 
 def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[EvictionPolicy, TriggerPolicy]:
-    """The eviction and the trigger policy of a bolt (ST-12): the watermark variants where it has event times.
+    """The eviction and trigger policies of a bolt (ST-12): the watermark variants in event time.
 
-    Raises ConfigError where there is no length, or a policy of the user's own does not fit.
+    Raises ConfigError where there is no window length, or a policy of the user's does not fit.
     """
     eviction = settings.eviction or _eviction(settings, event_time)
     trigger = settings.trigger or _trigger(settings, event_time)
@@ -65,10 +65,10 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
 
 
 def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[WindowAssigner, ...]:
-    """The assigners of a bolt whose windows are not runs of Storm's queue; none where they are.
+    """The assigners of a bolt whose windows are not runs of the queue; empty where they are.
 
     Windows are assigned where they are per key, of another kind than Storm's, anchored, fire more than once, hold
-    events that last, or may miss an event that is let in because another of its windows is open (AT-16).
+    events with lifetimes, or may miss an event that is admitted because another of its windows is open (AT-16).
     """
     if settings.key_trigger is not None:
         return ()
@@ -101,25 +101,26 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
 
 
 def placeholder_lengths(settings: WindowSettings) -> WindowSettings:
-    """Settings that the queue's policies can be made of, for a bolt whose windows are assigned and which uses none."""
+    """Settings from which unused queue policies can be built, for a bolt whose windows are formed by assigners or a key
+    trigger."""
     return replace(settings, length=settings.length or Count(1), slide=settings.slide, eviction=None, trigger=None)
 
 
 def past_the_end(settings: WindowSettings, *, event_time: bool) -> bool:
-    """Whether a window closes only when time is past its end, so that all events of that instant are in."""
+    """Whether a window closes only when time is past its end, so that all events of that instant are in it."""
     holds_end = settings.bounds is Bounds.END
     if settings.kinds and all(isinstance(kind, CountByStart) for kind in settings.kinds):
-        return False  # they end just after their last event: one of that moment is in the next
+        return False  # they end just after their last event: an event of that moment is in the next
     if any(_changes_at_its_end(kind, holds_end=holds_end) for kind in settings.kinds):
         return True
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
     if holds_end and counted and event_time and settings.watermark_every is not None:
-        return True  # or it would depend on where batches end whether an event at the watermark is in
+        return True  # else it would depend on where batches end whether an event at the watermark is in
     return holds_end and (settings.past_the_end or not event_time)
 
 
 def _changes_at_its_end(kind: WindowKind, *, holds_end: bool) -> bool:
-    """Whether an event of the very instant at which a window ends changes it, whatever else is set."""
+    """Whether an event exactly at the end of a window changes it, whatever the other settings are."""
     match kind:
         case SlidingLog():
             return True
@@ -175,7 +176,7 @@ def _trigger(settings: WindowSettings, event_time: bool) -> TriggerPolicy:
 
 
 def _offset(settings: WindowSettings, length: Duration | Count | None, slide: Duration) -> Duration:
-    """By how much the ends of aligned windows are off the multiples of the slide."""
+    """The offset of the ends of aligned windows from the multiples of the slide."""
     if settings.aligned is Aligned.ENDS or not isinstance(length, Duration):
         return settings.offset
     return Duration((settings.offset.micros + length.micros) % slide.micros)

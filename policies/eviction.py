@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class EvictionPolicy(ABC):
-    """Decides for every event of the queue whether it is in the window that fires."""
+    """Decides for each event of the queue whether it is in the window that fires."""
 
     @abstractmethod
     def evict(self, event: Event, context: EvictionContext) -> Action:
-        """Called when a window fires, for each event of the queue in order, until it answers STOP.
+        """Called when a window fires, for each event of the queue in order, until the result is STOP.
 
-        Keep no reference to the event. An event that was never in a window when it is told to EXPIRE counts as
+        Keep no reference to the event. An event that is told to EXPIRE without having been in a window counts as
         ``unwindowed``.
         """
 
@@ -34,13 +34,14 @@ class EvictionPolicy(ABC):
     def reach(self) -> Duration | None:
         """How long after its time an event can still be in a window; None where time does not decide it.
 
-        A time trigger fires an end when its window is not empty, if there is a reach; without one, when it brings at
-        least one event that has been in no window yet (else a quiet stream would fire the same events for ever).
+        With a reach, a time trigger fires an end if its window is not empty. Without one, it fires an end only if the
+        window brings at least one event that has been in no window yet (else a silent stream would fire the same events
+        for ever).
         """
         return None
 
     def window_start(self, reference: int) -> int | None:
-        """The start of the window that fires at the reference, in microseconds; None where it has none."""
+        """The start of the window that fires at the reference; both in microseconds. None where it has no start."""
         return None if self.reach is None else reference - self.reach.micros
 
 
@@ -51,10 +52,11 @@ class ColumnarEvictionPolicy(EvictionPolicy):
     def starts(
         self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The position of the first event of each window; the window ends before its stop.
+        """The position of the first event of each window; a window ends before its stop.
 
-        Never decreases while references and stops do not, so what lies before the start of one window is in no later
-        one. All arrays are int64; ``references`` and ``stops`` have the length of the result.
+        The result must not decrease while references and stops do not, so that what lies before the start of one window
+        is in no later one. All arrays are int64; ``references`` (microseconds) and ``stops`` (positions) have the
+        length of the result.
         """
 
 
@@ -65,7 +67,7 @@ class CountEvictionPolicy(ColumnarEvictionPolicy):
     length: Count
 
     def evict(self, event: Event, context: EvictionContext) -> Action:
-        """EXPIRE all but the last ``length`` events up to the reference; KEEP what lies after it."""
+        """EXPIRE all but the last ``length`` events up to the reference; KEEP later ones."""
         if event.position >= context.count:
             return Action.KEEP
         return Action.EXPIRE if event.position < context.count - self.length.value else Action.PROCESS
@@ -83,7 +85,7 @@ class WatermarkCountEvictionPolicy(CountEvictionPolicy):
 
 @dataclass(frozen=True)
 class TimeEvictionPolicy(ColumnarEvictionPolicy):
-    """The events of the last ``length`` of time, by the clock at their arrival (ST-10, ST-12)."""
+    """The events of the last ``length`` of time, by the clock at arrival (ST-10, ST-12)."""
 
     length: Duration
     bounds: Bounds = Bounds.END
@@ -93,7 +95,7 @@ class TimeEvictionPolicy(ColumnarEvictionPolicy):
         return self.length
 
     def evict(self, event: Event, context: EvictionContext) -> Action:
-        """EXPIRE what is older than the window, KEEP what is newer, or comes after the event that a count fired on."""
+        """EXPIRE events older than the window; KEEP newer ones, and those after the event at which a count fired."""
         start = context.reference - self.length.micros
         if self.bounds.holds(start, context.reference, event.timestamp):
             return Action.PROCESS if event.position < context.count else Action.KEEP
@@ -120,12 +122,12 @@ class WatermarkTimeEvictionPolicy(TimeEvictionPolicy):
             return Action.STOP
         return super().evict(event, context)
 
-    # Said again because ``evict`` is: the two agree, so the array decision still speaks for this class.
+    # Repeated because ``evict`` is overridden: the two agree, so the array decision still represents this class.
     starts = TimeEvictionPolicy.starts
 
 
 def decides_on_columns(policy: object, columnar: str, single: str) -> bool:
-    """Whether a policy's array method speaks for it: no subclass below it has changed the event-by-event one."""
+    """Whether a policy's array method represents it: no subclass below it has overridden the event-by-event method."""
     for kind in type(policy).__mro__:
         if columnar in vars(kind):
             return not getattr(vars(kind)[columnar], "__isabstractmethod__", False)

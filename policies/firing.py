@@ -1,6 +1,6 @@
-"""When the windows of keys fire by a count, a timeout or a time of day: decided on whole arrays (UH-14, UH-15, UH-20).
+"""When windows of keys fire by a count, a timeout or a time of day: decided on whole arrays (UH-14, UH-15, UH-20).
 
-Events are in order of (key, arrival); a window is a run of events of one key. All times are microseconds.
+Events are in order of (key, arrival); a window is a run of events of one key. All times are in microseconds.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from policies.room import Room
 
 CODES = tuple(FiredBy)
-"""What a number in an array of causes stands for."""
+"""The cause that a code in an array of causes stands for."""
 
 COUNT, RULE, TIMEOUT, TIME, CLOSE, FULL = (CODES.index(each) for each in FiredBy)
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The events of each key: key ``i`` has those from ``edges[i]`` to ``edges[i + 1]``."""
+    """The events grouped by key: key ``i`` has the events from ``edges[i]`` to ``edges[i + 1]``."""
 
     times: NDArray[np.int64]
-    """When each event arrived; ascending within a key."""
+    """Arrival time of each event; ascending within a key."""
     edges: NDArray[np.int64]
 
     @property
     def until(self) -> NDArray[np.int64]:
-        """For each event, where the events of its key end."""
+        """For each event, the index at which the events of its key end."""
         return np.repeat(self.edges[1:], np.diff(self.edges))
 
 
@@ -48,45 +48,46 @@ class FiredRuns:
     ends: NDArray[np.int64]
     causes: NDArray[np.int8]
     next_due: int | None
-    """The clock at which the next of the windows that are still open is due; None where no clock fires them."""
+    """The clock at which the next open window is due; None where no clock fires one."""
 
 
 @dataclass(frozen=True)
 class Timeout:
-    """The timers of a window: a time after its last event, and after its first (UH-15)."""
+    """The timeout of a window: a time after its last event, or after its first (UH-15)."""
 
     micros: int | None
     from_first: bool
 
     @staticmethod
     def of(trigger: CountTrigger | RuleTrigger) -> Timeout:
-        """The timers that a trigger asks for."""
+        """The timeout of a trigger."""
         return Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
 
     def passed(self, first: Any, last: Any, now: Any) -> Any:
-        """Whether a timer has fired before an event that comes now; of times, or of arrays of them.
+        """Whether the timeout has passed before an event that comes now; works on times and on arrays of times.
 
-        That after the first event comes before an event of its instant, that after the last one after it (UH-12).
+        A timeout after the first event passes before an event of its instant, one after the last event passes after it
+        (UH-12).
         """
         if self.micros is None:
             return False
-        if self.from_first:  # which is never the later one
+        if self.from_first:  # which is never later than that after the last
             return now >= first + self.micros
         return now > last + self.micros
 
     def end(self, first: int, last: int) -> int:
-        """When the first of the timers fires; the last event where there is none."""
+        """The end of a window that times out; the time of its last event where there is no timeout."""
         if self.micros is None:
             return last
         return (first if self.from_first else last) + self.micros
 
     def due(self, first: int, last: int) -> int | None:
-        """From which clock on the window is to be fired, if no event comes."""
+        """The clock from which the window is due if no event comes; None where there is no timeout."""
         return None if self.micros is None else self.end(first, last) + (not self.from_first)
 
 
 def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: int) -> FiredRuns:
-    """Of windows that last up to the end of their keys' events: those that the clock fires."""
+    """Fire those open windows, which last up to the end of their keys' events, that are due at the clock."""
     highs = blocks.until[lows]
     firsts, lasts = blocks.times[lows], blocks.times[highs - 1]
     if timeout.micros is None:
@@ -101,9 +102,9 @@ def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: 
 
 
 def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int, room: Room | None = None) -> FiredRuns:
-    """The windows that a count, or its timeouts, have fired up to a clock (UH-14, UH-15).
+    """The windows fired up to a clock by a count or its timeout (UH-14, UH-15).
 
-    ``room``: what a window may hold, where some may come up to it.
+    ``room`` is the capacity of windows; None where no window reaches it.
     """
     times, until, size = blocks.times, blocks.until, trigger.count.value
     timeout = Timeout.of(trigger)
@@ -128,7 +129,7 @@ def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int, room: Room |
     ends, causes = np.where(counted, lasts, late), np.where(counted, COUNT, TIMEOUT).astype(np.int8)
     if room is not None:
         filled = room.full(lows_over, highs_over) & ~counted
-        comes = times[np.minimum(highs_over, len(times) - 1)]  # the event that the window does not hold
+        comes = times[np.minimum(highs_over, len(times) - 1)]  # the event that did not fit
         crowded = ~(counted | filled | timeout.passed(firsts, lasts, comes))
         ends = np.where(filled, lasts, np.where(crowded, comes, ends))
         causes = np.where(filled | crowded, np.int8(FULL), causes)
@@ -137,8 +138,8 @@ def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int, room: Room |
 
 
 def fire_daily(blocks: Blocks, day: DayTime, clock: int, room: Room | None = None) -> FiredRuns:
-    """The windows that a time of day has fired up to a clock (UH-20); ``room`` as of ``fire_counted``."""
-    moments, until = next_of(day, blocks.times), blocks.until  # an event of that very moment waits for the next
+    """The windows fired up to a clock by a time of day (UH-20); ``room`` as in ``fire_counted``."""
+    moments, until = next_of(day, blocks.times), blocks.until  # an event exactly at that time waits for the next
     first = np.ones(len(moments), np.bool_)
     first[1:] = (moments[1:] != moments[:-1]) | (until[1:] != until[:-1])
     lows = np.flatnonzero(first)
@@ -156,7 +157,7 @@ def fire_daily(blocks: Blocks, day: DayTime, clock: int, room: Room | None = Non
 def _cut_full(
     times: NDArray[np.int64], moments: NDArray[np.int64], heads: NDArray[np.int64], stops: NDArray[np.int64], room: Room
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """The windows of runs of events, with no more in each than there is room for; and which are full."""
+    """Cut runs of events into windows by capacity; the last value tells which windows are full."""
     until = np.repeat(stops, stops - heads)
     following = room.limit(until)
     lows = _window_starts(heads, following, until)
@@ -178,7 +179,7 @@ def _both(one: FiredRuns, other: FiredRuns) -> FiredRuns:
 
 
 def _first_after(blocks: Blocks, micros: int) -> NDArray[np.int64]:
-    """For each event, the first of its key that comes so much later or more."""
+    """For each event, the index of the first event of its key that comes at least ``micros`` later."""
     times = blocks.times
     if not len(times):
         return np.zeros(0, np.int64)
@@ -196,13 +197,13 @@ def _first_after(blocks: Blocks, micros: int) -> NDArray[np.int64]:
 
 
 _MANY = 32
-"""From so many keys on, the next window of all of them is found at once."""
+"""Minimum number of keys for which their next windows are computed as arrays."""
 
 
 def _window_starts(
     heads: NDArray[np.int64], following: NDArray[np.int64], until: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where windows begin: at the first event of each key, and wherever the one before it ends."""
+    """Where windows begin: at the first event of each key, and wherever the previous window ends."""
     starts, heads_now = [], heads
     while len(heads_now) >= _MANY:
         starts.append(heads_now)

@@ -1,4 +1,4 @@
-"""Idleness: how far the clock moves a watermark when no event does."""
+"""Idleness: how far the clock advances a watermark when no event does."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from windowing.rules import IdleRule
 
 
 def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: Iterable[int]) -> int | None:
-    """The end of the last window that the idle timeout closes; None while it closes none. Microseconds throughout.
+    """The end of the last window that the idle timeout closes; None if it closes none. All times are in microseconds.
 
-    ``ends``: of the open windows that hold events. Others are not closed: what they would hold may still come.
+    ``ends`` are the ends of the open windows that hold events. Other windows are not closed: their events may still
+    come.
 
-    AFTER_WINDOW_END: a window closes ``timeout`` after the later of its end and the last arrival (AT-17): at most that,
-    and one step of the clock. MAX_REMAINING: ``timeout`` after the last arrival, and not before its end (AT-19).
-    An arrival at the very moment comes first: its clock is then ``last_arrival``.
+    AFTER_WINDOW_END closes a window ``timeout`` after the later of its end and the last arrival (AT-17), or up to one
+    step of the clock later. MAX_REMAINING closes it ``timeout`` after the last arrival, but not before its end (AT-19).
+    An arrival at that very moment comes first: its clock is then ``last_arrival``.
     """
     if clock - last_arrival < timeout:
         return None
@@ -23,5 +24,6 @@ def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: 
 
 
 def estimated(arrived: int, arrived_at: int, clock: int) -> int:
-    """The estimated time of arrival when nothing comes (AZ-6): the last one, and what the clock has gone since."""
+    """The estimated arrival time while nothing arrives (AZ-6): the last one plus the time that has passed on the clock
+    since."""
     return arrived + (clock - arrived_at)

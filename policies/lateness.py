@@ -1,4 +1,4 @@
-"""Lateness: which events are turned away, given nothing but the last watermark."""
+"""Lateness: which events are late, given only the last watermark."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ GAP = "it lies in a gap between windows"
 
 @dataclass(frozen=True)
 class Lateness:
-    """Late: earlier than the last watermark; or at it, where no window that holds it is still to come (ST-17).
+    """An event is late if it is earlier than the last watermark, or at it where no later window holds it (ST-17).
 
-    The rule needs only the watermark, so it is the same on every task.
+    The rule needs only the watermark, so it is the same in every task.
     """
 
     eviction: EvictionPolicy | None = None
     trigger: TriggerPolicy | None = None
 
     def late(self, timestamps: NDArray[np.int64], watermark: int | None) -> NDArray[np.bool_]:
-        """Which of these times (int64 microseconds) are late at this watermark; none before the first."""
+        """Which of these times (int64 microseconds) are late at this watermark; none before the first (None)."""
         if watermark is None:
             return np.zeros(len(timestamps), np.bool_)
         return timestamps <= watermark if self.window_over(watermark) else timestamps < watermark
 
     def window_over(self, watermark: int) -> bool:
-        """Whether an event at the very watermark comes too late for every window."""
+        """Whether an event exactly at the watermark is too late for every window."""
         windows = self._windows
         if windows is None:
             return False
@@ -47,9 +47,10 @@ class Lateness:
         return trigger.slide.micros >= length
 
     def in_gap(self, timestamps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which of these times no window can hold: those between windows that do not touch (AT-4), and the end of time.
+        """Which of these times (int64 microseconds) no window can hold: those between windows that do not touch (AT-4),
+        and FOREVER.
 
-        None where there are none.
+        None where there are no such times.
         """
         windows = self._windows
         if windows is None or not len(timestamps):

@@ -1,4 +1,4 @@
-"""Marks: how far the time of one input, partition or key has come, after each of its events.
+"""Marks: how far the time of one input, partition or key has advanced after each of its events.
 
 Computed on whole arrays, in order of arrival. ``NONE`` stands for "no mark yet" and is less than every time.
 """
@@ -21,14 +21,14 @@ NONE = int(np.iinfo(np.int64).min)
 
 @dataclass
 class MarkState:
-    """What is remembered of one source of events; times in microseconds."""
+    """The state of one source of events; times in microseconds."""
 
     mark: int = NONE
-    """How far its time has come."""
+    """The present mark."""
     counted: int = 0
-    """Events so far, those that do not count left out (SI-10)."""
+    """Number of events so far, without those that do not count (SI-10)."""
     since: int | None = None
-    """The time of the event that the last mark was made on, or of the first event (SI-5)."""
+    """Time of the event at which the last mark was made, or of the first event (SI-5)."""
     latest: int = NONE
     """The latest time seen."""
 
@@ -41,11 +41,12 @@ def advance(
     every: Count | Duration | None,
     delay: int,
 ) -> NDArray[np.int64]:
-    """The mark after each event of one source; ``state`` moves on.
+    """The mark after each event of one source, in microseconds; updates ``state``.
 
-    ``counts``: which events are seen by the watermark (early ones and end edges are not). ``given``: the watermarks
-    that the source put in, NONE where the row is an event (SI-4). ``every``: None makes no mark here (a tick will).
-    ``delay`` in microseconds; below zero it puts a mark past its event: -1 just past it (SI-9).
+    ``counts``: which events advance the watermark (early ones and end edges do not). ``given``: watermarks from the
+    source, NONE where the row is an event (SI-4). ``every``: how often a mark is made; None makes none here, because
+    ticks do. ``delay``, in microseconds, is subtracted from the event's time; -1 puts the mark just past its event
+    (SI-9).
     """
     marks = np.full(len(times), NONE, np.int64)
     seen = times[counts]
@@ -73,7 +74,7 @@ def advance(
 
 
 def _leaps(state: MarkState, times: NDArray[np.int64], span: int) -> NDArray[np.int64]:
-    """The events that come at least ``span`` after the one before them here (SI-5); a step for each of these."""
+    """The events that come at least ``span`` after the previous one found (SI-5), found one by one."""
     if not len(times):
         return np.zeros(0, np.int64)
     highest = np.maximum.accumulate(times)
@@ -92,16 +93,17 @@ def _leaps(state: MarkState, times: NDArray[np.int64], span: int) -> NDArray[np.
 def advance_keys(
     codes: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_], before: NDArray[np.int64], delay: int
 ) -> NDArray[np.int64]:
-    """The mark of its own key after each event, a mark at every event (AZ-15).
+    """The mark of each event's key after it, with a mark at every event (AZ-15).
 
     ``codes`` are numbers from 0, ascending; events of a key are in order of arrival. ``before`` is the mark of each
-    event's key at the start.
+    event's key at the start. Times are in microseconds.
     """
     marks = np.maximum(np.where(counts, times - delay, NONE), before)
     known = marks[marks > NONE]
     if not len(known):
         return marks
-    # The running maximum of each key is that of one sequence, if every key begins above all that went before.
+    # The running maxima of all keys are one running maximum if every key starts above all values of the keys before
+    # it.
     low, span = int(known.min()) - 1, int(known.max()) - int(known.min()) + 2
     if (int(codes[-1]) + 1) * span < 1 << 62:
         base = codes * span

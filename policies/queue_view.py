@@ -1,4 +1,4 @@
-"""What policies see of the queue: event times in order, and what has been decided about them before."""
+"""The policies' view of the queue: event times in order, and earlier decisions about them."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The settled events: those up to the frontier, in order of (time, arrival); nothing can come before them.
+    """The settled events: those up to the frontier, in order of (time, arrival); no event can come before them.
 
     Positions count from 0, the oldest event still in the queue.
     """
 
     timestamps: NDArray[np.int64]
     base: int
-    """How many events have left the queue: position p is the (base + p)th event of this bolt task, from 0."""
+    """Number of events that have left the queue: position p is the (base + p)th event of this task, from 0."""
     settled: int
-    """How many of the events were already settled at the last evaluation; those from here on are newly so."""
+    """Number of events that were already settled at the last evaluation; those from this position on are newly
+    settled."""
     fired: int
     """Events before this position have been in a fired window, or can be in none."""
     passed: int | None
-    """The frontier of the last evaluation, in microseconds: windows that end up to it are over. None at first."""
+    """The frontier of the last evaluation in microseconds, up to which windows are closed; None before the first."""
     frontier: int
-    """Up to here, in microseconds, no further event can come (FOREVER at the end of the streams)."""
+    """The present frontier in microseconds: no further event can come up to it (FOREVER at the end of the streams)."""
     row: Callable[[int], dict[str, Any]]
 
     def event(self, position: int, place: int | None = None) -> Event:
-        """One event, for policies that decide event by event; its place where expired ones are not counted."""
+        """One event, for policies that decide event by event. ``place`` is its index among the unexpired events, if
+        that differs from its position."""
         event_place = position if place is None else place
         return Event(int(self.timestamps[position]), event_place, lambda: self.row(position))
 
 
 @dataclass(frozen=True, slots=True)
 class Firings:
-    """Windows that are due, in order; arrays of equal length."""
+    """Due windows in order, as arrays of equal length."""
 
     references: NDArray[np.int64]
-    """The time of each firing in microseconds."""
+    """The reference time of each firing in microseconds."""
     stops: NDArray[np.int64]
-    """How many events of the queue lie up to each reference."""
+    """Number of events of the queue up to each reference."""

@@ -1,7 +1,8 @@
-"""How much of the events of keys goes into one window: by their number and by their bytes, decided on whole arrays.
+"""Capacity of windows of keys, by number of events and by bytes, decided on whole arrays.
 
-A window is full when it holds so many events or just so many bytes, and fires with the event that fills it. It fires
-before an event with which it would hold more bytes, which opens the next one. An event larger than all fills its own.
+A window is full when it holds the maximum number of events or exactly the maximum bytes, and fires with the event that
+fills it. It fires before an event that would exceed the bytes, which opens the next window. An event larger than the
+maximum fills a window of its own.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Room:
-    """How much windows may hold, and what each event takes of it; events in order of (key, arrival)."""
+    """The capacity of windows, and the size of each event; events are in order of (key, arrival)."""
 
     events: int | None
     bytes: int | None
     before: NDArray[np.int64]
-    """The bytes of all events before each, and of all: one more than there are events."""
+    """Cumulative bytes: those of all events before each event, and of all events; one entry more than there are
+    events."""
 
     @staticmethod
     def of(capacity: Capacity, sizes: NDArray[np.int64] | None) -> Room:
-        """``sizes``: the bytes of each event; None where they do not matter."""
+        """The room for a capacity. ``sizes`` are the bytes of each event; None where bytes do not matter."""
         if sizes is None:
             return Room(capacity.events, None, np.zeros(1, np.int64))
         return Room(capacity.events, capacity.bytes, np.concatenate([[0], np.cumsum(sizes)]))
 
     def reached(self, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the blocks between the edges hold as much as a window may, or more."""
+        """Which blocks between the edges hold enough events or bytes to fill a window."""
         enough = np.zeros(len(edges) - 1, np.bool_)
         if self.events is not None:
             enough |= np.diff(edges) >= self.events
@@ -46,17 +48,17 @@ class Room:
 
     @cached_property
     def following(self) -> NDArray[np.int64]:
-        """For each event, the first one that a window which begins there does not hold, whatever keys they have."""
+        """For each event, the first event that a window starting there cannot hold by its bytes, across keys."""
         return self._next(np.arange(len(self.before) - 1)) if self.bytes is not None else np.zeros(0, np.int64)
 
     def limit(self, following: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where windows end, if they are no larger than there is room for."""
+        """Limit the ends of windows, one per starting event, to the capacity."""
         if self.events is not None:
             following = np.minimum(following, np.arange(len(following)) + self.events)
         return following if self.bytes is None else np.minimum(following, self.following)
 
     def full(self, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which windows their last event has filled."""
+        """Which windows are full with their last event."""
         filled = np.zeros(len(lows), np.bool_)
         if self.events is not None:
             filled |= highs - lows >= self.events
@@ -65,7 +67,7 @@ class Room:
         return filled
 
     def parts(self, low: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """The windows that events of one key fill: where each begins and ends, and at which event it fires."""
+        """Yield (start, stop, event at which it fires) of each window that the events of one key fill."""
         while low < stop:
             high = stop if self.events is None else min(low + self.events, stop)
             if self.bytes is not None:
@@ -85,21 +87,21 @@ class Room:
 
 
 class Filling:
-    """One window, event by event: how full it is."""
+    """The fill level of one window, updated event by event."""
 
     __slots__ = ("_before", "_bytes", "_events", "_held", "_used")
 
     def __init__(self, room: Room, low: int, high: int) -> None:
-        """A window that holds the events of one key from ``low`` to ``high``."""
+        """A window that holds the events of one key from ``low`` up to ``high``."""
         self._events, self._bytes, self._before = room.events, room.bytes, room.before
         self._held, self._used = high - low, 0 if room.bytes is None else int(room.before[high] - room.before[low])
 
     def fits(self, event: int) -> bool:
-        """Whether the event at a place fits in; the first one of a window always does."""
+        """Whether the event at an index fits into the window; the first event always does."""
         return not self._held or self._bytes is None or self._used + self._size(event) <= self._bytes
 
     def join(self, event: int) -> bool:
-        """The event is in the window; whether it has filled it."""
+        """Add the event at an index to the window; returns whether the window is full."""
         self._held += 1
         if self._bytes is not None:
             self._used += self._size(event)
@@ -108,7 +110,7 @@ class Filling:
         return self._events is not None and self._held >= self._events
 
     def clear(self) -> None:
-        """The window is cleared."""
+        """Empty the window."""
         self._held = self._used = 0
 
     def _size(self, event: int) -> int:
@@ -116,7 +118,7 @@ class Filling:
 
 
 class _NeverFull(Filling):
-    """Of windows that are far from their bounds, or have none."""
+    """The fill level of a window that cannot become full."""
 
     def __init__(self) -> None:
         pass

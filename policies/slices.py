@@ -1,4 +1,4 @@
-"""Slices: stretches of time that every aligned window holds whole or not at all."""
+"""Slices: intervals of time that every aligned window holds either whole or not at all."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _TRIGGERS = (TimeTriggerPolicy, WatermarkTimeTriggerPolicy)
 
 @dataclass(frozen=True)
 class Slices:
-    """Time cut wherever a window starts or ends: at most two slices per slide, however odd the length is.
+    """Time cut wherever a window starts or ends: at most two slices per slide, whatever the length is.
 
     All times and lengths are in microseconds.
     """
 
     slide: int
     first: int
-    """The length of the first slice of a slide; the second is what is left, if anything is."""
+    """Length of the first slice of a slide; the second, if any, is the rest."""
     offset: int
-    """Where a slide begins."""
+    """Offset of the start of a slide."""
     bounds: Bounds
 
     @staticmethod
     def of(eviction: EvictionPolicy, trigger: TriggerPolicy) -> Slices | None:
-        """The slices of windows that are runs of time at multiples of the slide; None for others."""
+        """The slices of aligned time windows; None for other policies, including subclasses."""
         if type(eviction) not in _EVICTIONS or type(trigger) not in _TRIGGERS:
-            return None  # a subclass may draw other windows
+            return None  # a subclass may form other windows
         assert isinstance(eviction, TimeEvictionPolicy)
         assert isinstance(trigger, TimeTriggerPolicy)
         if eviction.bounds is not trigger.bounds:
@@ -45,7 +45,7 @@ class Slices:
         return Slices(slide, -eviction.length.micros % slide or slide, trigger.offset.micros, trigger.bounds)
 
     def numbers(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The slice that each time lies in; numbers grow with time."""
+        """The number of the slice that holds each time; numbers increase with time."""
         since = times - (self.offset + (1 if self.bounds is Bounds.END else 0))
         slides = since // self.slide
         if self.first == self.slide:
@@ -53,7 +53,8 @@ class Slices:
         return 2 * slides + (since - slides * self.slide >= self.first)
 
     def times(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The last microsecond of each slice: no event of it is later, so it is settled when all of them are."""
+        """The last microsecond of each slice: no event of the slice is later, so at this time all of them are
+        settled."""
         last = self.offset - (0 if self.bounds is Bounds.END else 1)
         if self.first == self.slide:
             return (numbers + 1) * self.slide + last

@@ -24,43 +24,44 @@ if TYPE_CHECKING:
     from policies.actions import Event
 
 _CHUNK = 1 << 16
-"""At most this many ends are worked out at once, so that a tiny slide on a long window stays within memory."""
+"""Maximum number of window ends computed at once, so that a tiny slide on a long window stays within memory."""
 
 
 class TriggerPolicy(ABC):
     """Decides when the window fires, and up to which event."""
 
     event_time = False
-    """Whether it follows the watermark (True) or the clock (False)."""
+    """Whether the policy follows the watermark (True) or the clock (False)."""
 
     @abstractmethod
     def track(self, event: Event, state: dict[str, Any]) -> bool:
-        """Called once for every event, in order, as it is settled: True fires a window that ends with it.
+        """Called once for every event, in order, when it is settled: True fires a window that ends with it.
 
-        ``state`` is the policy's own, empty at first, kept with the bolt's state: only what JSON can hold.
+        ``state`` is the policy's own state, initially empty, stored with the bolt's state: only JSON values.
         """
 
     def frontier(self, clock: int, watermark: int | None) -> int | None:
-        """Up to which time events are settled, in microseconds; None while nothing is.
+        """The time up to which events are settled, in microseconds; None while none is.
 
-        A policy that follows the clock without a time of its own takes every event as it arrives: none can come
-        from before the clock, and none that has come is from after it.
+        A policy that follows the clock, without times of its own, settles every event on arrival: none can come from
+        before the clock, and none that has arrived is from after it.
         """
         return watermark if self.event_time else clock
 
     def over_at(self, reference: int) -> int:
-        """The earliest frontier at which a firing of this reference lies in the past; both in microseconds."""
+        """The earliest frontier at which a firing with this reference is past; both in microseconds."""
         return reference
 
     def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
-        """Whether it is certain, without looking at any event, that nothing is due.
+        """Whether certainly nothing is due, decided without any event.
 
-        ``seen`` events of the task had been settled at the frontier ``passed``; at most ``ready`` are at ``frontier``.
+        ``seen`` events of the task were settled at the frontier ``passed``; at most ``ready`` are settled at
+        ``frontier``.
         """
         return ready == seen
 
     def next_firing(self, queue: QueueView) -> tuple[int, int]:
-        """The earliest reference and the smallest stop that a later firing can have."""
+        """The earliest reference, in microseconds, and the smallest stop that a later firing can have."""
         latest = int(queue.timestamps[-1]) if len(queue.timestamps) else -FOREVER
         return (latest if queue.frontier == FOREVER else queue.frontier), len(queue.timestamps)
 
@@ -70,7 +71,7 @@ class ColumnarTriggerPolicy(TriggerPolicy):
 
     @abstractmethod
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[Firings]:
-        """The windows that are due at the queue's frontier, in order, in as many pieces as is convenient."""
+        """Yield the windows due at the queue's frontier, in order, in pieces of any size."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class WatermarkCountTriggerPolicy(CountTriggerPolicy):
 class TimeTriggerPolicy(ColumnarTriggerPolicy):
     """Fires at every multiple of the slide, once the clock is past it (ST-3).
 
-    An end that belongs to its window waits until the clock is later, so that all events of that very instant are in.
+    With bounds of END, an end waits until the clock is later, so that all events of that instant are in its window.
     """
 
     slide: Duration
@@ -124,11 +125,11 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         return reference + (self.bounds is Bounds.END)
 
     def last_due(self, frontier: int) -> int:
-        """The last aligned end that is due at a frontier, both in microseconds."""
+        """The last aligned end that is due at a frontier; both in microseconds."""
         return self.last_passed(frontier if frontier == FOREVER else frontier - self.over_at(0))
 
     def last_passed(self, moment: int) -> int:
-        """The last aligned end up to a moment, both in microseconds."""
+        """The last aligned end at or before a time; both in microseconds."""
         return (moment - self.offset.micros) // self.slide.micros * self.slide.micros + self.offset.micros
 
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[Firings]:
@@ -151,7 +152,8 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         return end, int(self.bounds.up_to(queue.timestamps, np.array([end]))[0])
 
     def _ends_with_news(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
-        """Ends that bring an event which has been in no window: its own, or the next where that has been passed."""
+        """Ends whose window brings an event that has been in no window: the event's first end, or the next one where
+        that has passed."""
         ends = self.bounds.first_end(queue.timestamps[queue.fired :], self.slide.micros, self.offset.micros)
         if queue.passed is not None:
             ends = np.maximum(ends, self.last_due(queue.passed) + self.slide.micros)
@@ -159,7 +161,7 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         yield ends[np.flatnonzero(np.diff(ends, prepend=ends[:1] - 1))]
 
     def _ends_not_empty(self, queue: QueueView, reach: Duration) -> Iterator[NDArray[np.int64]]:
-        """Ends whose window holds an event; the empty ones between are jumped over, however many there are."""
+        """Ends whose window holds an event. Empty windows in between are skipped, however many there are."""
         slide, offset = self.slide.micros, self.offset.micros
         oldest, newest = queue.timestamps[:1], queue.timestamps[-1:]
         low = int(self.bounds.first_end(oldest, slide, offset)[0])
@@ -185,7 +187,7 @@ class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
     """Fires at every multiple of the slide that the watermark has reached and whose window holds an event (ST-16)."""
 
     past_the_end: bool = False
-    """Whether the watermark must be past it, so that an event at the very watermark is in."""
+    """Whether the watermark must be past the end, so that an event exactly at the watermark is in the window."""
 
     event_time = True
 
@@ -194,24 +196,25 @@ class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
 
 
 def fires_on_columns(trigger: TriggerPolicy) -> bool:
-    """Whether a trigger decides on arrays: it can, and no subclass has overridden ``track`` since."""
+    """Whether a trigger decides on arrays: it is columnar, and no subclass has overridden ``track`` since."""
     return isinstance(trigger, ColumnarTriggerPolicy) and decides_on_columns(trigger, "firings", "track")
 
 
 def is_idle(trigger: TriggerPolicy, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
-    """As ``trigger.idle``; of a subclass that has overridden ``track`` alone, what holds of every trigger."""
+    """``trigger.idle``, or that of TriggerPolicy for a subclass that has overridden only ``track``."""
     kind = type(trigger) if decides_on_columns(trigger, "idle", "track") else TriggerPolicy
     return kind.idle(trigger, passed, frontier, seen, ready)
 
 
 def next_firing(trigger: TriggerPolicy, queue: QueueView) -> tuple[int, int]:
-    """As ``trigger.next_firing``; of a subclass that has overridden ``track`` alone, what holds of every trigger."""
+    """``trigger.next_firing``, or that of TriggerPolicy for a subclass that has overridden only ``track``."""
     kind = type(trigger) if decides_on_columns(trigger, "next_firing", "track") else TriggerPolicy
     return kind.next_firing(trigger, queue)
 
 
 def _union(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[NDArray[np.int64]]:
-    """All multiples in the union of the ranges first..last, in order; both arrays never decrease."""
+    """Yield, in order and in pieces, the multiples in the union of the ranges first..last; neither array ever
+    decreases."""
     if not len(first):
         return
     breaks = np.flatnonzero(first[1:] > last[:-1] + step) + 1

@@ -139,7 +139,7 @@ def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, 
     return replace(
         ref,
         flags=Flags(where.segment, where.offset, where.length, where.checksum),
-        # No window is open because of events kept
+        # No window is open because of events kept only for ``expired``.
         earliest=int(times.min()) if len(times) else FOREVER,
         latest=int(times.max()) if len(times) else -FOREVER,
         by_stream=tuple(int(count) for count in count_by_stream(codes, int(np.count_nonzero(kept)), streams)),

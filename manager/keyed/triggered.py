@@ -254,7 +254,7 @@ class TriggeredWindows:
         keys = [self._keys[block] for block in self._block_of(np.array(firings.lows, np.int64)).tolist()]
         hashes = np.array(keys + [key for _, key in firings.forgotten], np.int64)
         numbers = np.arange(len(ends))
-        numbers[count:] = -1  # an event that comes as its key is forgotten starts a new window
+        numbers[count:] = -1  # an event that comes as its key is forgotten starts a new window, and may fill it at once
         order = np.lexsort((numbers, hashes, ends))
         stops = [-1, *np.flatnonzero(order >= count).tolist(), len(order)]
         for before, stop in pairwise(stops):
@@ -364,7 +364,9 @@ class TriggeredWindows:
                 held, kept, cache = 0, RuleCache(), {}
                 filling.clear()
             fits = filling.fits(event)
-            asked = kept if fits else RuleCache()  # an event that does not fit opens the next
+            asked = (
+                kept if fits else RuleCache()
+            )  # an event that does not fit opens the next window, unless it is refused
             try:
                 call = TriggerCall(value, cache if fits else {}, now)
                 answer = _status(trigger.rule(rows[event], call))

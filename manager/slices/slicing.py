@@ -143,7 +143,7 @@ class Slicing:
         assert isinstance(source, Settled)
         low, high = windows[0].positions.start, windows[-1].positions.stop
         rows = Events.concat(source.pieces(low, high))
-        sums = self._cells(self._loaded(rows, ordered=True))  # the rows of a window are in order
+        sums = self._cells(self._loaded(rows, ordered=True))  # the rows of a window are in order of the key
         starts = np.array([window.positions.start for window in windows]) - low
         stops = np.array([window.positions.stop for window in windows]) - low
         numbers = group_numbers(rows.timestamps)

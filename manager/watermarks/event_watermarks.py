@@ -243,7 +243,7 @@ class EventWatermarks:
         if floor is None or from_bolt:
             marks.own_after[places], marks.own[places] = own_marks, np.concatenate([[before], own_marks[:-1]])
             return np.repeat(np.concatenate([[before], own_marks]), np.diff(places, prepend=0, append=count))
-        marks_along = floor.copy()  # the floor moves it on while other sources deliver, and
+        marks_along = floor.copy()  # the floor moves it on while other sources deliver, and its own events do
         marks_along[places] = own_marks
         if new:
             marks_along[: places[0]] = NONE  # an unknown source is not moved on

@@ -1,4 +1,4 @@
-"""Which windows events belong to: by the clock, by the calendar, or by the events around them; of each key alone."""
+"""Window assigners: windows by the clock, by the calendar, or by the surrounding events; separate for each key."""
 
 from policies.assigners.aligned import AlignedWindows
 from policies.assigners.assigner import Assigned, Live, WindowAssigner

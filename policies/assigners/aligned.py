@@ -1,4 +1,4 @@
-"""Aligned windows: tumbling, hopping, and hopping with gaps; and how windows on a grid collect their events."""
+"""Aligned windows (tumbling, hopping, hopping with gaps), and how windows on a grid collect their events."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ if TYPE_CHECKING:
     from policies.assigners.assigner import LastEnd, Limit
 
     Edges = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
-    """Where the windows at these places of the grid start and end."""
+    """The starts and ends of the windows at these grid points."""
 
 MOST = 1 << 22
-"""A piece holds about this many members at most, so that windows which overlap a lot stay within memory."""
+"""Approximate maximum number of members per piece, so that heavily overlapping windows stay within memory."""
 
 _FAR = 1 << 62
-"""Later than any time, and yet a length can be added to it: where endless lifetimes end in sums."""
+"""Later than any time, yet a length can be added to it without overflow: the end of endless lifetimes in sums."""
 
 
 @dataclass(frozen=True)
 class AlignedWindows(WindowAssigner):
-    """Windows of one length whose ends are multiples of the slide, moved on by the offset (ST-3, AT-1, AT-8, AZ-19).
+    """Windows of one length whose ends are multiples of the slide, shifted by the offset (ST-3, AT-1, AT-8, AZ-19).
 
-    A slide shorter than the length gives windows that overlap (AT-2, AZ-20, SI-27), a longer one leaves gaps whose
-    events are in no window (AT-4). With an ``origin``, microseconds since the epoch, windows start at it and every
-    slide after it, and none before it (AT-3).
+    A slide shorter than the length makes windows overlap (AT-2, AZ-20, SI-27); a longer one leaves gaps whose events
+    are in no window (AT-4). With an ``origin`` (microseconds since the epoch), windows start at it and at every slide
+    after it, and none before it (AT-3).
 
-    An event with a lifetime is in every window that shares an instant with it (SI-27), and in none if its
-    lifetime has no length. At the end of the streams an endless lifetime is taken to last as long as anything else
-    that is known of its key.
+    An event with a lifetime is in every window that shares an instant with it (SI-27), and in none if its lifetime has
+    no length. At the end of the streams an endless lifetime lasts as long as the latest known event of its key.
 
     Raises ConfigError for a length or slide of zero, and for an origin together with an offset.
     """
@@ -105,19 +104,21 @@ class AlignedWindows(WindowAssigner):
         return self.offset.micros if self.origin is None else self.origin + self.length.micros
 
     def _span(self, live: Live, lasts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first and the last end of the windows that each event is in; the last before the first if in none."""
+        """The first and the last end of the windows that hold each event; the last is before the first for an event in
+        none."""
         first = self.bounds.first_end(live.starts, self.slide.micros, self._phase)
         last = self.bounds.last_end(lasts, self.length.micros, self.slide.micros, self._phase)
         return first if self.origin is None else np.maximum(first, self._phase), last
 
     def _later(self, live: Live, after: Limit, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first end of each event that is after the limit, and open when the event came."""
+        """The first end of each event's windows that is after the limit, of a window that was open when the event
+        came."""
         low = after if live.closed is None else np.maximum(after, live.closed)
         slide = self.slide.micros
         return np.maximum(first, self._aligned(np.clip(low, first - slide, last)) + slide)
 
     def _aligned(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The last end of the grid up to each moment."""
+        """The last end on the grid at or before each time."""
         slide = self.slide.micros
         return (moments - self._phase) // slide * slide + self._phase
 
@@ -132,11 +133,10 @@ def key_heads(live: Live) -> NDArray[np.bool_]:
 
 
 def last_instants(live: Live, upto: Limit = 0) -> NDArray[np.int64]:
-    """The last instant of each event, in microseconds; endless ones end far away, but finitely.
+    """The last instant of each event in microseconds; of an endless one, a far but finite time.
 
-    One whose lifetime has no length has none: it comes long before the event.
-    Where the limit is FOREVER they last as long as anything else that is known of their key: windows without end
-    could not all be told.
+    For a lifetime without length it is long before the event. Where the limit is FOREVER, endless events last as long
+    as the latest known event of their key, since infinitely many windows could not be listed.
     """
     if live.ends is None:
         return live.starts
@@ -151,7 +151,7 @@ def last_instants(live: Live, upto: Limit = 0) -> NDArray[np.int64]:
 
 
 def unfold(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For runs of these lengths, one after the other: which run each item is of, and its place in the run."""
+    """For consecutive runs of these lengths: the run of each item, and its index within the run."""
     stops = np.cumsum(counts)
     return np.repeat(np.arange(len(counts)), counts), np.arange(stops[-1]) - np.repeat(stops - counts, counts)
 
@@ -159,9 +159,10 @@ def unfold(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 def spread(
     live: Live, first: NDArray[np.int64], last: NDArray[np.int64], step: int, edges: Edges
 ) -> Iterator[Assigned]:
-    """The windows at the places first, first + step .. last of each event, in order, in pieces of bounded size.
+    """Yield the windows at the grid points first, first + step .. last of each event, in order, in pieces of bounded
+    size.
 
-    An event whose last place comes before its first is in none. A place further on starts and ends later.
+    An event whose last point is before its first is in none. A later grid point means a later start and end.
     """
     positions = np.flatnonzero(last >= first)
     if not len(positions):
@@ -175,7 +176,7 @@ def spread(
 
 
 def _stretches(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[tuple[int, int]]:
-    """Places from .. to, such that the windows at them have at most so many members together as a piece may hold."""
+    """Yield ranges (first, last) of grid points whose windows together have no more members than a piece may hold."""
     low, high = int(first.min()), int(last.max())
     if float((last - first).sum(dtype=np.float64)) / step + len(first) <= MOST:
         yield low, high
@@ -205,7 +206,7 @@ def _piece(
     step: int,
     edges: Edges,
 ) -> Assigned:
-    """One piece. The events lie in order of their keys, so to sort them by place is to sort them by window."""
+    """One piece. The events are in order of their keys, so sorting them by grid point sorts them by window."""
     low = first.min()
     places, counts = (first - low) // step, (last - first) // step + 1
     members = positions

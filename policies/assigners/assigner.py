@@ -1,7 +1,7 @@
-"""Window assigners: which windows the live events of a task form, decided on whole arrays.
+"""Window assigners form windows from the live events of a task, decided on whole arrays.
 
-They serve what is not a run of Storm's queue: windows per key, sessions, snapshots, intervals, and windows that an
-event may miss although it is let in.
+They serve windows that are not runs of the queue: windows per key, sessions, snapshots, intervals, and windows that an
+event may miss although it is admitted.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Live:
     """
 
     starts: NDArray[np.int64]
-    """When each event is, or begins."""
+    """The time or start of each event."""
     keys: NDArray[np.int64] | None = None
-    """A code for each event's key, ascending; equal codes are equal keys. None: all events have one key."""
+    """Code of each event's key, ascending; equal codes are equal keys. None: all events have one key."""
     ends: NDArray[np.int64] | None = None
-    """Where the lifetime of each event ends: the first instant it does not hold. None: events are points."""
+    """End of each event's lifetime: the first instant it does not hold. None: events are points."""
     closed: NDArray[np.int64] | None = None
-    """Windows that end up to here were over when the event came, and do not hold it. None: none was."""
+    """Windows that end up to this time were closed when the event came, and do not hold it. None: none was closed."""
     gaps: NDArray[np.int64] | None = None
-    """A session gap for each event, where each has its own."""
+    """Session gap of each event in microseconds; None where all share one gap."""
 
     def __post_init__(self) -> None:
         make_read_only(self, "starts", "keys", "ends", "closed", "gaps")
@@ -50,25 +50,26 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Windows with their events, in order of (end, start, key); each holds at least one event."""
+    """Windows with their events, in order of (end, start, key); each window holds at least one event."""
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     offsets: NDArray[np.int64]
-    """One more than there are windows: window i holds ``members[offsets[i]:offsets[i + 1]]``."""
+    """Offsets into ``members``, one more than there are windows: window i holds ``members[offsets[i]:offsets[i +
+    1]]``."""
     members: NDArray[np.int64]
-    """Positions in the live events, ascending within each window."""
+    """Indices into the live events, ascending within each window."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
 
 class WindowAssigner(ABC):
-    """Forms windows from live events. Frozen, without state: what it answers follows from its arguments alone."""
+    """Forms windows from live events. Immutable and stateless: results depend on the arguments alone."""
 
     @property
     def last_end(self) -> LastEnd | None:
-        """Gives, of events (starts, ends of lifetimes), the end of the last window that can hold each; microseconds.
+        """Maps events (starts, ends of lifetimes) to the end of the last window that can hold each, in microseconds.
 
         None where that depends on other events.
         """
@@ -76,35 +77,37 @@ class WindowAssigner(ABC):
 
     @property
     def takes_events_at_the_watermark(self) -> bool:
-        """Whether, with bounds of START, no window that ends up to a moment could hold an event of that moment."""
+        """Whether, with bounds of START, no window that ends at or before a time could hold an event of that time."""
         return True
 
     @property
     def ends_at_limit(self) -> bool:
-        """Whether a lifetime that begins or is cut at exactly a limit may end a window there only then."""
+        """Whether a lifetime that begins or is cut exactly at a limit may end a window there only after the limit was
+        reached."""
         return False
 
     @abstractmethod
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
-        """The windows with after < end <= upto that hold an event, in order, in as many pieces as is convenient."""
+        """Yield the windows with after < end <= upto that hold an event, in order, in pieces of any size."""
 
     @abstractmethod
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
-        """Which events no window that ends after ``upto`` can need, whatever else may still come at or after it."""
+        """Which events no window that ends after ``upto`` can need, whatever events may still come at or after it."""
 
     @abstractmethod
     def next_end(self, live: Live, after: Limit) -> int | None:
-        """The earliest end > after of a window that holds an event, as things stand; None where there is none."""
+        """The earliest end > after, in microseconds, of a window that holds one of the present events; None where there
+        is none."""
 
     def earliest_start(self, upto: int, held: int | None) -> int:
-        """No window that ends after ``upto`` starts before this, in microseconds (SI-24).
+        """A lower bound, in microseconds, on the start of any window that ends after ``upto`` (SI-24).
 
-        ``held``: when the earliest live event starts, None where there is none; others may still come, at ``upto`` or
-        after it.
+        ``held`` is the start of the earliest live event, None where there is none. Other events may still come, at
+        ``upto`` or later.
         """
         return upto if held is None else min(upto, held)
 
 
 def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:
-    """The limit of the events at these positions."""
+    """The limit of the events at these indices."""
     return limit[positions] if isinstance(limit, np.ndarray) else limit

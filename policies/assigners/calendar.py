@@ -1,4 +1,4 @@
-"""Windows of the calendar of a place: its hours, days, weeks and months, whatever its clocks do."""
+"""Calendar windows: the hours, days, weeks and months of a time zone, including clock changes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _HOUR, _DAY = 3_600_000_000, 86_400_000_000
 
 @dataclass(frozen=True)
 class CalendarWindows(WindowAssigner):
-    """The hours, days, weeks (from Monday) or months of an IANA time zone, one after the other without gaps.
+    """The hours, days, weeks (from Monday) or months of an IANA time zone, adjacent and without gaps.
 
-    A window starts when the clocks of the zone first show its first moment, or, where they leap over it, at the leap.
-    So days last 23 or 25 hours when the clocks change, and a day that a zone has left out is no window. An hour that
-    the clocks show twice is two windows. An event with a lifetime is in every window that shares an instant with it
-    (SI-27); at the end of the streams an endless one lasts as long as anything else that is known of its key.
+    A window starts when the clocks of the zone first show its first moment or, where they skip it, at the skip. So days
+    last 23 or 25 hours when the clocks change, a day that a zone skipped has no window, and an hour that the clocks
+    show twice is two windows. An event with a lifetime is in every window that shares an instant with it (SI-27); at
+    the end of the streams an endless one lasts as long as the latest known event of its key.
 
-    Raises ConfigError for a unit or a zone that there is none of.
+    Raises ConfigError for an unknown unit or zone.
     """
 
     unit: Unit
@@ -61,7 +61,7 @@ class CalendarWindows(WindowAssigner):
             return iter(())
         low = after if live.closed is None else np.maximum(after, live.closed)
         first, last = self._inside(live.starts), self._inside(last_instants(live, upto))
-        # Of a long lifetime only what is due.
+        # Only the due part of a long lifetime.
         begin, finish = np.clip(low, first, last), np.clip(upto, first, last)
         edges = self._edges(begin, finish)
         begin, finish = _places(edges, begin), _places(edges, finish)
@@ -106,12 +106,12 @@ class CalendarWindows(WindowAssigner):
         return last_ends
 
     def _inside(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The microsecond that begins within the same window as each time does, whichever end belongs to it."""
+        """The microsecond that starts within the same window as each time, for either kind of bounds."""
         return self.bounds.first_end(times, 1, 0) - 1
 
     def _edges(self, begins: NDArray[np.int64], finishes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """All boundaries around and within the spans begin..finish, in order; others may be left out."""
-        # The clocks of a zone are less than a day from UTC, and the end of a window is the next start.
+        """All window boundaries around and within the spans begin..finish, in order; others may be omitted."""
+        # The clocks of a zone differ from UTC by less than a day, and a window ends at the next start.
         lows, highs = self._periods(begins) - 1, self._periods(finishes) + 2
         order = np.argsort(lows, kind="stable")
         lows, highs = lows[order], np.maximum.accumulate(highs[order])
@@ -122,7 +122,7 @@ class CalendarWindows(WindowAssigner):
         return np.unique(np.array([edge for period in periods for edge in _begins(self.zone, self.unit, period)]))
 
     def _periods(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the period that each time would be in, were the zone UTC; hours are taken a day at a time."""
+        """The number of the period of each time if the zone were UTC; hours are handled a day at a time."""
         if self.unit == "month":
             return times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
         # 1970 began on a Thursday.
@@ -135,7 +135,7 @@ def _places(edges: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.in
 
 @lru_cache(maxsize=1 << 14)
 def _begins(zone: str, unit: Unit, period: int) -> tuple[int, ...]:
-    """When a period starts, in microseconds since the epoch; of a day taken for its hours, when each of them does."""
+    """The start of a period in microseconds since the epoch; for a day of hours, the start of each hour."""
     match unit:
         case "hour":
             hours = range(period * _DAY, (period + 1) * _DAY, _HOUR)
@@ -150,17 +150,18 @@ def _begins(zone: str, unit: Unit, period: int) -> tuple[int, ...]:
 
 
 def _showings(zone: str, wall: int) -> list[int]:
-    """When the clocks of a zone show a time, or leap over it: once, or twice when they are set back.
+    """When the clocks of a zone show a wall-clock time or skip it: once, or twice when they are set back.
 
-    The time is told as microseconds since they would have shown the epoch.
+    ``wall`` is the wall-clock time in microseconds since the clocks would have shown the epoch; the results are
+    microseconds since the epoch.
     """
-    # A datetime cannot show what is beyond these years; the clocks no longer change there.
+    # datetime cannot represent years beyond these; the clocks no longer change there.
     near = min(max(wall, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
     shown = EPOCH.replace(tzinfo=ZoneInfo(zone)) + timedelta(microseconds=near)
     early, late = wall - _offset(shown), wall - _offset(shown.replace(fold=1))
     if early <= late:
         return sorted({early, late})
-    # Leapt over, after ``late`` and up to ``early``: the leap is where the offset changes.
+    # Skipped, after ``late`` and up to ``early``: the skip is where the offset changes.
     before = _offset(to_datetime(late).astimezone(shown.tzinfo))
     while early - late > 1:
         middle = (early + late) // 2

@@ -1,4 +1,4 @@
-"""Windows over a number of start times."""
+"""Windows over a number of distinct start times."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountByStartWindows(WindowAssigner):
-    """A window from each start time of a key to a microsecond after the ``count``-th, itself included (SI-30).
+    """A window from each start time of a key to a microsecond after the ``count``-th start time, itself included
+    (SI-30).
 
-    Start times are counted once however many events have them, so a window may hold more events than its count. An
-    event is in a window by its start alone; where its lifetime ends does not matter. Fewer start times than the
-    count are no window, at the end of the streams neither. ``Live.closed`` is not looked at.
+    A start time counts once however many events have it, so a window may hold more events than its count. An event is
+    in a window by its start alone; the end of its lifetime does not matter. Fewer start times than the count form no
+    window, not even at the end of the streams. ``Live.closed`` is ignored.
     """
 
     count: Count
@@ -53,13 +54,13 @@ class CountByStartWindows(WindowAssigner):
         return Runs(live.starts[firsts[whole]], ends, firsts[whole], highs)
 
     def _firsts(self, live: Live) -> NDArray[np.int64]:
-        """The position of the first event of each start time of each key."""
+        """The index of the first event of each start time of each key."""
         fresh = key_heads(live)
         fresh[1:] |= live.starts[1:] != live.starts[:-1]
         return np.flatnonzero(fresh)
 
     def _whole(self, live: Live, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which of them are followed by enough others of their key for a window."""
+        """Which of them are followed by enough other start times of their key for a window."""
         further = self.count.value - 1
         owners = np.cumsum(key_heads(live), dtype=np.int64)[firsts]
         return np.flatnonzero(owners[further:] == owners[: max(len(owners) - further, 0)])

@@ -1,4 +1,4 @@
-"""Onset windows: the moment at which each lifetime begins, with all that live then."""
+"""Onset windows: the instant at which each lifetime begins, with all events alive then."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NEVER = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class OnsetWindows(WindowAssigner):
-    """The window [t, t + 1 us) at every t at which a lifetime of the key begins, with what lives then (SI-22).
+    """The window [t, t + 1 us) at every t at which a lifetime of the key begins, with the events alive then (SI-22).
 
-    It is over as soon as nothing can begin at t any more, however long its events last. For points it is their
-    snapshot. A lifetime without length is in none. ``Live.closed`` is not looked at.
+    It closes as soon as nothing can begin at t any more, however long its events last. For points it is their snapshot.
+    A lifetime without length is in none. ``Live.closed`` is ignored.
     """
 
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
@@ -46,7 +46,7 @@ class OnsetWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        """Of the windows that an event must not miss: the one that it begins with."""
+        """The end of the one window that an event must not miss: the one that it begins."""
         return lambda starts, ends: starts + 1
 
     def earliest_start(self, upto: int, held: int | None) -> int:
@@ -61,7 +61,7 @@ def _onsets(live: Live, ends: NDArray[np.int64]) -> Slices:
     fresh[1:] = (starts[1:] != starts[:-1]) | (owners[1:] != owners[:-1])
     heads = np.flatnonzero(fresh)
     first = np.cumsum(fresh, dtype=np.int64) - 1
-    # An event lives at the moments of its key before its end: the ends and the moments in one order, ends first.
+    # An event is alive at the onsets of its key before its end: ends and onsets are sorted together, ends first.
     times = np.concatenate([ends[events], starts[heads]])
     order = np.lexsort((times, np.concatenate([owners, owners[heads]])))
     moments = np.cumsum(order >= len(events), dtype=np.int64)

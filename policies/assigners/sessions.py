@@ -1,4 +1,4 @@
-"""Session windows: they last as long as events follow each other closely; and windows that hold runs of events."""
+"""Session windows, which last as long as events follow each other closely; and windows that hold runs of events."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from policies.assigners.assigner import Limit
 
     Cut = tuple[int, int, int, int, bool]
-    """A session that was looked at by the clock: start, end, first position and stop, and whether it closed it."""
+    """A session that the clock checked: start, end, first index and stop, and whether it was closed by the check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Windows of which each holds a run of the live events, in order of those events."""
+    """Windows that each hold a run of the live events, in order of those events."""
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     lows: NDArray[np.int64]
-    """The position of the first event of each window."""
+    """Index of the first event of each window."""
     highs: NDArray[np.int64]
-    """One more than the position of its last."""
+    """One more than the index of its last event."""
 
     def due(self, after: Limit, upto: Limit) -> Runs:
-        """Those with after < end <= upto, by the limits of their own key."""
+        """The windows with after < end <= upto, by the limits of their own key."""
         within = self.ends > limit_at(after, self.lows)
         within &= self.ends <= limit_at(upto, self.lows)
         if within.all():
@@ -43,12 +43,12 @@ class Runs:
         return Runs(self.starts[within], self.ends[within], self.lows[within], self.highs[within])
 
     def next_end(self, after: Limit) -> int | None:
-        """The earliest end after the limit."""
+        """The earliest end after the limit, in microseconds; None where there is none."""
         ends = self.ends[self.ends > limit_at(after, self.lows)]
         return int(ends.min()) if len(ends) else None
 
     def pieces(self) -> Iterator[Assigned]:
-        """They and their members in order of (end, start, key), in pieces of bounded size."""
+        """Yield the windows with their members in order of (end, start, key), in pieces of bounded size."""
         order = stable_order(self.starts)
         order = order[stable_order(self.ends[order])]
         totals = np.cumsum((self.highs - self.lows)[order])
@@ -65,24 +65,24 @@ class Runs:
 
 @dataclass(frozen=True)
 class SessionWindows(WindowAssigner):
-    """Windows from the first event of a session to the gap after its last (AT-5, UH-12).
+    """Windows from the first event of a session to the gap after its last event (AT-5, UH-12).
 
-    Events belong to one session where less than the gap lies between them; ``touching`` joins those that are the gap
-    apart as well (Flink's and Kafka's rule, UH-12). An event between two sessions makes them one (AT-6). Events may
-    bring gaps of their own (``Live.gaps``): each covers its time and its gap after it, at least a microsecond, and a
-    session is a union of what overlaps.
+    Events belong to one session where less than the gap lies between them; ``touching`` also joins events exactly the
+    gap apart (the rule of Flink and Kafka, UH-12). An event between two sessions merges them (AT-6). Events may have
+    gaps of their own (``Live.gaps``): each covers its time and its gap after it, at least a microsecond, and a session
+    is a union of overlapping spans.
 
-    With a ``max_duration`` sessions are also closed by the clock (AZ-22): at every multiple of it since the epoch
-    a session that has lasted longer ends there, so one may last up to twice that long. The event at the very check
-    point belongs to the session that ends, as Azure's windows are (start, end]. A new session opens at the check
-    point, and has it for its start; it is there only if an event comes within the gap after the check point, and is
-    not checked before its first event. All events then have the one gap.
+    With a ``max_duration``, sessions are also closed by the clock (AZ-22): at every multiple of it since the epoch, a
+    session that has lasted longer ends there, so one may last up to twice that long. An event exactly at the check
+    point belongs to the session that ends, as Azure's windows are (start, end]. A new session starts at the check
+    point; it exists only if an event comes within the gap after the check point, and is not checked before its first
+    event. All events then share one gap.
 
-    An event that comes at the very end of a session which was given out already starts a new one, touching or not.
-    ``Live.closed`` is not looked at: a session that is over has no events left to join.
+    An event exactly at the end of a session that was already released starts a new one, with ``touching`` or without.
+    ``Live.closed`` is ignored: a closed session has no events left to join.
 
-    Raises ConfigError for a gap or maximum of zero; ``assign`` raises it for events with lifetimes, and for gaps of
-    their own together with a maximum.
+    Raises ConfigError for a gap or maximum of zero; ``assign`` raises it for events with lifetimes, and for events with
+    their own gaps together with a maximum.
     """
 
     gap: Duration
@@ -114,7 +114,7 @@ class SessionWindows(WindowAssigner):
         return self._sessions(live)[0].next_end(after)
 
     def _sessions(self, live: Live) -> tuple[Runs, NDArray[np.bool_]]:
-        """The sessions as things stand, in order of their events, and which were closed by the clock."""
+        """The sessions of the present events, in order of their events, and which of them the clock closed."""
         if live.ends is not None:
             raise ConfigError(
                 "sessions of events with lifetimes",
@@ -146,7 +146,7 @@ class SessionWindows(WindowAssigner):
     def _checked(
         self, times: NDArray[np.int64], heads: NDArray[np.bool_], natural: Runs, longest: int
     ) -> tuple[Runs, NDArray[np.bool_]]:
-        """The sessions once the clock has closed those that last too long, and which it has closed."""
+        """The sessions after the clock has closed those that last too long, and which ones it closed."""
         kept = np.ones(len(natural.lows), dtype=bool)
         cut: list[Cut] = []
         reached = 0
@@ -173,7 +173,8 @@ class SessionWindows(WindowAssigner):
         session: int,
         cut: list[Cut],
     ) -> int:
-        """Cuts a session, and those that its cuts draw in, at their check points; the first session beyond them."""
+        """Cut a session, and those that its cuts draw in, at their check points; returns the first session beyond
+        them."""
         low, start = int(natural.lows[session]), int(natural.starts[session])
         while True:
             high, end = int(natural.highs[session]), int(natural.ends[session])
@@ -195,11 +196,11 @@ class SessionWindows(WindowAssigner):
     def _needless(
         self, times: NDArray[np.int64], sessions: Runs, forced: NDArray[np.bool_], longest: int, upto: Limit
     ) -> NDArray[np.bool_]:
-        """Of which sessions no event is needed any more, where the clock has closed some.
+        """The sessions whose events are no longer needed, where the clock has closed some.
 
-        The check points of a session follow from where it starts, and that from the session before which the clock
-        has closed. So the last one closed in that way stays; if its own first event does not lead to the same check
-        point, the one before it, and so on.
+        The check points of a session depend on its start, and that depends on the preceding session that the clock
+        closed. So the last session closed that way is kept; if its first event alone does not lead to the same check
+        point, the one before it too, and so on.
         """
         count = len(sessions.lows)
         firsts = times[sessions.lows]
@@ -214,15 +215,15 @@ class SessionWindows(WindowAssigner):
 
 
 def _check(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """When the clock closes sessions: at the first of its multiples by which they have lasted longer than that.
+    """When the clock closes sessions: at the first multiple of ``longest`` at which they have lasted longer than it.
 
-    Not before their first event, though.
+    Not before their first event, though. All times are in microseconds.
     """
     return np.maximum(starts // longest + 2, -(-firsts // longest)) * longest
 
 
 def _furthest(live: Live, reach: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The furthest reach of the events of the same key up to each."""
+    """The greatest reach among the events of the same key up to each event."""
     order = np.argsort(reach, kind="stable")
     if live.keys is not None:
         order = order[stable_order(live.keys[order])]

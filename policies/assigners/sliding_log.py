@@ -1,4 +1,4 @@
-"""Sliding windows that look back from every change of what they hold."""
+"""Sliding windows that end at every change of their contents."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class SlidingLogWindows(WindowAssigner):
     """The window (t - length, t] at every t at which an event of the key enters or leaves it (AZ-21).
 
-    An event enters at its time and leaves the length after it. What happens at one time is one window; an empty
-    window is none. ``Live.closed`` is not looked at: an event that comes late is in the windows still to be given out.
+    An event enters at its time and leaves ``length`` later. Changes at the same time form one window; empty windows are
+    omitted. ``Live.closed`` is ignored: a late event is in the windows not yet released.
 
     Raises ConfigError for a length of zero; ``assign`` raises it for events with lifetimes.
     """
@@ -72,8 +72,8 @@ class SlidingLogWindows(WindowAssigner):
         times, owners = times[order], owners[order]
         last = np.ones(len(times), dtype=bool)
         last[:-1] = (times[1:] != times[:-1]) | (owners[1:] != owners[:-1])
-        # Events leave in the order in which they entered, and all of a key before the next key begins: so how many
-        # have entered, and how many have left, are the positions between which the window lies.
+        # Events leave in the order in which they entered, and all of a key before the next key begins. So the numbers
+        # of events entered and left are the indices between which the window lies.
         entered = np.cumsum(order < count, dtype=np.int64)[last]
         left = np.arange(1, 2 * count + 1)[last] - entered
         held = entered > left

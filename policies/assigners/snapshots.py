@@ -1,4 +1,4 @@
-"""Snapshot windows: they change whenever the set of events changes."""
+"""Snapshot windows: a new window whenever the set of live events changes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _NEVER = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class SnapshotWindows(WindowAssigner):
-    """Windows between the times at which a lifetime of the key starts or ends, with the events that live (SI-29).
+    """Windows between the times at which a lifetime of the key starts or ends, with the events alive in between
+    (SI-29).
 
-    A point lives for one microsecond: [t, t + 1 us), or (t - 1 us, t] with bounds of END, so that the points of equal
-    time are one window, stamped with that time (AZ-25). A lifetime without length is in no window and bounds none.
-    The last slice of an endless lifetime is given out when the limit is FOREVER.
+    A point lives for one microsecond: [t, t + 1 us), or (t - 1 us, t] with bounds of END, so that points of equal time
+    form one window with that timestamp (AZ-25). A lifetime without length is in no window and bounds none. The last
+    slice of an endless lifetime is released when the limit is FOREVER.
 
-    A lifetime that starts, or is cut, at ``upto`` exactly may still end a slice there, which a call with that limit
-    cannot know (``ends_at_limit``). ``Live.closed`` is not looked at.
+    A lifetime that starts or is cut exactly at ``upto`` may still end a slice there, which a call with that limit
+    cannot know (``ends_at_limit``). ``Live.closed`` is ignored.
 
     ``assign`` raises ConfigError for events with lifetimes under bounds of END.
     """
@@ -75,7 +76,7 @@ class SnapshotWindows(WindowAssigner):
         return self.bounds.first_end(live.starts, 1, 0)
 
     def _moments(self, live: Live) -> Runs:
-        """The windows of points: one for each time."""
+        """The windows of points: one per distinct time of a key."""
         fresh = key_heads(live)
         fresh[1:] |= live.starts[1:] != live.starts[:-1]
         lows = np.flatnonzero(fresh)
@@ -108,22 +109,22 @@ class SnapshotWindows(WindowAssigner):
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """What lies between two neighbouring boundaries of a key, in order of (key, time); some of it is empty."""
+    """The intervals between neighbouring boundaries of a key, in order of (key, time); some are empty."""
 
     times: NDArray[np.int64]
-    """Where each slice starts."""
+    """Start of each slice."""
     stops: NDArray[np.int64]
-    """Where each one ends; nothing is said of those in which no event lives."""
+    """End of each slice; undefined for slices without events."""
     crowds: NDArray[np.int64]
-    """How many events live in each; none after the last boundary of a key."""
+    """Number of events alive in each slice; 0 after the last boundary of a key."""
     holders: NDArray[np.int64]
-    """The position of an event of the same key."""
+    """Index of an event of the same key."""
     events: NDArray[np.int64]
-    """The positions of the events that live at all."""
+    """Indices of the events whose lifetimes have a length."""
     first: NDArray[np.int64]
-    """The slice that each of these starts with."""
+    """First slice of each of these events."""
     stop: NDArray[np.int64]
-    """One more than its last."""
+    """One more than its last slice."""
 
     def pieces(self, after: Limit, upto: Limit) -> Iterator[Assigned]:
         held = np.flatnonzero(self.crowds)
@@ -151,7 +152,7 @@ class Slices:
 
     def _members(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         """The events of the chosen slices, slice by slice."""
-        # Among the chosen slices alone, those of one event follow each other when the slices are in their own order.
+        # Among the chosen slices, those of one event are adjacent when the slices are in their own order.
         marked = np.zeros(len(self.times) + 1, dtype=np.int64)
         marked[chosen + 1] = 1
         chosen_before = np.cumsum(marked)

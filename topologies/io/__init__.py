@@ -1,1 +1,2 @@
-"""What lies outside: files and topics, their formats, and how a topology names them. It knows nothing of topologies."""
+"""Access to files and topics, their formats, and how a topology names them. It depends on nothing else in
+topologies."""

@@ -1,4 +1,4 @@
-"""Records that cannot go where they were to go: what is told of them in headers, and how much of them Kafka takes."""
+"""Records that cannot be delivered: the headers that describe them, and cutting them to the size that Kafka takes."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ import pyarrow as pa
 
 REASON, TOPIC, PARTITION, OFFSET = "windbolt-reason", "windbolt-topic", "windbolt-partition", "windbolt-offset"
 SIZE, DIGEST, CUT = "windbolt-size", "windbolt-sha256", "windbolt-cut"
-"""Of a record that was cut: the bytes that its value had, their SHA-256 as hexadecimal digits, and what was cut."""
+"""Headers of a record that was cut: the size of its value in bytes, the SHA-256 of the value as hexadecimal digits, and
+what was cut."""
 
 OVERHEAD = 1_000
-"""Bytes that the id and Kafka's own bookkeeping may add to a record."""
+"""Bytes reserved per record for the id and Kafka's own overhead."""
 _TOLD = 250
-"""Bytes of the headers that tell what was cut."""
+"""Bytes reserved for the headers that describe what was cut."""
 _KEY = 4
-"""A key that takes more than this part of a record is cut."""
+"""A key larger than one part in so many of a record is cut."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Undeliverable:
-    """Where records go whose own topic there is not."""
+    """Where records go whose topic does not exist."""
 
     topic: str
     limit: int | None = None
-    """Bytes that a record there may have."""
+    """Maximum size of a record there in bytes; None for no limit."""
 
 
 def size_of(row: Row) -> int:
-    """The bytes of a record with its key and headers, as Kafka counts them or more."""
+    """Upper bound on the size of a record in bytes, with its key and headers, as Kafka counts it."""
     headers = sum(map(_bytes_of, row["headers"] or ()))
     return len(row["value"] or b"") + len(row["key"] or b"") + headers + OVERHEAD
 
@@ -43,15 +44,15 @@ def _bytes_of(header: Row) -> int:
 
 
 def with_told(headers: Sequence[Row] | None, told: Mapping[str, object]) -> list[Row]:
-    """Headers with what is told in further ones, in place of those of the same names; what is None is not told."""
+    """The headers with additional ones, which replace those of the same names; None values are left out."""
     kept = [each for each in headers or () if each["key"] not in told]
     return kept + [{"key": name, "value": str(value).encode()} for name, value in told.items() if value is not None]
 
 
 def fitting(row: Row, limit: int | None) -> Row:
-    """The record, cut if it is larger than Kafka takes: its value, a very long key, and headers that leave no room.
+    """The record, cut to ``limit`` bytes if it is larger: its value, a very long key, and headers that do not fit.
 
-    What was cut is told in ``windbolt-cut``, and of the value its whole size and SHA-256. windbolt's own headers stay.
+    ``windbolt-cut`` says what was cut; for the value, its full size and SHA-256 are added. windbolt's own headers stay.
     """
     if limit is None or size_of(row) <= limit:
         return row
@@ -76,7 +77,7 @@ def fitting(row: Row, limit: int | None) -> Row:
 
 
 def redirected(table: pa.Table, missing: Collection[str], instead: Undeliverable) -> pa.Table:
-    """Rows for Kafka; those that name a topic which there is not go to another, with the reason."""
+    """Rows for Kafka; those whose topic is missing are redirected to another topic, with the reason."""
     if "topic" not in table.column_names:
         return table
     topics = table.column("topic").to_pylist()

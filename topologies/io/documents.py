@@ -1,4 +1,4 @@
-"""JSON and YAML as every file of windbolt is written in them: strictly, and with values shown as people know them."""
+"""Strict reading of JSON and YAML, as in all files of windbolt, and readable display of values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import yaml
 
 _DOUBLE_DIGITS = 17
-"""Digits that tell every double from its neighbours: further ones are its own, or are lost."""
+"""Number of significant digits that identify any double; further ones must be exact, or precision is lost."""
 _LONGEST_SHOWN = 40
 
 
 def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The mapping of these pairs; ValueError for a key that comes twice."""
+    """The dict of these pairs. Raises ValueError for a repeated key."""
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         seen: set[str] = set()
@@ -26,14 +26,14 @@ def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_constant(name: str) -> None:
-    """Refuse NaN and the infinities, which Python's reader would take."""
+    """Raise ValueError for NaN and the infinities, which Python's reader would accept."""
     raise ValueError(f"{name}, which is not a number of JSON")
 
 
 def exact_float(text: str) -> float:
-    """The double that a number with a fraction or an exponent is; ValueError where its digits would be lost.
+    """The double that a number with a fraction or exponent denotes. Raises ValueError where digits would be lost.
 
-    Up to 17 digits may be those of the double as they are rounded (0.1, 0.10000000000000001); more must be its own.
+    Up to 17 digits may be those of the rounded double (0.1, 0.10000000000000001); more must be exact.
     """
     value = float(text)
     digits = text.lower().partition("e")[0].lstrip("-").replace(".", "").strip("0")
@@ -54,7 +54,7 @@ def exact_float(text: str) -> float:
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it, cut where it is long."""
+    """A value as shown in errors, truncated where it is long."""
     if isinstance(value, dict | list) and not value:
         return "an empty mapping" if isinstance(value, dict) else "an empty list"
     if isinstance(value, dict):
@@ -66,9 +66,9 @@ def shown(value: object) -> str:
 
 
 class Yaml(yaml.SafeLoader):
-    """YAML as JSON has it, with the scalars of YAML 1.2.
+    """YAML restricted to JSON's types, with the scalars of YAML 1.2.
 
-    Those of 1.1 would read ``6:00:03`` as 21603, ``no`` as false, and cut the digits of times.
+    YAML 1.1 would read ``6:00:03`` as 21603 and ``no`` as false, and would lose digits of times.
     """
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What a file spout can say of the file that a row is from: columns beside the row's own."""
+"""Metadata columns of a file spout, about the file that each row is from."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from windowing.errors import ConfigError
 from windowing.schema import TIMESTAMP
 
 FILE_METADATA = pa.schema([("file_path", pa.string()), ("file_modified", TIMESTAMP)])
-"""The path as error rows show it, and when the file was last changed: Azure's BlobProperties.LastModified (AZ-1)."""
+"""The path as error rows show it, and the time of the file's last change: Azure's BlobProperties.LastModified
+(AZ-1)."""
 
 _PREFIX = "file_"
 
 
 def checked_file_metadata(asked: bool | Iterable[str]) -> tuple[str, ...]:
-    """The names of the columns asked for, with or without their prefix; ConfigError for unknown ones."""
+    """The names of the requested metadata columns, given with or without their prefix. Raises ConfigError for unknown
+    ones."""
     if isinstance(asked, bool):
         return tuple(FILE_METADATA.names) if asked else ()
     names = (asked,) if isinstance(asked, str) else tuple(asked)
@@ -33,7 +35,7 @@ def checked_file_metadata(asked: bool | Iterable[str]) -> tuple[str, ...]:
 
 
 def with_file_metadata(declared: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """The columns of rows, and of their files; ConfigError where a name is there twice."""
+    """The columns of rows and of file metadata. Raises ConfigError for a name that occurs twice."""
     taken = sorted(set(names) & set(declared.names))
     if taken:
         raise ConfigError(
@@ -45,7 +47,7 @@ def with_file_metadata(declared: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 
 class FileMetadata:
-    """What is said of one file, the same in every row of it."""
+    """The metadata of one file, the same in each of its rows."""
 
     def __init__(self, filesystem: pafs.FileSystem, path: str, shown: str, names: Sequence[str]) -> None:
         self._values: dict[str, pa.Scalar] = {}
@@ -55,7 +57,7 @@ class FileMetadata:
             self._values[name] = pa.scalar(value, kind)
 
     def beside(self, table: pa.Table) -> pa.Table:
-        """Rows of the file with the columns that say of it what was asked for."""
+        """The rows of the file with the requested metadata columns."""
         for name, value in self._values.items():
             column = pa.repeat(value, table.num_rows)
             table = table.append_column(FILE_METADATA.field(name), column)
@@ -63,6 +65,6 @@ class FileMetadata:
 
 
 def _modified(filesystem: pafs.FileSystem, path: str) -> pa.Scalar | None:
-    """When the file was last changed, to the microsecond; None where its file system does not say."""
+    """The time of the file's last change in microseconds; None where its file system does not provide it."""
     changed = filesystem.get_file_info(path).mtime_ns
     return None if changed is None else pa.scalar(changed // 1_000, pa.timestamp("us", "UTC"))

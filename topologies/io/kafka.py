@@ -1,4 +1,4 @@
-"""Kafka at both ends: topics that events come from, and topics that results go to."""
+"""Kafka as source and sink: topics that events come from, and topics that results go to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windowing.rows import DEFAULT_STREAM
 from windowing.schema import format_schema, parse_schema
 
 Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
-"""Per topic and partition, the first record to read."""
+"""Per topic and partition, the offset of the first record to read."""
 
 Starting: TypeAlias = Literal["earliest", "latest"] | datetime | Offsets
 Form: TypeAlias = Literal["binary", "text"]
@@ -24,16 +24,16 @@ RECORD = parse_schema(
     "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>"
 )
-"""A record as it comes from Kafka."""
+"""The columns of a record from Kafka."""
 
 ID_HEADER = "windbolt-id"
-"""The header that tells repeats of a record from others."""
+"""The header that identifies a record, so that repeats are recognized."""
 
 METADATA = {f"kafka_{name}": name for name in ("topic", "partition", "offset", "timestamp", "key")}
-"""What of a record may stand beside the columns of its value."""
+"""Metadata columns that may be added to the columns of a record's value, and the record fields they hold."""
 
 _ALWAYS = ("topic", "partition", "offset", "timestamp", "value")
-"""What is read of every record: where it lies, and when it was made."""
+"""The fields read of every record: its position and its timestamp."""
 _OURS = {
     "kafka.bootstrap.servers": "servers",
     "subscribe": "topics",
@@ -46,25 +46,25 @@ _OURS = {
     "includeHeaders": "schema",
     "topic": "topic",
 }
-"""Options of Spark's, and the argument that says the same."""
+"""Options of Spark, and the argument that replaces each."""
 
 
 @dataclass(frozen=True)
 class KafkaSpout:
-    """Records of topics, as they are or with a JSON object in each."""
+    """Reads records of topics, either as they are or with a JSON object in each."""
 
     servers: str
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     declared: str | pa.Schema | None = None
-    """The columns of the JSON objects; None: the rows are the records."""
+    """Columns of the JSON objects; None: the rows are the records."""
     metadata: tuple[str, ...] = ()
-    """What of the record stands beside them, by the names of ``METADATA``."""
+    """Metadata columns, by the names of ``METADATA``."""
     key: Form = "binary"
     value: Form = "binary"
     starting: Starting = "earliest"
     records_per_batch: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # there may be passwords among them
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # they may contain passwords
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The columns of the records, or the declared ones and the metadata."""
@@ -82,13 +82,13 @@ class KafkaSpout:
 
     @property
     def metadata_schema(self) -> pa.Schema:
-        """The columns that say where a JSON object is from."""
+        """The metadata columns."""
         fields = _with_text(RECORD, {"key": "text"})
         return pa.schema([fields.field(METADATA[name]).with_name(name) for name in self.metadata])
 
     @property
     def record(self) -> pa.Schema:
-        """What has to be read of each record."""
+        """The columns to read of each record."""
         if self.declared is None:
             return RECORD
         wanted = {*_ALWAYS, *(METADATA[name] for name in self.metadata)}
@@ -96,29 +96,29 @@ class KafkaSpout:
 
     @property
     def shown(self) -> str:
-        """Its topics, for people."""
+        """Its topics, for messages."""
         return f"topics like {self.pattern}" if self.pattern else f"topic {', '.join(self.topics)}"
 
 
 @dataclass(frozen=True)
 class KafkaSink:
-    """Records written to topics."""
+    """Writes rows as records to topics."""
 
     servers: str
     topic: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     topics: tuple[str, ...] = ()
-    """Further topics that its rows are known to name."""
+    """Further topics that its rows may name."""
     undeliverable: Undeliverable | None = None
-    """Where rows go that name a topic which there is not; None: they stop the run."""
+    """Where rows of a missing topic go; None: they stop the run."""
     largest: int | None = None
-    """Bytes that its rows were made to fit: a topic that takes less is refused before the run."""
+    """Maximum size of its records in bytes; a topic that accepts less is refused before the run. None for no check."""
 
     def check(self) -> None:
-        """Nothing can be wrong with it by itself."""
+        """Nothing to check before the run."""
 
     def check_columns(self, schema: pa.Schema) -> None:
-        """Raise ConfigError for rows that are no records."""
+        """Raise ConfigError for columns that do not make a record."""
         strange = [name for name in schema.names if name not in _COLUMNS]
         wrong = [
             f"{each.name!r} is {format_schema(pa.schema([each])).split(' ', 1)[1]}, and should be {_COLUMNS[each.name]}"
@@ -155,7 +155,7 @@ _COLUMNS = {
 
 
 def checked_servers(given: str | Sequence[str]) -> str:
-    """``host:port,host:port``; ConfigError for anything else."""
+    """The servers as ``host:port,host:port``. Raises ConfigError for anything else."""
     servers = [each.strip() for each in (given.split(",") if isinstance(given, str) else given)]
     for server in servers:
         host, _, port = server.rpartition(":")
@@ -167,7 +167,7 @@ def checked_servers(given: str | Sequence[str]) -> str:
 
 
 def checked_options(given: Mapping[str, Any] | None) -> dict[str, str]:
-    """Options for Spark's connector, as texts; ConfigError for those that are arguments."""
+    """Options for Spark's connector, as strings. Raises ConfigError for options that are arguments here."""
     found: dict[str, str] = {}
     for name, value in (given or {}).items():
         if name in _OURS:
@@ -177,7 +177,7 @@ def checked_options(given: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> tuple[str, ...]:
-    """The names of topics; ConfigError unless there are some, or a pattern for them."""
+    """The names of topics. Raises ConfigError unless either topics or a pattern is given."""
     names = (topics,) if isinstance(topics, str) else tuple(topics or ())
     if bool(names) == bool(pattern):
         raise ConfigError(
@@ -194,7 +194,7 @@ def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> t
 
 
 def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
-    """Where a run begins; ConfigError for what is no place in a topic."""
+    """Where a run begins. Raises ConfigError for what is not a position in a topic."""
     if starting in ("earliest", "latest"):
         return starting
     if isinstance(starting, datetime):
@@ -218,7 +218,7 @@ def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
 
 
 def checked_metadata(asked: bool | Iterable[str]) -> tuple[str, ...]:
-    """The names of columns of metadata; ConfigError for unknown ones."""
+    """The names of metadata columns. Raises ConfigError for unknown ones."""
     if isinstance(asked, bool):
         return tuple(METADATA) if asked else ()
     names = (asked,) if isinstance(asked, str) else tuple(asked)
@@ -232,7 +232,7 @@ def checked_metadata(asked: bool | Iterable[str]) -> tuple[str, ...]:
 
 
 def checked_form(name: str, form: str) -> None:
-    """Raise ConfigError for what keys and values cannot be."""
+    """Raise ConfigError for an unknown form of keys or values."""
     if form not in ("binary", "text"):
         raise ConfigError(f"{name}={form!r}", why="a key or value is bytes, or text", do="use 'binary' or 'text'")
 

@@ -1,4 +1,4 @@
-"""Patterns of paths, as Spark (Hadoop) reads them: what they match on this machine."""
+"""Path patterns as Spark (Hadoop) reads them, and what they match on this machine."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ALTERNATIVES = re.compile(r"\{[^}]*\}")
 
 
 def is_pattern(path: str) -> bool:
-    """Whether an absolute path stands for what matches it; one that is there stands for itself."""
+    """Whether an absolute path is a pattern; a path that exists stands for itself."""
     return _MAGIC.search(path) is not None and not os.path.exists(path)
 
 
 def leading_folder(pattern: str) -> str:
-    """The folder above all that a pattern leaves open."""
+    """The deepest folder that contains all matches of a pattern."""
     folder = pattern
     while _MAGIC.search(folder):
         folder = os.path.dirname(folder)
@@ -26,15 +26,15 @@ def leading_folder(pattern: str) -> str:
 
 
 def candidates(path: str) -> list[str]:
-    """What lies in a folder, or where a pattern says: its matches, and what lies in the folders among them.
+    """The content of a folder, or the matches of a pattern and the content of folders among them.
 
-    Hidden files, folders and what is no file are among these. Alternatives, ``{a,b}``, stand for anything: Python has
-    none, and local runs refuse them. Raises UnreachableError for a folder that cannot be listed.
+    Hidden files, folders and special files are included. Alternatives, ``{a,b}``, match anything: Python does not
+    support them, and local runs refuse them. Raises UnreachableError for a folder that cannot be listed.
     """
     if not is_pattern(path):
         return _inside(path) if os.path.isdir(path) else [path] if os.path.lexists(path) else []
     pattern = _ALTERNATIVES.sub("*", path).replace("[^", "[!")
-    # The stars of Hadoop match folders whose names begin with a dot, too.
+    # Hadoop's stars match folders whose names begin with a dot, too.
     matched = glob.glob(pattern, include_hidden=True)
     return [each for name in matched for each in (_inside(name) if os.path.isdir(name) else [name])]
 
@@ -43,5 +43,5 @@ def _inside(folder: str) -> list[str]:
     with reached(folder):
         try:
             return [os.path.join(folder, name) for name in os.listdir(folder)]
-        except FileNotFoundError:  # gone since it was matched
+        except FileNotFoundError:  # deleted since it was matched
             return []

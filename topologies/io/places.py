@@ -1,4 +1,4 @@
-"""Paths and the file systems they lie on."""
+"""Paths and their file systems."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
     path = shown_path(path)
     if "://" not in path:
         return pafs.LocalFileSystem(), path, None
-    # Hadoop calls S3 by the name of the library that it reaches it with.
+    # Hadoop names S3 after the library that it uses to access it.
     uri = re.sub("^s3[an]://", "s3://", path)
     filesystem, inside = pafs.FileSystem.from_uri(uri)
     return filesystem, inside, path
 
 
 def shown_path(path: str) -> str:
-    """A path as people write it: absolute, and without the scheme that Spark puts before local ones."""
+    """A path for display: absolute, and without the scheme that Spark puts before local paths."""
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     return path if "://" in path else os.path.abspath(path)

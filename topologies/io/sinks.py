@@ -16,7 +16,7 @@ from windowing.errors import ConfigError
 
 @dataclass(frozen=True)
 class FileSink:
-    """Files in a folder, named after the batch: a batch that runs again replaces what it wrote."""
+    """Writes files to a folder, named after the batch; a batch that runs again replaces its files."""
 
     path: str
     format: FileFormat
@@ -29,7 +29,7 @@ class FileSink:
 
 @dataclass(frozen=True)
 class ConsoleSink:
-    """The first rows of each batch, on standard output."""
+    """Prints the first rows of each batch on standard output."""
 
     rows: int = 20
 
@@ -39,7 +39,7 @@ class ConsoleSink:
 
 @dataclass(frozen=True, eq=False)
 class MemorySink:
-    """Keeps all rows in the memory of the driver; for tests and examples."""
+    """Keeps all rows in the driver's memory. For tests and examples."""
 
     batches: dict[str, pa.Table] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class MemorySink:
 
     @property
     def table(self) -> pa.Table | None:
-        """All rows so far, in order of the batches; None before the first."""
+        """All rows so far, in order of batches; None before the first."""
         return pa.concat_tables(self.batches[key] for key in sorted(self.batches)) if self.batches else None
 
     @property
@@ -62,7 +62,7 @@ class MemorySink:
 
 @dataclass(frozen=True)
 class FunctionSink:
-    """A function of the user's, called once per batch that has rows."""
+    """Calls a user's function once per batch that has rows."""
 
     function: Callable[[Any, int], None]
     frame: str
@@ -75,7 +75,7 @@ class FunctionSink:
 
 @dataclass(frozen=True)
 class DiscardSink:
-    """Throws rows away; for benchmarks."""
+    """Discards rows. For benchmarks."""
 
     def check(self) -> None:
         """Nothing can be wrong with it."""
@@ -105,10 +105,10 @@ def memory() -> MemorySink:
 
 
 def foreach_batch(function: Callable[[Any, int], None], frame: str = "spark") -> FunctionSink:
-    """Call ``function(frame, batch id)`` once per batch that has rows. Ids grow, and each is of one batch alone.
+    """Call ``function(frame, batch id)`` once per batch that has rows. Ids increase and are unique to a batch.
 
     ``frame``: ``"spark"`` for a Spark DataFrame whose rows stay with the workers, ``"arrow"`` for a pyarrow table, or
-    ``"pandas"``. A batch may come again with the same id and the same rows after a crash.
+    ``"pandas"``. After a crash, a batch may come again with the same id and the same rows.
     """
     if frame not in ("spark", "arrow", "pandas"):
         raise ConfigError(f"frame={frame!r}", why="there are three kinds", do="use 'spark', 'arrow' or 'pandas'")
@@ -134,5 +134,5 @@ def kafka(
 
 
 def discard() -> DiscardSink:
-    """Throw the rows away."""
+    """Discard the rows."""
     return DiscardSink()

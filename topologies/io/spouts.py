@@ -37,25 +37,25 @@ from windowing.timestamps import is_time
 Declared: TypeAlias = str | pa.Schema
 
 BYTES_PER_BATCH = 256 * 2**20
-"""How many bytes of files a micro-batch reads at most where the spout does not say, and a file at least: beside the
-work on so many the fixed cost of a batch is little, and their columns fit into memory."""
+"""Default maximum number of bytes of files per micro-batch (at least one file is read): with so much work the fixed
+cost of a batch is small, and the columns fit into memory."""
 
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file of a spout, as it lies there."""
+    """A file of a spout, as listed."""
 
     path: str
-    """Absolute."""
+    """Absolute path."""
     changed: int
-    """When it was last changed, in milliseconds since 1970."""
+    """Time of its last change, in milliseconds since the epoch."""
     size: int
-    """In bytes."""
+    """Size in bytes."""
 
 
 @dataclass(frozen=True)
 class FileSpout:
-    """Files that appear in a folder, read as columns; a checkpoint keeps the list of those already seen."""
+    """Reads files that appear in a folder as columns; a checkpoint keeps the list of those already read."""
 
     path: str
     declared: Declared | None
@@ -63,14 +63,14 @@ class FileSpout:
     files_per_batch: int | None = None
     bytes_per_batch: int | None = None
     metadata: tuple[str, ...] = ()
-    """What of the file stands beside its rows, by the names of ``FILE_METADATA``."""
+    """Metadata columns added to its rows, by the names of ``FILE_METADATA``."""
     merge_by: str | None = None
-    """The column by which the rows of a batch's files are merged; None: they arrive file after file."""
+    """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
     on_missing: str = "stop"
-    """What is done about a file that was listed and is not there any more: ``stop``, or count it as ``invalid``."""
+    """What to do about a listed file that no longer exists: ``stop``, or count it as ``invalid``."""
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """The declared columns, or those of the first file where it says them; and the metadata."""
+        """The declared columns, or else those of the first file, and the metadata columns."""
         declared = self._inferred() if self.declared is None else parse_schema(self.declared)
         schema = with_file_metadata(declared, self.metadata)
         if self.merge_by is not None:
@@ -78,11 +78,11 @@ class FileSpout:
         return {DEFAULT_STREAM: schema}
 
     def row_schema(self, output: pa.Schema) -> pa.Schema:
-        """Of the columns that the spout gives out, those that are read from a file."""
+        """The output columns that are read from a file."""
         return pa.schema([field for field in output if field.name not in self.metadata])
 
     def _check_merging(self, schema: pa.Schema) -> None:
-        """Raise ConfigError for a column that gives rows no order."""
+        """Raise ConfigError for a merge column that does not order rows."""
         why = "the rows of a batch's files arrive in the order of that column, a timestamp or a whole number"
         if self.merge_by not in schema.names:
             near = get_close_matches(str(self.merge_by), schema.names, 1)
@@ -100,13 +100,13 @@ class FileSpout:
             )
 
     def files(self) -> list[str]:
-        """The files that are there now, in the order in which they are read: by time of change, then by name."""
+        """The present files in the order in which they are read: by time of change, then by name."""
         return [found.path for found in self.listed()]
 
     def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
-        """What is known of the files that are there now, in the order in which they are read; without those passed.
+        """The present files in the order in which they are read, without those in ``passed``.
 
-        Files whose names are no UTF-8 are no input (topologies/sources/unnameable.py names them).
+        Files whose names are not UTF-8 are not input (topologies/sources/unnameable.py reports them).
         """
         path = shown_path(self.path)
         names = [name for name in candidates(path) if not hidden(name) and _is_text(name)]
@@ -115,7 +115,7 @@ class FileSpout:
         return sorted((each for each in found if each is not None), key=lambda each: (each.changed, each.path))
 
     def cut(self, found: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
-        """Files in their order, cut into micro-batches as Spark cuts them."""
+        """Cut files, in their order, into micro-batches as Spark does."""
         batch: list[FoundFile] = []
         total = 0
         for each in found:
@@ -129,7 +129,7 @@ class FileSpout:
             yield batch
 
     def batches(self) -> Iterator[list[str]]:
-        """The files that are there now, cut into micro-batches as Spark cuts them."""
+        """The present files, cut into micro-batches as Spark does."""
         for batch in self.cut(self.listed()):
             yield [each.path for each in batch]
 
@@ -149,7 +149,7 @@ class FileSpout:
 
 @dataclass(frozen=True)
 class FrameSpout:
-    """Any streaming DataFrame of Spark; its rows come through Arrow."""
+    """Reads any streaming DataFrame of Spark; its rows come through Arrow."""
 
     make: Callable[[Any], Any]
     declared: Declared
@@ -161,7 +161,7 @@ class FrameSpout:
 
 @dataclass(frozen=True)
 class MemorySpout:
-    """Batches that are given in Python; each becomes a micro-batch. For tests and examples."""
+    """Delivers batches given in Python, each as a micro-batch. For tests and examples."""
 
     declared: Declared
     batches: Sequence[Rows] = field(default_factory=list)
@@ -328,7 +328,7 @@ def memory(schema: Declared, *batches: Rows) -> MemorySpout:
 
 
 def hidden(path: str) -> bool:
-    """Whether a file is none of the input, by its name: Spark, too, passes over _ and . files."""
+    """Whether a file is ignored because of its name: like Spark, windbolt ignores _ and . files."""
     return os.path.basename(path).startswith(("_", "."))
 
 
@@ -341,7 +341,7 @@ def _is_text(name: str) -> bool:
 
 
 def _looked_at(name: str) -> FoundFile | None:
-    """What is known of a file; None where it is none, or is gone since it was listed."""
+    """The listing entry of a file; None where it is not a file, or was deleted since it was listed."""
     try:
         found = os.stat(name)
     except FileNotFoundError:

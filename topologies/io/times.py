@@ -1,4 +1,4 @@
-"""Times as people write them in scenarios and options, and as answers give them back; int64 microseconds in between."""
+"""Times as written in scenarios, options and answers, to and from int64 microseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST = FOREVER - 1
 
 
 def parse_time(value: object) -> int:
-    """The microseconds of a time as a scenario writes it.
+    """A time from a scenario, in microseconds since the epoch.
 
-    Numbers are milliseconds since the epoch, a fraction only down to 1 us; texts are ISO 8601, UTC where they
-    name no zone, down to 1 us as well. Raises ScenarioError for anything else.
+    Numbers are milliseconds since the epoch, with fractions down to 1 us; strings are ISO 8601, UTC where they name no
+    zone, also down to 1 us. Raises ScenarioError for anything else.
     """
     match value:
         case bool():
@@ -35,12 +35,12 @@ def parse_time(value: object) -> int:
 
 
 def parse_end(value: object) -> int:
-    """As ``parse_time``, and ``"+inf"`` for the end of all streams."""
+    """Like ``parse_time``, with ``"+inf"`` for the end of all streams."""
     return FOREVER if value == "+inf" else parse_time(value)
 
 
 def written(micros: int) -> int | float | str:
-    """A time as answers give it: milliseconds, whole where they are; ``"+inf"`` at the end of streams."""
+    """A time as answers show it: milliseconds, whole where they are; ``"+inf"`` at the end of the streams."""
     if micros == FOREVER:
         return "+inf"
     whole, rest = divmod(micros, 1000)

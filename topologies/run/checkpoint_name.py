@@ -1,4 +1,4 @@
-"""What a checkpoint is called: the folder that somebody names."""
+"""The name of a checkpoint: a folder given by the user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from windowing.errors import ConfigError
 
 
 def check_named(checkpoint: str) -> None:
-    """Raise ConfigError for the name of no folder: it would be taken for the one in which the process runs."""
+    """Raise ConfigError for a blank name, which would stand for the current folder."""
     if not checkpoint.strip():
         raise ConfigError(
             f"the checkpoint {checkpoint!r} names no folder",

@@ -1,4 +1,4 @@
-"""The one place that reads the wall clock; everything else is told the time."""
+"""The only module that reads the wall clock; all other code is given the time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 Clock = Callable[[], int]
-"""Gives the time now, in microseconds since the epoch."""
+"""Returns the present time in microseconds since the epoch."""
 
 
 def system_clock() -> int:

@@ -1,4 +1,4 @@
-"""What every runner takes and gives."""
+"""The options and the summary of a run, the same for every runner."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from windowing.errors import ConfigError
 
 _COMPLAINTS = 10
 SPARK_KEEPS = 100
-"""Spark keeps its logs of so many batches (``spark.sql.streaming.minBatchesToRetain``)."""
+"""Number of batches whose logs Spark keeps (``spark.sql.streaming.minBatchesToRetain``)."""
 RECORDS_PER_BATCH = 500_000
-"""How many records of Kafka; without a bound the first batch would be a whole topic."""
+"""Default maximum number of Kafka records per batch; without one the first batch would be a whole topic."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,24 @@ class RunOptions:
     """How a topology runs."""
 
     checkpoint: str | None = None
-    """The folder of the state; needed on Spark. A run on the same folder continues where the last one stopped, on
-    whichever engine that was."""
+    """Folder of the checkpoint; required on Spark. A run on an existing checkpoint continues where the last run
+    stopped, whichever engine that used."""
     every: Duration | None = None
-    """Run until stopped, a micro-batch this often, which needs a checkpoint; None: up to the end of the input that is
-    there now."""
+    """Run until stopped, with a micro-batch at this interval, which requires a checkpoint; None: run to the end of the
+    present input."""
     flush: bool = True
-    """At the end of the input fire the windows that are still open; if not, they stay open for the next run."""
+    """Whether the windows still open at the end of the input fire; if not, they stay open for the next run."""
     first_output: datetime | str | None = None
-    """The time of the first output: what it does not need is not read, and windows that end before are not emitted."""
+    """Time of the first output: input that it does not need is not read, and windows that end before are not emitted.
+    None for no such limit."""
     keep_batches: int = KEPT_STEPS
-    """The checkpoint keeps the state after so many of the last batches, 1 to 100, to go back to; the closing at the end
-    of a run counts as one."""
+    """Number of last batches, 1 to 100, whose state the checkpoint keeps so that one can go back to it; the closing at
+    the end of a run counts as a batch."""
     clock: Clock = system_clock
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     stop: threading.Event = field(default_factory=threading.Event)
-    """Set it, and the run ends after the batch that it is in."""
+    """Event that ends the run after the current batch when set."""
 
     def __post_init__(self) -> None:
         if self.checkpoint is not None:
@@ -58,33 +59,33 @@ class RunOptions:
 
     @property
     def first_output_at(self) -> int | None:
-        """The first output in microseconds; ConfigError where it is no time."""
+        """The first output in microseconds; None where there is none. Raises ConfigError for what is not a time."""
         return None if self.first_output is None else as_moment(self.first_output)
 
 
 @dataclass
 class Summary:
-    """A run, after it has ended."""
+    """The summary of a run that has ended."""
 
     batches: int = 0
     rows: int = 0
     seconds: float = 0.0
     last: BatchReport | None = None
-    """The last batch; its accounts are the totals."""
+    """Report of the last batch; its accounts are the totals."""
     complaints: list[str] = field(default_factory=list)
-    """The first few of what could not be read."""
+    """The first few messages about unreadable input."""
     stopped: bool = False
     """Whether it was stopped before the end of the input."""
 
     def note(self, report: BatchReport) -> None:
-        """Add a batch."""
+        """Add the report of a batch."""
         self.batches += 1
         self.rows += report.rows
         self.last = report
         self.complaints.extend(report.complaints[: _COMPLAINTS - len(self.complaints)])
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """The summary as plain JSON."""
         return {
             "summary": True,
             "batches": self.batches,

@@ -293,7 +293,7 @@ def _forced(
 
 def _in_gap(node: WindowedNode, times: NDArray[np.int64]) -> NDArray[np.bool_] | None:
     if node.holds:
-        return None  # the assigner accounts for it when
+        return None  # the assigner accounts for it when the event is finished
     return node.lateness.in_gap(times)
 
 

@@ -155,7 +155,7 @@ class InputDoor:
         wrong = taken(rows.table, places)
         bad = error_rows(node.name, label, wrong, rows.positions[places], reasons[places].tolist())
         from_source = rows.times is None and rows.placed
-        if self._ledger.traced and from_source:  # identified by their positions there: not all
+        if self._ledger.traced and from_source:  # identified by their positions there: not all events have ids
             for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
                 self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
         for _ in range(copies(node, input_index)):

@@ -128,7 +128,7 @@ def _reach(node: WindowedNode) -> int | None:
     unlimited."""
     settings = node.bolt.settings
     if settings.lifetime is not None:
-        return None  # a lifetime that began long ago may reach into
+        return None  # a lifetime that began long ago may reach into the window
     early = settings.arrival.early if settings.arrival is not None and node.event_time else None
     if node.assigners:
         lengths = [_longest(assigner) for assigner in node.assigners]
@@ -143,7 +143,7 @@ def _longest(assigner: WindowAssigner) -> int | None:
         case AlignedWindows() | SlidingLogWindows():
             return assigner.length.micros
         case SessionWindows(max_duration=longest) if longest is not None:
-            return 2 * longest.micros  # it is checked when the clock
+            return 2 * longest.micros  # it is checked when the clock shows a multiple
         case CalendarWindows():
             return _LONGEST_UNITS[assigner.unit]
         case OnsetWindows():

@@ -1,7 +1,7 @@
-"""The bytes of a file, apart from what they mean.
+"""Access to the bytes of a file, whatever they mean.
 
-What keeps bytes from being read (a path that is not there, a disk or a store that fails) is no fault of the file: it is
-an UnreachableError here, whichever reader asks. So what the readers themselves raise is about the content.
+What prevents reading (a missing path, a failing disk or store) is not the fault of the file's content: it is an
+UnreachableError here, whichever reader asks. So what the readers themselves raise is about the content.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TEXT_END = " Detail: "
 
 @contextmanager
 def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False) -> Iterator[pa.NativeFile]:
-    """The bytes of a file, for a reader of ``kind``; ``streamed`` from front to end, and out of their compression.
+    """Open a file for a reader of format ``kind``; with ``streamed``, sequentially and decompressed.
 
-    Raises UnreachableError, also in the middle of reading: MissingError where there is no such file.
+    Raises UnreachableError, also while reading; MissingError where the file does not exist.
     """
     source = _Bytes(fs, path, kind, streamed=streamed)
     try:
@@ -39,7 +39,7 @@ def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False)
             stream = _unpacked(plain, path)
         yield stream
     except Exception:
-        if source.failure is not None:  # a reader may have wrapped it in words of its own
+        if source.failure is not None:  # a reader may have wrapped it in its own exception
             raise source.failure from None
         raise
     finally:
@@ -48,7 +48,7 @@ def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False)
 
 @contextmanager
 def reached(path: str) -> Iterator[None]:
-    """Turns what a file system raises about a path into an UnreachableError."""
+    """Turn what a file system raises about a path into an UnreachableError."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -56,7 +56,7 @@ def reached(path: str) -> Iterator[None]:
 
 
 def unreachable(path: str, error: Exception) -> UnreachableError:
-    """The error that says what kept a path from being read."""
+    """The UnreachableError for what a file system raised about a path."""
     said = str(error).strip().split("\n", 1)[0] or type(error).__name__
     if isinstance(error, FileNotFoundError):
         return MissingError(
@@ -74,7 +74,7 @@ def unreachable(path: str, error: Exception) -> UnreachableError:
 
 
 class _Bytes(io.RawIOBase):
-    """What a file system gives, and the first thing that kept it from giving more."""
+    """A file of a file system, which remembers the first error of reading it."""
 
     def __init__(self, fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class _Bytes(io.RawIOBase):
             raise
 
     def _refuse_special(self, kind: str) -> None:
-        """A pipe would be waited for, for ever."""
+        """Refuse pipes and other special files: reading them might wait for ever."""
         mode = self._tried(lambda: os.stat(self._path)).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise DataError(
@@ -132,9 +132,9 @@ class _Bytes(io.RawIOBase):
 
 
 def _unpacked(plain: pa.NativeFile, path: str) -> pa.NativeFile:
-    """The content of a file that is compressed, which its name tells."""
+    """The decompressed content of a file whose name tells its compression."""
     try:
         codec = pa.Codec.detect(path)
-    except (TypeError, ValueError):  # none that pyarrow knows
+    except (TypeError, ValueError):  # not a compression that pyarrow knows
         return plain
     return pa.CompressedInputStream(plain, codec.name)

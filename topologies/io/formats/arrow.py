@@ -25,10 +25,9 @@ _Reader: TypeAlias = "ipc.RecordBatchFileReader | ipc.RecordBatchStreamReader"
 
 @dataclass(frozen=True)
 class ArrowFormat:
-    """Reads Arrow IPC files, and streams that were saved as files and closed.
+    """Reads Arrow IPC files, and complete streams saved as files.
 
-    A saved stream without its end mark is refused: it cannot be told from one that was cut off between two
-    batches.
+    A saved stream without its end mark is refused: it cannot be distinguished from one cut off between two batches.
     """
 
     name: ClassVar[str] = "arrow"
@@ -56,7 +55,7 @@ class ArrowFormat:
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
         """The columns as the file has them."""
         with self._opened(fs, path) as reader, reading(path, "Arrow IPC"):
-            str(reader.schema)  # names may be no text
+            str(reader.schema)  # names may not be valid text
             return reader.schema.remove_metadata()
 
     def _batches(self, reader: _Reader, path: str) -> Iterator[pa.RecordBatch]:
@@ -107,7 +106,7 @@ def _validate(table: pa.Table) -> None:
 
 
 def _bare(chunk: pa.Array) -> pa.Array:
-    """Text as the bytes that it is, without a look at them: what is no text costs its row alone."""
+    """Text as bytes, without validating it: invalid text then costs only its row."""
     if pa.types.is_string_view(chunk.type):
         return pa.Array.from_buffers(pa.binary_view(), len(chunk), chunk.buffers(), offset=chunk.offset)
     return as_bytes(chunk) if is_text(chunk.type) else chunk

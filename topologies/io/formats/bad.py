@@ -1,4 +1,4 @@
-"""Rows that could not be read."""
+"""Unreadable rows."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class BadRows:
-    """Rows that could not be read, as columns.
+    """Unreadable rows, as columns.
 
-    ``rows`` has the columns row (int64, counted from 0 in the file, null if unknown), reason (string) and
-    data (string: the raw line, or the declared columns of the row as JSON; cut at 10,000 characters).
+    ``rows`` has the columns row (int64, counted from 0 in the file, null if unknown), reason (string) and data (string:
+    the raw line, or the declared columns of the row as JSON; truncated to 10,000 characters).
     """
 
     rows: pa.Table
@@ -50,13 +50,13 @@ NO_BAD_ROWS = BadRows(BAD_SCHEMA.empty_table())
 
 
 def shown(value: Any) -> str:
-    """A value as a reason names it: its ``repr``, cut."""
+    """The ``repr`` of a value, truncated, as shown in reasons."""
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 
 def plain(scalar: pa.Scalar) -> Any:
-    """The Python value of a scalar, or its text where Python has no such value (a year beyond 9999)."""
+    """The Python value of a scalar, or its text where Python cannot represent it (a year beyond 9999)."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError, ArithmeticError, ImportError):

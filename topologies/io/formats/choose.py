@@ -1,4 +1,4 @@
-"""Which format a name stands for, and what a file says its columns are."""
+"""Chooses the format for a name or path, and infers the columns of a file."""
 
 from __future__ import annotations
 
@@ -56,16 +56,15 @@ def file_format(name: str, **options: Any) -> FileFormat:
 
 
 def format_of(path: str) -> str | None:
-    """The format that the end of a path stands for, or None."""
+    """The format that the suffix of a path stands for; None where it stands for none."""
     plain = path.removesuffix(".gz").lower()
     return next((name for suffix, name in _SUFFIXES.items() if plain.endswith(suffix)), None)
 
 
 def infer_schema(fs: pafs.FileSystem, path: str, format: str | None = None) -> pa.Schema:
-    """The columns that a Parquet or Arrow file has, in the types that can be declared.
+    """The columns of a Parquet or Arrow file, in types that can be declared.
 
-    Raises ConfigError for text files, whose columns have no types of their own, and DataError for a damaged
-    file.
+    Raises ConfigError for text files, whose columns have no types, and DataError for a damaged file.
     """
     name = format or format_of(path)
     chosen: dict[str, _Described] = {"parquet": ParquetFormat(), "arrow": ArrowFormat()}

@@ -1,8 +1,8 @@
-"""Arrow columns of any type to the declared ones, exactly, or told why not.
+"""Converts Arrow columns to the declared types, exactly, or reports why not.
 
-Text stays text and numbers stay numbers: a whole number is no string and a double no decimal, since each has
-many spellings. Everything else that can be said exactly is converted; a value that cannot be (3.7 as int, 300
-as tinyint, 0.1 as float) is bad. A whole number declared as timestamp is milliseconds since the epoch.
+Text stays text and numbers stay numbers: a whole number does not become a string, nor a double a decimal, since each
+has many spellings. Everything else that can be converted exactly is; a value that cannot (3.7 as int, 300 as tinyint,
+0.1 as float) is bad. A whole number declared as timestamp is milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POWERS = 38
 
 
 def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema) -> None:
-    """Raises for the columns whose type in the file can never become the declared one."""
+    """Raise DataError for columns whose type in the file can never become the declared one."""
     pairs = [(field, present.field(field.name).type) for field in schema]
     wrong = [(field, kind) for field, kind in pairs if not convertible(kind, field.type)]
     if wrong:
@@ -55,7 +55,7 @@ def convertible(source: pa.DataType, target: pa.DataType) -> bool:
 def settle(
     raw: pa.Table, schema: pa.Schema, numbers: npt.NDArray[np.int64]
 ) -> tuple[pa.Table, npt.NDArray[np.int64], BadRows]:
-    """Rows as they came, to (good rows with exactly ``schema``, their numbers, bad rows)."""
+    """Convert rows as read into (good rows with exactly ``schema``, their row numbers, bad rows)."""
     columns: list[pa.ChunkedArray] = []
     masks: dict[str, Mask] = {}
     for field in schema:
@@ -74,10 +74,9 @@ def parted(
     numbers: npt.NDArray[np.int64],
     to_bytes: Callable[[pa.Array], pa.Array] | None = None,
 ) -> tuple[pa.Table, npt.NDArray[np.int64], BadRows]:
-    """Takes the rows that are bad in some column out of the good ones.
+    """Separate the rows that are bad in some column from the good ones.
 
-    ``to_bytes`` gives the bytes that a text column of ``raw`` had in the file, if they are not just its
-    bytes.
+    ``to_bytes`` gives the bytes that a text column of ``raw`` had in the file, if they differ from its own.
     """
     if not masks:
         return table, numbers, BadRows.of(())
@@ -96,12 +95,12 @@ def parted(
 
 
 def misfit(name: str, value: object, kind: pa.DataType) -> str:
-    """The reason why a value is bad."""
+    """The reason why a value does not fit its declared type."""
     return f"column {name!r}: {shown(value)} cannot be read as {type_name(kind)} without changing it"
 
 
 def convert_column(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.ChunkedArray, Mask | None]:
-    """A column as ``target``, and which values could not be."""
+    """A column converted to ``target``, and a mask of the values that could not be converted."""
     done = [_checked(chunk, target) if chunk.type == target else convert(chunk, target) for chunk in column.chunks]
     if all(bad is None for _, bad in done):
         same = all(new is old for (new, _), old in zip(done, column.chunks, strict=True))
@@ -111,7 +110,7 @@ def convert_column(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.Chu
 
 
 def convert(values: pa.Array, target: pa.DataType) -> Converted:
-    """An array as ``target``, null where a value could not be; the types must be ``convertible``."""
+    """An array converted to ``target``, null where a value cannot be; the types must be ``convertible``."""
     if values.type == target:
         return _within(values, target)
     return within_calendar(*_converted(values, target))
@@ -169,7 +168,8 @@ def _is_listing(kind: pa.DataType) -> bool:
 
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether Arrow's table of powers of ten goes as far as the scales differ; it does not look itself."""
+    """Whether the scales differ by no more than Arrow's table of powers of ten covers, which Arrow itself does not
+    check."""
     scale = target.scale if _kinds.is_decimal(target) else 0
     return bool(abs(source.scale) <= _POWERS and abs(scale - source.scale) <= _POWERS)
 
@@ -213,7 +213,7 @@ def _moments(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _whole(values: pa.Array, target: pa.DataType) -> Converted:
-    """To a type of whole numbers, where the number is one, and within its bounds."""
+    """Convert to an integer type the numbers that are whole and within its range."""
     kept = attempt(values, (lambda some: some.cast(target),))
     if kept is not None:
         return kept, None
@@ -229,7 +229,7 @@ def _whole(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _kept_if_equal(values: pa.Array, target: pa.DataType) -> Converted:
-    """To a floating type, where the number is the very same in it."""
+    """Convert to a floating type the numbers that it represents exactly."""
     given = values.fill_null(0).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         kept = given.astype(target.to_pandas_dtype())
@@ -248,7 +248,7 @@ def _differ(given: npt.NDArray[Any], kept: npt.NDArray[np.floating]) -> Mask:
 
 
 def as_bytes(values: pa.Array) -> pa.Array:
-    """Text or bytes as bytes, without looking at them."""
+    """Text or bytes as bytes, without validating them."""
     if _kinds.is_large_string(values.type):
         return values.view(pa.large_binary())
     if _kinds.is_string(values.type):
@@ -257,7 +257,7 @@ def as_bytes(values: pa.Array) -> pa.Array:
 
 
 def _checked(values: pa.Array, target: pa.DataType) -> Converted:
-    """Values of the right type; text must be UTF-8, which the binary readers do not look at."""
+    """Values that have the declared type already; text must be UTF-8, which the binary readers do not check."""
     if not is_text(target):
         return _within(values, target)
     if target == pa.string() or target == pa.large_string():
@@ -267,7 +267,7 @@ def _checked(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _within(values: pa.Array, target: pa.DataType) -> Converted:
-    """Values of the right type; times must be of the calendar, also within lists and structs."""
+    """Values that have the declared type already; times must be within the calendar, also inside lists and structs."""
     if _kinds.is_nested(target):
         return _nested(values, target) if _holds_times(target) else (values, None)
     return within_calendar(values)
@@ -312,7 +312,7 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _spoiled(built: pa.Array, inner: Mask | None, offsets: npt.NDArray[np.int64]) -> Converted:
-    """A list with a bad element is bad as a whole."""
+    """Mask of the lists that are bad because an element is."""
     if inner is None:
         return built, None
     before = np.concatenate([[0], np.cumsum(inner)])
@@ -336,7 +336,7 @@ def _structs(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _takeable(raw: pa.Table) -> pa.Table:
-    """The table without views, of which Arrow cannot take some."""
+    """The table with view types replaced, since Arrow cannot take rows of some of them."""
     for at, field in enumerate(raw.schema):
         if _kinds.is_string_view(field.type) or _kinds.is_binary_view(field.type):
             column = pa.chunked_array([as_bytes(chunk) for chunk in raw.column(at).chunks], pa.binary())
@@ -345,7 +345,7 @@ def _takeable(raw: pa.Table) -> pa.Table:
 
 
 def _with_bytes(raw: pa.Table, to_bytes: Callable[[pa.Array], pa.Array]) -> pa.Table:
-    """The table with its text as bytes, which can be shown even if they are no text."""
+    """The table with text as bytes, which can be shown even if they are invalid text."""
     columns = [
         pa.chunked_array([to_bytes(chunk) for chunk in column.chunks]) if is_text(column.type) else column
         for column in raw.columns

@@ -45,9 +45,9 @@ _END = "\x01end of file\x01"
 class CsvFormat:
     """Reads CSV.
 
-    ``null_values``: further unquoted spellings of null. ``block_size``: bytes read at a time, more than the
-    longest row. ``escape_formulas``, of sinks: text that a spreadsheet would take for a formula begins with an
-    apostrophe; who reads such a file gets the apostrophe too.
+    ``null_values``: additional unquoted spellings of null. ``block_size``: bytes read at a time, which must exceed the
+    longest row. ``escape_formulas``, for sinks: text that a spreadsheet would take for a formula is prefixed with an
+    apostrophe, which remains when the file is read.
     """
 
     delimiter: str = ","
@@ -78,7 +78,7 @@ class CsvFormat:
             )
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """One split: a line end may stand in a quoted value, so the middle of a file is no place to begin."""
+        """A single split: since quoted values may hold line ends, reading cannot start in the middle of a file."""
         return [FileSplit(path)]
 
     def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
@@ -98,7 +98,7 @@ class CsvFormat:
                 stream.close()
 
     def header(self, stream: Utf8Stream) -> list[str] | None:
-        """The names of the columns, or None if there is nothing in the file."""
+        """The names of the columns; None for an empty file."""
         text = stream.peek(_HEADER_LIMIT).decode("utf-8", "replace")
         rows = stdlib_csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
         return next(rows, None)
@@ -106,7 +106,7 @@ class CsvFormat:
 
 @dataclass
 class _Rows:
-    """One reading of one file. Rows that Arrow turns away come through ``_turned_away``."""
+    """Reads one file. Rows that Arrow rejects come through ``_turned_away``."""
 
     options: CsvFormat
     path: str
@@ -136,7 +136,7 @@ class _Rows:
             yield self._chunk(held if held is not None else self._nothing(), last=True)
         finally:
             reader.close()  # its end would wait for the thread that reads ahead, and that one for Python's lock
-            del reader, batches  # which the traceback of an error would keep
+            del reader, batches  # an error's traceback would keep it alive
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -183,7 +183,7 @@ class _Rows:
         return pa.RecordBatch.from_pylist([], pa.schema([(name, pa.string()) for name in self.schema.names]))
 
     def _turned_away(self, row: Any) -> str:
-        """Called when a row has another number of values than the header."""
+        """Called for a row whose number of values differs from the header's."""
         place = row.number - 2
         if row.text.startswith(_END):
             self.ended = True
@@ -206,7 +206,7 @@ class _Rows:
         return table, numbers, _merged(before, bad)
 
     def _numbers(self, count: int) -> npt.NDArray[np.int64]:
-        """The places of the next ``count`` rows: those that were not turned away."""
+        """The row numbers of the next ``count`` rows, without the rejected ones."""
         taken = np.array(sorted(place for place in self.away if place >= self.row), dtype=np.int64)
         # before the k-th gap there are taken[k] - k - row rows, so each row moves on by the gaps before it
         gaps = taken - np.arange(len(taken)) - self.row
@@ -248,7 +248,7 @@ _UNCLOSED = "the file ends inside a quoted value: a quote was opened and never c
 
 
 def typed_cells(texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
-    """Cells of text as the declared type."""
+    """Text cells converted to the declared type."""
     if target == pa.string():
         return texts, None
     if pa.types.is_large_string(target) or pa.types.is_string_view(target):

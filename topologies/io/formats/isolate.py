@@ -1,4 +1,4 @@
-"""Finding the values on which a whole-column conversion fails, without a loop over all of them."""
+"""Finds the values on which a whole-column conversion fails, without a loop over all values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Converted: TypeAlias = tuple[pa.Array, "Mask | None"]  # values with null where bad; which are bad, None for none
+Converted: TypeAlias = tuple[pa.Array, "Mask | None"]  # (values with null where bad, mask of bad values or None)
 Kernel: TypeAlias = Callable[[pa.Array], pa.Array]
 
 _FAILURES = (pa.ArrowInvalid, ValueError, OverflowError)
@@ -20,10 +20,10 @@ _PROBE = 8
 
 
 def isolate(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
-    """Converts values by the first kernel that takes each; what no kernel takes is bad, and null.
+    """Convert each value by the first kernel that accepts it; a value that no kernel accepts is bad, and null.
 
-    A value's fate depends on the value alone. Whole columns first; then distinct values, in ever smaller
-    parts.
+    The result for a value depends on the value alone. Whole columns are tried first, then distinct values in ever
+    smaller parts.
     """
     whole = attempt(values, kernels)
     if whole is not None:
@@ -40,7 +40,7 @@ def isolate(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converte
 
 
 def blank(values: pa.Array, bad: Mask) -> pa.Array:
-    """The values with null where they are bad."""
+    """The values, with null where they are bad."""
     return pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
 
 
@@ -60,7 +60,7 @@ def joined(arrays: list[pa.Array], target: pa.DataType) -> pa.Array:
 
 
 def attempt(values: pa.Array, kernels: tuple[Kernel, ...]) -> pa.Array | None:
-    """All values by the first kernel that takes them all, or None."""
+    """All values converted by the first kernel that accepts them all; None where none does."""
     for kernel in kernels:
         try:
             kernel(values.slice(0, _PROBE))  # a cast that fails on every value costs far more than one that succeeds

@@ -42,16 +42,19 @@ _BLOCK = 4 << 20
 _PARTS = 16
 _FEW = 32
 _LONG_NUMBER = 38
-_SHORT_NUMBER = 16  # no more digits than that are a whole number as a double, and none as they are written
-_EXACT = 2**53 - 1  # the largest whole number that no other one is rounded to
+_SHORT_NUMBER = 16  # with more digits a number may be whole as a double and not as written
+_EXACT = 2**53 - 1  # the largest whole number to which no other is rounded
 _kinds = pa.types
 _Lines = npt.NDArray[np.int64]  # n x 2: where each line begins and ends in its block
 
 
 @dataclass(frozen=True)
 class JsonlFormat:
-    """Reads JSON lines. ``block_size``: bytes read at a time; a longer line is read whole, up to ``longest_row`` bytes
-    (16 MiB): beyond that it is a bad row, of which the start is kept."""
+    """Reads JSON lines.
+
+    ``block_size``: bytes read at a time. A longer line is read whole, up to ``longest_row`` bytes (16 MiB); a line
+    beyond that is a bad row, of which the start is kept.
+    """
 
     block_size: int = _BLOCK
     longest_row: int = LONGEST_ROW
@@ -90,9 +93,9 @@ class JsonlFormat:
 
 
 def parse_values(values: pa.Array, schema: pa.Schema) -> Chunk:
-    """Bytes of which each is a JSON object, by the rules of a line; rows are counted by their places.
+    """Parse values that are each a JSON object, by the rules of a line; rows are numbered by their index.
 
-    A value may have several lines. One that is null or blank is bad.
+    A value may have several lines. A null or blank value is bad.
     """
     declared_once(schema)
     lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
@@ -107,7 +110,8 @@ def parse_values(values: pa.Array, schema: pa.Schema) -> Chunk:
         kept = values.take(pa.array(given))
         block = _joined(kept)
     if block.count(b"\n") > len(given):
-        # A line ends a value here: inside of one a carriage return is as good, which is white space to JSON as well.
+        # A newline ends a value here. Inside a value a carriage return is equivalent: JSON treats it as white space
+        # as well.
         block = _joined(pc.replace_substring(kept, b"\n", b"\r"))
     table, places, bad = _Block(block, schema, 0).chunk()
     wrong = [BadRow(int(given[row]), reason, data) for row, reason, data in _listed(bad)]
@@ -124,7 +128,7 @@ def _listed(bad: BadRows) -> list[tuple[int, str, str]]:
 
 
 def _joined(values: pa.Array) -> bytes:
-    """Values as lines."""
+    """The values joined as lines."""
     if not len(values):
         return b""
     whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
@@ -157,7 +161,7 @@ class _Block:
         return table, places + self.row, BadRows.of(self.bad)
 
     def _short_enough(self) -> npt.NDArray[np.int64]:
-        """The lines that are to be read."""
+        """Indices of the lines that are not too long."""
         if self.longest is None or len(self.bytes) <= self.longest:
             return np.arange(len(self.lines))
         long = self.lines[:, 1] - self.lines[:, 0] > self.longest
@@ -167,7 +171,8 @@ class _Block:
         return np.flatnonzero(~long)
 
     def _aside(self) -> Mask:
-        """Which lines Arrow must not see: all that are not plainly one object; for some types, all."""
+        """Mask of the lines that Arrow must not read: those that are not plainly one object, or all lines for some
+        types."""
         if not all(_readable(field.type) for field in self.schema):
             return np.ones(len(self.lines), dtype=np.bool_)
         starts, ends = self.lines[:, 0], self.lines[:, 1]
@@ -182,13 +187,13 @@ class _Block:
         return aside | self._not_utf8() if not _is_utf8(self.block) else aside
 
     def _odd_numbers(self) -> npt.NDArray[np.int64]:
-        """Where numbers may be that Arrow must not make decimals of: with an exponent, or very long."""
+        """Positions of possible numbers that Arrow must not read as decimals: with an exponent, or very long."""
         letters = np.flatnonzero((self.bytes | 0x20) == ord("e"))
         exponents = letters[_IN_NUMBER[self.bytes[np.maximum(letters - 1, 0)]]]
         return np.concatenate([exponents, self._numbers_longer_than(_LONG_NUMBER)])
 
     def _numbers_longer_than(self, length: int) -> npt.NDArray[np.int64]:
-        """Where so many characters or more of a number stand without anything in between, an exponent's e neither."""
+        """Positions where a number has at least ``length`` consecutive characters, without an exponent's e."""
         others = np.flatnonzero(~_IN_NUMBER[self.bytes])
         found: npt.NDArray[np.int64] = others[:-1][np.diff(others) > length] + 1
         return found
@@ -210,7 +215,7 @@ class _Block:
         return self.block[start:end]
 
     def _read(self, places: npt.NDArray[np.int64]) -> None:
-        """By Arrow, in ever smaller parts around the lines on which it fails."""
+        """Read lines with Arrow, in ever smaller parts around the lines on which it fails."""
         if not len(places):
             return
         if len(places) <= _FEW:
@@ -225,7 +230,8 @@ class _Block:
             self._read(part)
 
     def _arrow(self, places: npt.NDArray[np.int64], wide: bool) -> pa.Table | None:
-        """Lines by Arrow, or None; ``wide`` reads whole numbers as doubles, so that 3.7 does not stop it."""
+        """Lines as Arrow reads them; None where it fails. ``wide`` reads whole numbers as doubles, so that 3.7 does not
+        fail."""
         fields = [(field.name, self._reading_type(field, int(places[0]))) for field in self.schema]
         schema = pa.schema([(name, _wider(kind) if wide else kind) for name, kind in fields])
         if wide and schema.types == [kind for _, kind in fields]:
@@ -248,7 +254,7 @@ class _Block:
         return b"\n".join([self.block[start:end] for start, end in self.lines[places].tolist()])
 
     def _reading_type(self, field: pa.Field, at: int) -> pa.DataType:
-        """The type as which Arrow reads a column: times as they are spelled in the first line."""
+        """The type in which Arrow reads a column; for times, according to the first line."""
         if _kinds.is_timestamp(field.type):
             return pa.int64() if isinstance(self._peek(at, field.name), Number) else pa.string()
         return pa.string() if _as_text(field.type) else field.type
@@ -261,9 +267,9 @@ class _Block:
         return value.get(name) if isinstance(value, Object) else None
 
     def _rounded(self, places: npt.NDArray[np.int64], raw: pa.Table) -> Mask | None:
-        """The lines with a number so long that it may be a whole one as a double, and none as it is written.
+        """The lines with a number so long that it may be whole as a double although it is not as written.
 
-        Only where a whole number is declared and a double was read: doubles of other columns are long as a rule.
+        Only where a whole number is declared and a double was read: doubles of other columns are usually long.
         """
         read = zip(self.schema, raw.schema.types, strict=True)
         names = [field.name for field, kind in read if _kinds.is_floating(kind) and kind != field.type]
@@ -281,10 +287,10 @@ class _Block:
         return self._numbers_longer_than(_SHORT_NUMBER)
 
     def _named(self, values: npt.NDArray[np.int64], names: list[str]) -> Mask:
-        """Which values, by where they begin, are those of such a name, or may be."""
+        """Mask of the values, by their start positions, that have or may have one of these names."""
         colons = self._before(values)
         quotes = self._before(colons)
-        # More than one blank on a side is not followed to its end: such a value may be anybody's.
+        # Only one blank on each side is skipped: beyond that the value may have any name.
         named: Mask = _BLANK[self.bytes[colons]] | _BLANK[self.bytes[quotes]] | self._escaped(quotes)
         for name in names:
             found = np.arange(len(values))
@@ -294,18 +300,18 @@ class _Block:
         return named
 
     def _before(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """One place back; two, over a blank."""
+        """The positions one byte before, or two where that byte is a blank."""
         before = np.maximum(positions - 1, 0)
         over: npt.NDArray[np.int64] = np.maximum(before - _BLANK[self.bytes[before]], 0)
         return over
 
     def _escaped(self, ends: npt.NDArray[np.int64]) -> Mask:
-        """Where a name, by its closing quote, has an escape such as \\u0061 in it, or may have one."""
+        r"""Mask of the names, by their closing quotes, that have or may have an escape such as \u0061."""
         if not len(self._escapes):
             return np.zeros(len(ends), dtype=np.bool_)
         start = self._quotes[np.maximum(np.searchsorted(self._quotes, ends) - 1, 0)]
         last = self._escapes[np.maximum(np.searchsorted(self._escapes, ends) - 1, 0)]
-        # A quote right behind a backslash may be inside of the name.
+        # A quote directly after a backslash may be inside the name.
         escaped: Mask = (last < ends) & (last >= start - 1)
         return escaped
 
@@ -318,7 +324,7 @@ class _Block:
         return np.flatnonzero(self.bytes == ord('"'))
 
     def _accept(self, places: npt.NDArray[np.int64], raw: pa.Table, again: Mask | None) -> None:
-        """Takes what Arrow read, but for the rows that need a closer look; ``again``: some of them."""
+        """Accept what Arrow read, except rows that need a closer look; ``again`` marks some of them."""
         columns: list[pa.ChunkedArray] = []
         for field, column in zip(self.schema, raw.columns, strict=True):
             values, doubtful = _typed(column, field.type)
@@ -332,7 +338,7 @@ class _Block:
         self._one_by_one(places[again])
 
     def _one_by_one(self, places: npt.NDArray[np.int64]) -> None:
-        """By Python, line by line; then column by column."""
+        """Read lines with Python, line by line, then convert them column by column."""
         kept: list[int] = []
         objects: list[Object] = []
         for at in places.tolist():
@@ -426,14 +432,14 @@ def _python(value: Any) -> Any:
 
 
 class _Verbatim(str):
-    """A number, shown as it was written."""
+    """A number whose ``repr`` is its original text."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 def _readable(kind: pa.DataType) -> bool:
-    """Whether Arrow's JSON reader can be trusted with a type, some of them as text."""
+    """Whether Arrow's JSON reader is reliable for a type, reading some types as text."""
     if _kinds.is_list(kind):
         return _trusted(kind.value_type)
     if _kinds.is_struct(kind):
@@ -464,7 +470,7 @@ def _as_text(kind: pa.DataType) -> bool:
 
 
 def _typed(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.ChunkedArray, Mask | None]:
-    """A column as Arrow read it, as declared; and the rows in which it may have misread it."""
+    """A column that Arrow read, converted to its declared type, and a mask of the rows that it may have misread."""
     values = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
     if values.type == target:
         return column, _infinite(values)
@@ -482,12 +488,12 @@ def _wider(kind: pa.DataType) -> pa.DataType:
 
 
 def _narrowed(values: pa.Array, target: pa.DataType) -> tuple[pa.ChunkedArray, Mask | None]:
-    """Whole numbers that were read as doubles; what a double may have changed is doubtful, and null."""
+    """Whole numbers that were read as doubles; values that a double may have changed are doubtful, and null."""
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     limit = _EXACT if _kinds.is_timestamp(target) else min(_EXACT, 2 ** (target.bit_width - 1) - 1)
     with np.errstate(invalid="ignore"):
         doubtful: Mask = ~((np.abs(numbers) <= limit) & (np.floor(numbers) == numbers))
-    doubtful |= (numbers == 0) & valid(values)  # 1E-400 is no whole number, and 0 as a double
+    doubtful |= (numbers == 0) & valid(values)  # 1E-400 is not whole, yet it is 0 as a double
     whole = np.where(doubtful, 0, numbers).astype(np.int64)
     exact = pa.array(whole, pa.int64(), mask=doubtful | ~valid(values))
     if _kinds.is_timestamp(target):
@@ -498,7 +504,7 @@ def _narrowed(values: pa.Array, target: pa.DataType) -> tuple[pa.ChunkedArray, M
 
 
 def _infinite(values: pa.Array) -> Mask | None:
-    """Rows with an infinity, which Arrow also makes of numbers that are too large."""
+    """Mask of infinities, which Arrow also makes of numbers that are too large."""
     if _kinds.is_floating(values.type):
         found = pc.is_inf(values).fill_null(False)
         return found.to_numpy(zero_copy_only=False) if pc.any(found).as_py() else None

@@ -25,20 +25,20 @@ class Number(str):
 
 
 class Object(dict[str, Any]):
-    """An object, and the names that it gives more than once."""
+    """An object, and its repeated names."""
 
     twice: frozenset[str] = frozenset()
 
 
 class _Wrong:
-    """Stands for a value that cannot be of the declared type."""
+    """Placeholder for a value that cannot have the declared type."""
 
 
 _WRONG = _Wrong()
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text, numbers as ``Number``. Raises ValueError, with the place."""
+    """The value of a JSON text, with numbers as ``Number``. Raises ValueError, with the position."""
     try:
         return _decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -86,7 +86,7 @@ def declared_value(made: Object, name: str) -> Any:
 
 
 def jsonable(value: Any) -> Any:
-    """A parsed value for people: what was written, as far as JSON keeps it."""
+    """A parsed value for display: what was written, as far as JSON preserves it."""
     return "(given twice)" if isinstance(value, _Wrong) else value
 
 
@@ -100,7 +100,7 @@ def _cell(text: str | None) -> Any:
 
 
 def _text_for(value: Any, target: pa.DataType) -> Any:
-    """The text to parse as ``target``: a string or a number, whichever the type is written as."""
+    """The text to parse as ``target``: from a string or a number, whichever the type is written as."""
     if value is None:
         return None
     if isinstance(value, Number):
@@ -176,7 +176,7 @@ def _maps(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def _filler(keys: pa.Array) -> pa.Scalar:
-    """Any value for the keys of maps that are bad anyway: a map's key cannot be null."""
+    """Placeholder for the keys of bad maps, since a map's key cannot be null."""
     present = keys.drop_null()
     return present[0] if len(present) else pa.array([b"\0" * 16]).view(pa.binary()).cast(pa.binary(16))[0]
 
@@ -197,7 +197,7 @@ def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _spoiled(shaped: list[Any], inner: Mask | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Mask:
-    """Which lists are bad: no list at all, or one with a bad element."""
+    """Mask of the values that are not a list, or a list with a bad element."""
     bad: Mask = np.fromiter((isinstance(value, _Wrong) for value in shaped), np.bool_, len(shaped))
     if inner is None:
         return bad

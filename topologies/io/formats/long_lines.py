@@ -1,4 +1,4 @@
-"""Whole lines out of a stream, in blocks; a line that is longer than a row may be costs its row, and no memory."""
+"""Reads whole lines from a stream in blocks; a line that exceeds the maximum becomes a bad row and takes no memory."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from topologies.io.formats.bad import LONGEST_DATA, BadRow
 from topologies.io.formats.trouble import reading
 
 LONGEST_ROW = 16 << 20
-"""Bytes that a row of text has at most, unless the format is told otherwise: as many as a message."""
+"""Default maximum size of a text row in bytes, the same as for messages."""
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class LongLine:
-    """What is kept of a line that is too long."""
+    """The kept start of a line that is too long."""
 
     start: bytes
     longest: int
 
     def bad_row(self, row: int) -> BadRow:
-        """The row as one that could not be read."""
+        """The line as an unreadable row."""
         return BadRow(row, too_long(self.longest), self.start.decode("utf-8", "backslashreplace"))
 
 
 def too_long(longest: int) -> str:
-    """The reason why a row is bad."""
+    """The reason for a line that is too long."""
     return f"the row has more than {longest:,} bytes, which is the longest that is read"
 
 
 def blocks_of_lines(source: pa.NativeFile, path: str, kind: str, size: int, longest: int) -> Iterator[bytes | LongLine]:
-    """Blocks of whole lines, of about ``size`` bytes, without a byte order mark; the last may lack its line end.
+    """Yield blocks of whole lines, of about ``size`` bytes, without a byte order mark; the last may lack its line end.
 
-    At most ``longest`` bytes and a block are held. A LongLine stands for a line that has more; a block may also hold
-    some that are longer, for whoever divides it to find.
+    At most ``longest`` bytes and a block are held in memory. A LongLine stands for a longer line; a block may also hold
+    some that are longer, which its reader must find.
     """
     rest: list[bytes] = []
     held, skipping = 0, False

@@ -1,4 +1,4 @@
-"""Arrow times to the declared timestamp: any unit, any zone, dates, and whole milliseconds."""
+"""Converts Arrow times to the declared timestamp: any unit, any zone, dates, and whole milliseconds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from topologies.io.formats.isolate import Converted, Mask, blank, either, valid
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS_PER_DAY = 86_400
 _FIRST_DAY, _AFTER_DAY = -719_162, 2_932_897
-"""The days, from 1970, of 0001-01-01 and of 10000-01-01."""
+"""The days since 1970-01-01 of 0001-01-01 and of 10000-01-01."""
 
 
 def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     """A timestamp column in another unit or zone; one without a zone is UTC.
 
-    To a coarser unit, time is cut towards minus infinity (1.5 us -> 1 us, -0.5 us -> -1 us). A time that the
-    finer unit cannot hold is bad.
+    A coarser unit truncates towards minus infinity (1.5 us -> 1 us, -0.5 us -> -1 us). A time that the finer unit
+    cannot represent is bad.
     """
     have, want = _PER_SECOND[values.type.unit], _PER_SECOND[target.unit]
     ticks = values.view(pa.int64())
@@ -46,8 +46,8 @@ def from_dates(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def within_calendar(values: pa.Array, bad: Mask | None = None) -> Converted:
-    """Values, of which dates and timestamps outside the years 1 to 9999 are bad: Python, SQL and ISO 8601 have no
-    others."""
+    """The values and a mask in which dates and timestamps outside the years 1 to 9999 are bad, because Python, SQL and
+    ISO 8601 cannot represent them."""
     kind = values.type
     if pa.types.is_date32(kind):
         low, high, ticks = _FIRST_DAY, _AFTER_DAY, values.view(pa.int32())

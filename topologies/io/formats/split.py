@@ -1,4 +1,4 @@
-"""What a reader is asked for, and the shape of every reader."""
+"""A split of a file, and the interface of readers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FileSplit:
             )
 
     def share(self, count: int) -> range:
-        """Which of ``count`` things in a row are this part's: contiguous, and as even as can be."""
+        """Which of ``count`` consecutive items belong to this part: contiguous, and as even as possible."""
         return range(self.part * count // self.parts, (self.part + 1) * count // self.parts)
 
 
@@ -45,14 +45,14 @@ class FileFormat(Protocol):
     def name(self) -> str: ...
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """At most ``wanted`` splits that together are the file; one where the format cannot be divided."""
+        """At most ``wanted`` splits that together make up the file; one where the format cannot be divided."""
         ...
 
     def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
-        """The split in chunks of (good rows, their row numbers, bad rows).
+        """Yield the split in chunks of (good rows, their row numbers, bad rows).
 
-        Good rows have exactly ``schema``; row numbers count from 0 in the whole file. Memory is bounded by a
-        chunk. Raises DataError, which names the path, if the file as a whole is not what it is said to be;
-        that may be in the middle, so what came before it is not a whole file.
+        Good rows have exactly ``schema``; row numbers count from 0 in the whole file. Memory is bounded by a chunk.
+        Raises DataError, which names the path, if the file as a whole is not what it claims to be; that may happen
+        midway, so what was yielded before is not a whole file.
         """
         ...

@@ -35,7 +35,7 @@ _SHAPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_decimal, r"^[+-]?[\d.]+(e[+-]?\d+)?$"),
     (pa.types.is_boolean, r"^(true|false|0|1)$"),
     (pa.types.is_temporal, r"^-?\d{4}-\d\d-\d\d"),
-)  # whatever can be converted has one of these, but not the other way round
+)  # whatever can be converted matches one of these, but not vice versa
 _INFINITE = r"^\s*[+-]?inf(inity)?\s*$"
 
 
@@ -83,7 +83,7 @@ def _trimmed(values: pa.Array) -> pa.Array:
 
 
 def _shaped(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
-    """By the kernels; what has not even the shape of such a value is set aside first, all at once."""
+    """Convert by the kernels, after removing at once the values that do not even have the shape of the type."""
     whole = attempt(values, kernels)
     if whole is not None:
         return whole, None
@@ -152,6 +152,6 @@ def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
 
 
 def empty_is_null(values: pa.Array) -> pa.Array:
-    """Empty text as null, for the columns in which it can mean nothing else."""
+    """Empty text as null, for columns in which it can mean nothing else."""
     empty = pc.equal(values, "").fill_null(False)
     return blank(values, np.asarray(empty.to_numpy(zero_copy_only=False))) if pc.any(empty).as_py() else values

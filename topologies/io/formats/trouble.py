@@ -13,7 +13,7 @@ from windowing.schema import format_schema
 
 @contextmanager
 def reading(path: str, kind: str) -> Iterator[None]:
-    """Turns what the readers raise about a file into a DataError that names it."""
+    """Turn what the readers raise about a file into a DataError that names it."""
     try:
         yield
     except (WindboltError, MemoryError):
@@ -36,7 +36,7 @@ def refuse_empty(source: pa.NativeFile, path: str, kind: str) -> None:
 
 
 def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema) -> None:
-    """Raises for the declared columns that a file does not have, or has more than once."""
+    """Raise DataError for declared columns that a file lacks, or has more than once."""
     absent = [name for name in schema.names if name not in present]
     if absent:
         raise DataError(
@@ -54,7 +54,7 @@ def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema) -> None:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """A type as a declaration writes it."""
+    """A type in the notation of declarations."""
     return format_schema(pa.schema([pa.field("c", kind)]))[2:]
 
 
@@ -68,7 +68,7 @@ def declared_once(schema: pa.Schema) -> None:
 
 
 def refuse_invalid(path: str, table: pa.Table, rows: int) -> None:
-    """Raises for columns that are not what their types say; text is left to be checked row by row."""
+    """Raise DataError for columns whose data do not match their types; text is left to be checked row by row."""
     if table.num_rows != rows:
         raise DataError(
             f"{path!r} holds {table.num_rows} rows where its header says {rows}",

@@ -1,4 +1,4 @@
-"""Bytes as valid UTF-8, with what is not valid marked, so that it costs one row and not the file."""
+"""Presents bytes as valid UTF-8, with invalid bytes marked, so that they cost one row and not the file."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ ESCAPED = "[\\x{10FF80}-\\x{10FFFF}]"
 _ESCAPED = re.compile("[\U0010ff80-\U0010ffff]")
 _READ = 1 << 20
 _PATIENCE = 30.0
-"""Seconds for a thread that reads ahead to come to its end: as long as a slow disk takes for one block."""
+"""Maximum seconds to wait for a thread that reads ahead: as long as a slow disk takes for one block."""
 
 
 def unescaped(text: str) -> str:
-    """Marked bytes as ``\\xff``, for people to read."""
+    r"""The text with marked bytes shown as ``\xff``."""
     return _ESCAPED.sub(lambda mark: f"\\x{ord(mark.group()) - _FIRST:02x}", text)
 
 
 def unmarked(texts: pa.Array) -> pa.Array:
-    """A text column as the bytes that it had before they were marked."""
+    """A text column as the original bytes, before invalid ones were marked."""
     return pa.array([None if text is None else _bytes(text) for text in texts.to_pylist()], pa.binary())
 
 
@@ -37,10 +37,10 @@ def _bytes(text: str) -> bytes:
 
 
 class Utf8Stream:
-    """Reads a source on, without byte order mark and leading line ends; ``ending`` is given out at its end.
+    """Reads a source without its byte order mark and leading line ends; ``ending`` is appended at its end.
 
-    ``escaped`` becomes true with the first byte that is not valid UTF-8. ``failure`` is what ended the stream that was
-    lent, if that was not its end.
+    ``escaped`` becomes true with the first byte that is not valid UTF-8. ``failure`` is the error that ended the lent
+    stream, None if it ended normally.
     """
 
     def __init__(self, source: pa.NativeFile) -> None:
@@ -57,9 +57,10 @@ class Utf8Stream:
         self._returned = deque[weakref.ref[Any]]()
 
     def lend(self, handler: Callable[[Any], str]) -> LentStream:
-        """The stream for Arrow, whose threads read ahead; ``close`` waits until they have dropped it and its bytes.
+        """The stream to give to Arrow, whose threads read ahead; ``close`` waits until they have released it and its
+        bytes.
 
-        ``handler`` is waited for as well: what else Arrow is given of Python's. Who calls this must keep neither.
+        It also waits for ``handler``, any other Python object given to Arrow. The caller must keep neither.
         """
         lent = LentStream(self._read_ahead)
         self._watch(lent)
@@ -68,13 +69,13 @@ class Utf8Stream:
 
     @property
     def held(self) -> int:
-        """How many of the stream and its parts Arrow still holds."""
+        """Number of objects, the stream and its parts, that Arrow still holds."""
         return len(self._lent) - len(self._returned)
 
     def _read_ahead(self, size: int | None) -> memoryview:
         try:
             data = memoryview(self.read(size))
-        except Exception as error:  # Arrow would keep it, and the stream with it, for good
+        except Exception as error:  # Arrow would keep it, and the stream with it, for ever
             self.failure = error
             return memoryview(b"")
         self._watch(data)
@@ -85,7 +86,7 @@ class Utf8Stream:
         self._lent.append(weakref.ref(lent, self._returned.append))
 
     def peek(self, size: int) -> bytes:
-        """At least ``size`` bytes, or all there are, without taking them."""
+        """At least ``size`` bytes, or all that are left, without consuming them."""
         parts = [bytes(self._buffer)]
         while sum(map(len, parts)) < size and (more := self._next()):
             parts.append(more)
@@ -93,10 +94,10 @@ class Utf8Stream:
         return bytes(self._buffer[:size])
 
     def close(self) -> None:
-        """Give nothing more, and wait for the threads that read ahead or still hold what was read.
+        """Deliver nothing more, and wait for the threads that read ahead or still hold data.
 
-        A thread that asks for Python's lock while the interpreter ends is killed where it stands: the process then
-        aborts, or waits for that thread for ever.
+        A thread that asks for the GIL while the interpreter ends is killed: the process then aborts, or waits for that
+        thread for ever.
         """
         self._closing = True
         deadline = time.monotonic() + _PATIENCE
@@ -155,9 +156,9 @@ class Utf8Stream:
 
 
 class LentStream:
-    """A stream as Arrow has it; it is gone once Arrow reads no more.
+    """The stream object given to Arrow, released when Arrow stops reading.
 
-    ``read`` is no method: the traceback of an error in it would have this object, and keep it.
+    ``read`` is not a method: the traceback of an error in a method would hold this object and keep it alive.
     """
 
     closed = False
@@ -166,5 +167,5 @@ class LentStream:
         self.read = read
 
     def readable(self) -> bool:
-        """Arrow asks."""
+        """Called by Arrow."""
         return True

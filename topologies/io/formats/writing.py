@@ -1,8 +1,7 @@
-"""Writing tables so that ``read`` gives them back equal.
+"""Writes tables so that ``read`` returns equal ones.
 
-JSON lines: times are ISO 8601 with a Z, decimals and the doubles NaN, Infinity and -Infinity are strings,
-binary is base64.
-CSV: every string is quoted, so that empty text ("") and null (nothing) stay apart. Parquet: zstd, with page
+JSON lines: times are ISO 8601 with a Z, decimals and the doubles NaN, Infinity and -Infinity are strings, binary is
+base64. CSV: every string is quoted, so that empty text ("") and null (nothing) stay distinct. Parquet: zstd, with page
 checksums.
 """
 
@@ -32,12 +31,12 @@ from windowing.errors import SchemaError
 _kinds = pa.types
 _ROWS = 1 << 16
 _FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
-"""The first characters of formulas, as they are and in full width; spreadsheets skip white space before them."""
+"""First characters of formulas, also in full width; spreadsheets skip white space before them."""
 _NEEDS_ESCAPE = '[\\x00-\\x1f"\\\\]'
 
 
 def write_table(fs: pafs.FileSystem, path: str, table: pa.Table, format: str | FileFormat) -> None:
-    """Writes a table as one file; a name that ends in ``.gz`` is compressed if it is text.
+    """Write a table as one file; text is compressed if the name ends in ``.gz``.
 
     Raises SchemaError for columns that the format cannot hold so that they can be read back.
     """
@@ -74,9 +73,9 @@ def _write_csv(fs: pafs.FileSystem, path: str, table: pa.Table, chosen: CsvForma
 
 
 def _without_formulas(texts: pa.Array) -> pa.Array:
-    """Text with an apostrophe before what a spreadsheet would compute: OWASP's rule against CSV injection.
+    """Text with an apostrophe before what a spreadsheet would evaluate: OWASP's rule against CSV injection.
 
-    Quotes and separators in a text are no way out of its cell: all text is quoted. Numbers are no formulas.
+    Quotes and separators cannot leave a cell, since all text is quoted. Numbers are not formulas.
     """
     formulas = pc.match_substring_regex(texts, _FORMULA)
     return pc.if_else(formulas, pc.binary_join_element_wise(pa.scalar("'"), texts, ""), texts)
@@ -191,7 +190,7 @@ def _refuse_far(values: pa.Array) -> None:
 
 
 def _json_value(value: Any, kind: pa.DataType) -> Any:
-    """A Python value of an Arrow type as what JSON has for it."""
+    """A Python value of an Arrow type in its JSON form."""
     if value is None:
         return None
     if _kinds.is_map(kind):

@@ -1,4 +1,4 @@
-"""What goes wrong with one message, each in one line that fits into a header of a dead letter."""
+"""Errors of one message, each in one line that fits into a header of a dead letter."""
 
 from __future__ import annotations
 

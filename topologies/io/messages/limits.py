@@ -1,4 +1,4 @@
-"""How large a message may be and how deep it may nest: what is beyond is refused before it costs memory or stack."""
+"""Limits on the size and nesting of messages, enforced before they cost memory or stack."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from windowing.errors import ConfigError
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 200
-DEEPEST = 250  # orjson writes no deeper than 253
+DEEPEST = 250  # orjson's own limit is 253
 
 
 def check_limits(max_bytes: int, max_depth: int) -> None:
-    """Whether they can be limits. Raises ConfigError."""
+    """Raise ConfigError for invalid limits."""
     if max_bytes < 1:
         raise ConfigError(f"max_bytes is {max_bytes}", why="no message is shorter than 1 byte", do="give at least 1")
     if not 1 <= max_depth <= DEEPEST:
@@ -19,7 +19,7 @@ def check_limits(max_bytes: int, max_depth: int) -> None:
 
 
 def no_message(value: bytes | None, max_bytes: int) -> Unreadable:
-    """Why there is nothing to read in a value that is None, empty or too long."""
+    """Why a value that is None, empty or too long cannot be read; "" where it can."""
     if value is None:
         return Unreadable("the message has no value (a tombstone)")
     if not value:
@@ -32,7 +32,7 @@ def too_deep(max_depth: int) -> Unreadable:
 
 
 def within(message: bytes, max_bytes: int) -> bytes:
-    """The message, if it is no longer than what may be read. Raises Unwritable."""
+    """The message. Raises Unwritable if it is longer than could be read back."""
     if len(message) > max_bytes:
         raise Unwritable(f"the message has {len(message):,} bytes, more than the {max_bytes:,} that may be read")
     return message

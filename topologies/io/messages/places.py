@@ -1,4 +1,5 @@
-"""Where in an event a value is, and why it cannot be written: the place is put together on the way out."""
+"""The place of a value in an event, and why it cannot be written. The place is assembled while the exception
+propagates."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ LONGEST_SHOWN = 80
 
 
 class Misfit(Exception):
-    """A value that cannot be written; every level that it passes adds where it was."""
+    """A value that cannot be written; each level that the exception passes adds its place."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -27,13 +28,13 @@ class Misfit(Exception):
 
 
 def shown(value: Any) -> str:
-    """A value and its type, as a reason names them."""
+    """A value and its type, as shown in reasons."""
     if value is None:
         return "None"
     kind = type(value).__name__
     try:
         text = ascii(value) if isinstance(value, str | bytes | int | float) else str(value)
-    except Exception:  # whatever object comes, its own code included
+    except Exception:  # any object, including its own code
         return f"a {kind}"
     return f"{text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + '...'} ({kind})"
 

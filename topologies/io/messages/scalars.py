@@ -1,7 +1,7 @@
-"""Values that have no form of their own in JSON, XML or CSV, as text.
+"""Scalars without a native form in JSON, XML or CSV, as text.
 
-Times are ISO 8601 with a Z or their offset (none = UTC), decimals keep every digit, binary is base64: as in the
-files that windbolt writes.
+Times are ISO 8601 with a Z or their offset (none = UTC), decimals keep every digit, binary is base64, as in the files
+that windbolt writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN = frozenset({str, int, float, bool, dict, list, NoneType})
 
 
 def simple(value: Any) -> Any:
-    """A value of numpy, or a member of an enum, as the plain value in it; any other value itself."""
+    """The plain value in a numpy scalar or an enum member; any other value unchanged."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Enum):
@@ -65,7 +65,7 @@ def number_text(value: float) -> str:
 
 
 def text_of(value: Any) -> str:
-    """The text of any single value; None is empty. Raises Misfit for all that is no single value."""
+    """The text of any scalar; None is empty. Raises Misfit for anything that is not a scalar."""
     value = simple(value)
     match value:
         case None:
@@ -83,7 +83,8 @@ def text_of(value: Any) -> str:
 
 
 def _numpys_time(value: np.datetime64 | np.timedelta64) -> Any:
-    """Python's own value for it, the text of a time finer than that; numpy would give a number. Raises Misfit."""
+    """The Python value of a numpy time, or its text where Python's resolution is too coarse; numpy itself would give a
+    number. Raises Misfit."""
     plain = value.item()
     if not isinstance(plain, int):
         return plain
@@ -98,5 +99,5 @@ def _refused(value: Any) -> str:
 
 
 def _known(text: str, value: Any) -> str:
-    """The text, unless it is that of pandas' NaT, which claims to be a time."""
+    """The text. Raises Misfit for pandas' NaT, which is an instance of datetime."""
     return _refused(value) if text == "NaT" else text

@@ -1,1 +1,1 @@
-"""Avro messages: the schema, whether bytes and objects are values of it, reading and writing."""
+"""Avro messages: schemas, checking bytes and objects against them, reading and writing."""

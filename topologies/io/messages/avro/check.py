@@ -1,10 +1,10 @@
-"""Whether bytes are a value of an Avro schema, before fastavro reads them.
+"""Checks that bytes are a value of an Avro schema, before fastavro reads them.
 
-fastavro believes lengths, takes negative positions from the end and recurses in C as deep as a message says. Here
-every length, position and level is looked at first, without making a value.
+fastavro trusts lengths, takes negative positions from the end, and recurses in C as deep as a message says. Here every
+length, position and level is checked first, without building a value.
 
-A check is called with the message, where the value starts, and how many levels may still nest; it returns where the
-value ends, and raises Misfit, or IndexError where the message ends too early.
+A check is called with the message, the position where the value starts, and how many levels may still nest. It returns
+the position where the value ends, and raises Misfit, or IndexError where the message ends too early.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def check_of(parsed: Parsed) -> Check:
 
 
 class _Checks:
-    """The checks of one schema; those of named types are made once, as these may be in themselves."""
+    """The checks of one schema; those of named types are built once, as types may be recursive."""
 
     def __init__(self, parsed: Parsed) -> None:
         self._parsed = parsed
@@ -66,7 +66,7 @@ class _Checks:
 
 
 def long_at(data: bytes, at: int) -> tuple[int, int]:
-    """The whole number at a place, and where it ends."""
+    """The whole number at a position, and the position where it ends."""
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -163,7 +163,7 @@ def _entry(value: Check) -> Check:
 
 
 def _blocks(inner: Check) -> Check:
-    """The check of an array or a map: blocks of items, each of which takes a byte at least."""
+    """The check of an array or a map: blocks of items, each at least a byte long."""
 
     def check(data: bytes, at: int, levels: int) -> int:
         if levels == 0:
@@ -197,7 +197,7 @@ def _placed(error: Misfit | IndexError, step: str | int) -> Misfit:
 
 
 def _logical(schema: Any) -> Check | None:
-    """The check of a logical type that fastavro would read wrong values of."""
+    """The check of a logical type of which fastavro would read wrong values."""
     match logical_type(schema):
         case "int-time-millis":
             return _time(_int, _DAY_MILLIS)

@@ -1,9 +1,9 @@
-"""Whether an object is a value of an Avro schema, before fastavro writes it.
+"""Checks that an object is a value of an Avro schema, before fastavro writes it.
 
-fastavro writes some of what does not fit: it leaves out entries that are no fields, takes absent fields as None and
-rounds whole numbers to doubles. Here nothing is left out, filled in (but by the schema's own default) or rounded.
+fastavro writes some values that do not fit: it drops entries that are not fields, takes missing fields as None, and
+rounds whole numbers to doubles. Here nothing is dropped, filled in (except by the schema's own default) or rounded.
 
-A fit is called with the value and how many levels may still nest; it returns what fastavro is to write, with the
+A fit is called with the value and how many levels may still nest. It returns what fastavro is to write, with the
 branches of unions chosen, and raises Misfit.
 """
 
@@ -22,7 +22,7 @@ from topologies.io.messages.scalars import simple
 
 Fit = Callable[[Any, int], Any]
 
-_LATER = MappingProxyType({"double": 1, "float": 2})  # a whole number is rather an int or a long
+_LATER = MappingProxyType({"double": 1, "float": 2})  # prefer an int or a long for a whole number
 _TOO_DEEP = "nested too deep, or in itself"
 
 
@@ -32,7 +32,7 @@ def fit_of(parsed: Parsed) -> Fit:
 
 
 class _Fits:
-    """The fits of one schema; those of named types are made once, as these may be in themselves."""
+    """The fits of one schema; those of named types are built once, as types may be recursive."""
 
     def __init__(self, parsed: Parsed) -> None:
         self._parsed = parsed

@@ -25,8 +25,7 @@ SCHEMA_NAME = "schemaName"
 
 @dataclass(frozen=True)
 class AvroMessages:
-    """Messages of these schemas, of at most ``max_bytes`` bytes and ``max_depth`` records, arrays and maps in one
-    another."""
+    """Messages of these schemas, of at most ``max_bytes`` bytes and ``max_depth`` nested records, arrays and maps."""
 
     schemas: tuple[AvroSchema, ...]
     max_bytes: int = MAX_BYTES
@@ -69,7 +68,7 @@ class AvroMessages:
         return within(message, self.max_bytes)
 
     def schema_for(self, headers: Headers) -> AvroSchema | None:
-        """The schema of a message with these headers, None if they name one that is not known."""
+        """The schema of a message with these headers; None if they name an unknown one."""
         name = headers.get(SCHEMA_NAME)
         return self._unnamed if name is None else self._named.get(name)
 

@@ -1,4 +1,4 @@
-"""The text of an Avro schema, parsed, and everything that is wrong with it."""
+"""Parses the text of an Avro schema, and finds all its problems."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _JSON = JsonMessages(max_bytes=1024 * 1024, max_depth=100)
 
 @dataclass(frozen=True)
 class Parsed:
-    """A schema as fastavro has it, and the types that have names in it."""
+    """A schema in fastavro's form, and its named types."""
 
     schema: dict[str, Any]
     named: dict[str, dict[str, Any]]
 
     def resolved(self, schema: Any) -> Any:
-        """The definition of what may be a name."""
+        """The definition of a type, which may be given by its name."""
         return self.named.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def kind_of(schema: Any) -> str:
-    """The type of a schema: of Avro, "union", or the name of a named type."""
+    """The type of a schema: an Avro type, "union", or the name of a named type."""
     if isinstance(schema, list):
         return "union"
     return str(schema["type"] if isinstance(schema, dict) else schema)
 
 
 def logical_type(schema: Any) -> str:
-    """A type and its logical type as ``long-timestamp-millis``, or "" if there is none."""
+    """A type with its logical type, such as ``long-timestamp-millis``; "" where there is none."""
     return f"{schema['type']}-{schema['logicalType']}" if isinstance(schema, dict) and "logicalType" in schema else ""
 
 
@@ -64,7 +64,7 @@ def parsed(text: str) -> Parsed:
             f"the Avro schema {shown(given.get('name'))} is wrong: there is no type {error.name!r}",
             do=f"use one of {', '.join(sorted(PRIMITIVES))}, or a type that the schema has defined before",
         ) from error
-    except Exception as error:  # fastavro meets much that is no schema with whatever Python raises
+    except Exception as error:  # fastavro raises all kinds of exceptions for what is not a schema
         raise ConfigError(f"the Avro schema {shown(given.get('name'))} is wrong: {error!r}") from error
     made = Parsed(schema, named)
     for problem in _problems(made.schema, made):
@@ -73,7 +73,7 @@ def parsed(text: str) -> Parsed:
 
 
 def _problems(schema: Any, made: Parsed) -> Iterator[str]:
-    """What fastavro lets pass."""
+    """Problems that fastavro does not report."""
     kind = kind_of(schema)
     yield from _decimal_problems(schema)
     if kind == "union":
@@ -119,7 +119,7 @@ def _union_problems(union: list[Any], made: Parsed) -> Iterator[str]:
 
 
 def tag_of(branch: Any) -> str:
-    """What tells a branch of a union from the others: its name, else its type."""
+    """What identifies a branch of a union: its name, else its type."""
     return str(branch["name"]) if isinstance(branch, dict) and branch["type"] in NAMED else kind_of(branch)
 
 

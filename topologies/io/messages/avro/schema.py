@@ -55,7 +55,7 @@ class AvroSchema:
             reason: Any = misfit.told()
         except IndexError:
             reason = "the message ends within the value"
-        except Exception as error:  # what has the right shape and yet no value: no UTF-8, the year 10,000
+        except Exception as error:  # right shape but no value: invalid UTF-8, the year 10,000
             reason = repr(error)
         raise Unreadable(f"not a value of {self.name}: {reason}")
 
@@ -66,7 +66,7 @@ class AvroSchema:
             schemaless_writer(message, self._schema, self._fit(event, max_depth))
         except Misfit as misfit:
             raise Unwritable(f"not a value of {self.name}: {misfit.told()}") from None
-        except Exception as error:  # objects bring code of their own
+        except Exception as error:  # objects may run their own code
             raise Unwritable(f"not a value of {self.name}: {error!r}") from error
         return message.getvalue()
 

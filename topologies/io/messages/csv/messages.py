@@ -77,7 +77,7 @@ class CsvMessages:
             raise Unwritable(f"the event cannot be written as UTF-8: {error}") from None
         except Unwritable:
             raise
-        except Exception as error:  # objects bring code of their own
+        except Exception as error:  # objects may run their own code
             raise Unwritable(f"the event cannot be written: {error!r}") from error
 
     def __reduce__(self) -> tuple[Any, ...]:

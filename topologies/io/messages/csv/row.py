@@ -1,4 +1,4 @@
-"""One row of CSV: its text taken apart and put together (RFC 4180)."""
+"""Splits and joins one row of CSV (RFC 4180)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CsvRow:
     def join(self, texts: Sequence[str]) -> str:
         """The row of these values, without a line break at its end."""
         if len(texts) == 1 and not texts[0]:
-            return '""'  # for an empty message is none
+            return '""'  # an empty message is not a row
         return self.separator.join([self._quoted(text) for text in texts])
 
     def _quoted(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the text of a CSV field means, and the text of a value."""
+"""Types of CSV fields: from text to values and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class CsvType(Protocol):
-    """What a field's values are."""
+    """The type of a field's values."""
 
     def read(self, name: str, text: str) -> Any:
         """Called with the text of the field ``name``. Raises Unreadable."""
@@ -57,7 +57,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Typed:
-    """A type whose values have spellings of their own; what is empty is None."""
+    """A type whose values have their own spelling; empty text is None."""
 
     name: str
     kinds: type | tuple[type, ...]

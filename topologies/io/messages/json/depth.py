@@ -1,4 +1,4 @@
-"""How deep a JSON value nests."""
+"""The nesting depth of JSON values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NESTS = frozenset({dict, list, tuple})
 
 
 def nests_deeper(event: Any, text: bytes, max_depth: int) -> bool:
-    """Whether a value, whose JSON is ``text``, has more than so many lists and objects in one another."""
+    """Whether a value, whose JSON is ``text``, nests more than ``max_depth`` lists and objects."""
     if text.count(b"[") + text.count(b"{") <= max_depth:
         return False
     level = [event] if type(event) in _NESTS else []

@@ -30,7 +30,7 @@ _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z | orjson.OPT_PASSTHROUGH_DATA
 
 @dataclass(frozen=True)
 class JsonMessages:
-    """Messages in JSON, of at most ``max_bytes`` bytes and ``max_depth`` lists and objects in one another."""
+    """Messages in JSON, of at most ``max_bytes`` bytes and ``max_depth`` nested lists and objects."""
 
     max_bytes: int = MAX_BYTES
     max_depth: int = MAX_DEPTH
@@ -57,7 +57,9 @@ class JsonMessages:
         """The message for an event. Raises Unwritable."""
         try:
             message = orjson.dumps(event, option=_OPTIONS)
-        except Exception:  # what orjson does not know or nests too deep for it, and what an object's own code raises
+        except (
+            Exception
+        ):  # values that orjson does not support or that nest too deep for it, and exceptions of an object's own code
             return self._written_plain(event)
         if b"null" in message and may_have_nan(event):
             return self._written_plain(event)
@@ -66,12 +68,12 @@ class JsonMessages:
         return within(message, self.max_bytes)
 
     def _written_plain(self, event: Any) -> bytes:
-        """The slow way, which knows more values, and where the first is that cannot be written."""
+        """The slow path, which supports more values and reports the first place that cannot be written."""
         try:
             return within(orjson.dumps(plain(event, self.max_depth)), self.max_bytes)
         except Misfit as misfit:
             raise misfit.told() from None
         except Unwritable:
             raise
-        except Exception as error:  # objects bring code of their own
+        except Exception as error:  # objects may run their own code
             raise Unwritable(f"the event cannot be written: {error!r}") from error

@@ -1,8 +1,8 @@
-"""What a reader of JSON would change without a word: digits that a double has no room for, names given twice.
+"""Detects what a JSON reader would silently change: digits beyond a double's precision, repeated names.
 
-orjson reads whole numbers beyond 64 bits as doubles, other numbers as the nearest double, and takes the last of several
-values of one name. What it gives back is written again to see whether it is all that was there; a text that is spelled
-in another way (most are not) is read once more by Python's own reader, which is slower and can be asked.
+orjson reads whole numbers beyond 64 bits as doubles, other numbers as the nearest double, and keeps the last of several
+values of one name. Its result is written again and compared with the text; a text that is spelled differently (most are
+not) is read once more by Python's own reader, which is slower but can be customized.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPACE = b" \t\r\n"
 
 
 def exact(event: Any, text: bytes) -> Any:
-    """The value of a JSON text, which orjson read as ``event``, with nothing lost. Raises Unreadable."""
+    """The exact value of a JSON text that orjson read as ``event``. Raises Unreadable where something would be lost."""
     if orjson.dumps(event).translate(None, _SPACE) == text.translate(None, _SPACE):
         return event  # the same tokens: each number as its double is spelled, each name as often as it is kept
     try:

@@ -1,4 +1,4 @@
-"""An event as orjson can write it, or the first place in it that cannot be written."""
+"""Converts an event into values that orjson can write, or finds the first place that cannot be written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAFE = frozenset({NoneType, bool, int, str})
 
 
 def may_have_nan(event: Any) -> bool:
-    """Whether a value may have a NaN or an infinity in it, which orjson writes as null."""
+    """Whether a value may contain a NaN or an infinity, which orjson writes as null."""
     to_see: list[Iterable[Any]] = [(event,)]
     while to_see:
         for value in to_see.pop():
@@ -34,7 +34,7 @@ def may_have_nan(event: Any) -> bool:
 
 
 def plain(value: Any, max_depth: int) -> Any:
-    """The value with times, decimals and the like as text, and long numbers as they stand. Raises Misfit."""
+    """The value with times, decimals and the like as text, and long numbers unchanged. Raises Misfit."""
     kind = type(value)
     if value is None or kind is bool:
         return value

@@ -30,7 +30,7 @@ from topologies.io.messages.xml.writing import XmlWriting
 
 @dataclass(frozen=True)
 class XmlMessages:
-    """Messages in XML, of at most ``max_bytes`` bytes and ``max_depth`` elements in one another."""
+    """Messages in XML, of at most ``max_bytes`` bytes and ``max_depth`` nested elements."""
 
     max_bytes: int = MAX_BYTES
     max_depth: int = MAX_DEPTH
@@ -56,5 +56,5 @@ class XmlMessages:
             raise misfit.told() from None
         except Unwritable:
             raise
-        except Exception as error:  # objects bring code of their own
+        except Exception as error:  # objects may run their own code
             raise Unwritable(f"the event cannot be written: {error!r}") from error

@@ -1,4 +1,4 @@
-"""A document as nested objects, element by element as the parser finds them."""
+"""Reads a document into nested objects, element by element, as the parser finds them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _ENCODINGS = re.compile(
     r"utf-?8|utf-?16(le|be)?|us-ascii|ascii|iso-8859-([1-9]|1[0134-6])|windows-125[0-8]|cp(125[0-8]|866)"
     r"|ibm866|koi8-[ru]",
     re.IGNORECASE,
-)  # all that have one byte a character, and those that the parser knows itself
+)  # all single-byte encodings, and those the parser knows itself
 
 
 class XmlReading:
-    """The reading of one document: what is open, and what is known of the innermost open element."""
+    """The state of reading one document: the open elements, and the content of the innermost one."""
 
     def __init__(self, max_depth: int) -> None:
         self._max_depth = max_depth
@@ -26,7 +26,8 @@ class XmlReading:
         self._texts: list[str] = []
 
     def read(self, document: bytes) -> dict[str, Any]:
-        """The root as the only entry. Raises ExpatError for what is not well-formed, and Unreadable."""
+        """The document as an object with the root as its only entry. Raises ExpatError for what is not well-formed, and
+        Unreadable."""
         parser = expat.ParserCreate()
         parser.ordered_attributes = True
         parser.buffer_text = True

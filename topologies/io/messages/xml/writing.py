@@ -1,4 +1,4 @@
-"""Nested objects as a document, every name and every character checked."""
+"""Writes nested objects as a document, checking every name and character."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IN_ATTRIBUTE = _IN_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&
 
 
 class XmlWriting:
-    """The writing of one document: its pieces so far, and how many bytes they have at least."""
+    """The state of writing one document: its pieces so far, and a lower bound on their size in bytes."""
 
     def __init__(self, max_bytes: int, max_depth: int) -> None:
         self._max_bytes, self._max_depth = max_bytes, max_depth
