@@ -1,1 +1,1 @@
-"""The commands of ``windbolt``, one a file."""
+"""The commands of ``windbolt``, one per file."""

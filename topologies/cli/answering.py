@@ -1,4 +1,4 @@
-"""Answering many scenarios, none of which may spoil another: what one fails of becomes its own answer."""
+"""Answers many scenarios independently: the failure of one becomes its own outcome and does not affect the others."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from topologies.scenarios.schema.model import Scenario
 from windowing.errors import ConfigError, EnvironmentMissing, ScenarioError, TopologyError, WindboltError
 
 _MOST_ATTEMPTS = 24
-"""So many times Spark is started to find the scenario that makes the others fail."""
+"""Maximum number of starts of Spark to find the scenario that makes the others fail."""
 _MALFORMED = (ConfigError, ScenarioError, TopologyError)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a scenario: an answer, or why it cannot be one."""
+    """The outcome of a scenario: an answer, or why there is none."""
 
     answer: Replayed
     malformed: str | None = None
-    """What is wrong with the scenario itself, or with the topology that it names."""
+    """What is wrong with the scenario itself, or with the topology that it names; None if nothing is."""
     printed: str = ""
-    """What the user's code printed."""
+    """The output of the user's code."""
     trace: str = ""
-    """The traceback, where an error was all that came of it."""
+    """The traceback, where the outcome is only an error."""
 
 
 def answer_locally(scenario: Scenario, topology: Topology | None = None) -> Outcome:
-    """The outcome of a scenario, in this process. Raises nothing."""
+    """The outcome of a scenario, in this process. Never raises."""
     printed = StringIO()
     try:
         with redirect_stdout(printed):
@@ -43,7 +43,8 @@ def answer_locally(scenario: Scenario, topology: Topology | None = None) -> Outc
 
 
 def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = None) -> list[Outcome]:
-    """The outcome of each scenario, all in as few queries as can be; EnvironmentMissing where Spark cannot start."""
+    """The outcome of each scenario, in as few queries as possible. Raises EnvironmentMissing where Spark cannot
+    start."""
     from topologies.spark.replay import replay_on_spark
 
     outcomes: dict[int, Outcome] = {}
@@ -58,7 +59,7 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = N
     attempts = 0
 
     def answer(part: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
-        """All at once; where that fails in halves, until the scenario is found that makes it fail."""
+        """Answer all at once; where that fails, answer in halves, until the failing scenario is found."""
         nonlocal attempts
         attempts += 1
         try:

@@ -55,7 +55,7 @@ def main() -> None:
     """Run the command; called by the ``windbolt`` script."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # a character that the terminal lacks is no reason to fail
     app(prog_name="windbolt")
 
 

@@ -1,4 +1,4 @@
-"""Where the commands write: results and progress to standard output, everything else to standard error."""
+"""Where commands write: results and progress to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rich.text import Text
 from windowing.printable import printable
 
 WIDTH = 120
-"""The width of lines where there is no terminal, and COLUMNS does not say."""
+"""Line width where there is no terminal and COLUMNS is not set."""
 
 
 def out() -> Console:
-    """For what was asked for."""
+    """The console for results, on standard output."""
     return _console(sys.stdout)
 
 
 def err() -> Console:
-    """For errors, warnings and remarks."""
+    """The console for errors, warnings and remarks, on standard error."""
     return _console(sys.stderr)
 
 
@@ -34,15 +34,15 @@ def warn(text: str, console: Console | None = None) -> None:
 
 
 def remark(text: str) -> None:
-    """Print what no reader of the results needs."""
+    """Print a remark that is not part of the results."""
     err().print(Text(text), soft_wrap=True)
 
 
 @contextmanager
 def only_json() -> Iterator[Callable[[Any], bool]]:
-    """A function that prints a value as a line of JSON, and says whether anybody still reads.
+    """Yield a function that prints a value as a line of JSON, and returns whether anybody still reads.
 
-    Whatever else is printed meanwhile, by users' code or by the processes that Spark starts, goes to standard error.
+    All other output meanwhile, by users' code or by processes that Spark starts, goes to standard error.
     """
     with _standard_output_kept() as file, redirect_stdout(sys.stderr):
         closed = False
@@ -62,7 +62,7 @@ def only_json() -> Iterator[Callable[[Any], bool]]:
 
 @contextmanager
 def _standard_output_kept() -> Iterator[TextIO]:
-    """Standard output for us alone: whoever writes to its descriptor meanwhile writes to standard error."""
+    """Reserve standard output: other writes to its descriptor go to standard error meanwhile."""
     real = sys.stdout
     real.flush()
     try:

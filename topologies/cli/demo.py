@@ -36,7 +36,7 @@ def demo(
     """Run the demo: which hour of each day was the worst to fly from New York's airports in 2013?"""
     with readable_errors(debug=debug):
         waited = parse_duration(lag)
-        # What is said about the run goes where it does not mix with JSON.
+        # Remarks about the run go where they do not mix with JSON.
         console = err() if as_json else out()
         folder = DemoFolder(output)
         folder.prepare({"engine": engine.value, "lag": str(waited)}, console, fresh=engine is Engine.LOCAL)
@@ -91,7 +91,7 @@ def _print_results(console: Console, folder: DemoFolder) -> None:
 
 @dataclass(frozen=True)
 class DemoFolder:
-    """The folder of the demo; only what the demo itself has made is ever deleted."""
+    """The folder of the demo. Only files that the demo created are ever deleted."""
 
     path: Path
 
@@ -107,7 +107,7 @@ class DemoFolder:
 
     @property
     def checkpoint(self) -> Path:
-        """The state, so that a demo that was stopped continues."""
+        """The checkpoint, so that a stopped demo continues."""
         return self.path / "checkpoint"
 
     @property
@@ -121,7 +121,7 @@ class DemoFolder:
         return self.path / "example.yaml"
 
     def prepare(self, settings: dict[str, str], console: Console, *, fresh: bool) -> None:
-        """Make the folder, or say what becomes of the demo that ran in it before."""
+        """Create the folder, or report what happens to an earlier demo in it."""
         if self.path.exists() and not (self.path.is_dir() and (self._ours() or not any(self.path.iterdir()))):
             raise ConfigError(
                 f"{str(self.path)!r} holds something else than a demo",
@@ -140,7 +140,7 @@ class DemoFolder:
         self._write({**settings, "finished": False})
 
     def write_sources(self, lag: Duration) -> None:
-        """Write the topology's reference and the example; one that has been edited stays as it is."""
+        """Write the topology's reference and the example scenario; an edited one is kept."""
         folders = f"{str(self.input.absolute())!r}, {str(self.output.absolute())!r}"
         self.topology.write_text(
             '"""The topology of the demo, for `windbolt describe` and `windbolt run`."""\n\n'
@@ -153,7 +153,7 @@ class DemoFolder:
             shutil.copyfile(Path(__file__).with_name("example.yaml"), self.example)
 
     def finished(self) -> None:
-        """Note that the demo has come to its end, so that the next one starts afresh."""
+        """Record that the demo has completed, so that the next one starts afresh."""
         self._write({**self._read(), "finished": True})
 
     def _ours(self) -> bool:

@@ -1,4 +1,4 @@
-"""Errors on the command line: what, why and what to do, and the exit status that goes with them."""
+"""Errors on the command line: what, why and what to do, and the exit status."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from windowing.errors import (
 from windowing.printable import printable
 
 FAILED = 1
-"""Something went wrong while running, or came out other than expected."""
+"""Exit status: something failed while running, or differs from what was expected."""
 UNUSABLE = 2
-"""What was given cannot be used: an option, a topology, a checkpoint, a scenario; or something is not installed."""
+"""Exit status: unusable input (an option, a topology, a checkpoint, a scenario), or something is not installed."""
 
 _UNUSABLE = (ConfigError, TopologyError, ScenarioError, CheckpointError, EnvironmentMissing)
 
@@ -32,7 +32,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 @contextmanager
 def readable_errors(*, debug: bool) -> Iterator[None]:
-    """Show windbolt's errors in words, and end with their exit status; others are defects, and keep their traceback."""
+    """Print windbolt's errors and exit with their status; other exceptions are defects, and keep their traceback."""
     try:
         yield
     except WindboltError as error:
@@ -44,7 +44,7 @@ def readable_errors(*, debug: bool) -> Iterator[None]:
 
 
 def in_words(error: WindboltError) -> Text:
-    """An error over several lines: what, why, do."""
+    """An error as text of several lines: what, why, do."""
     text = Text("error: ", "bold red")
     if isinstance(error, TopologyError):
         problems = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"

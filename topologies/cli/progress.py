@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: a display that renews itself, a line per batch, or JSON."""
+"""Progress of a run: a live display, a line per batch, or JSON."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from windowing.timestamps import FOREVER, show
 
 
 class ProgressDisplay(Protocol):
-    """Somebody to tell about a run. ``report`` is called from the run's own thread."""
+    """Receives the progress of a run. ``report`` is called from the run's own thread."""
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
 
     def note(self, text: str) -> None:
-        """Called with a remark about the run as such: that it is being stopped."""
+        """Called with a remark about the run, for example that it is being stopped."""
 
     def end(self, summary: Summary) -> None:
-        """Called when the run has come to its end."""
+        """Called when the run has ended."""
 
 
 @contextmanager
 def shown_progress(topology: Topology, *, as_json: bool, stop: Callable[[], None]) -> Iterator[ProgressDisplay]:
-    """The kind of progress that standard output calls for; ``stop`` is called when nobody reads it any more."""
+    """The progress display that suits standard output; ``stop`` is called when nobody reads it any more."""
     if as_json:
         with only_json() as write:
             yield JsonProgress(write, stop)
@@ -53,7 +53,7 @@ def shown_progress(topology: Topology, *, as_json: bool, stop: Callable[[], None
 
 @dataclass
 class JsonProgress:
-    """A JSON object per batch, on a line of its own."""
+    """Prints a JSON object per batch, each on its own line."""
 
     write: Callable[[Any], bool]
     stop: Callable[[], None]
@@ -69,12 +69,12 @@ class JsonProgress:
         warn(text)
 
     def end(self, summary: Summary) -> None:
-        """Called when the run has come to its end."""
+        """Called when the run has ended."""
         self.write(summary.to_json())
 
 
 class LineProgress:
-    """A line of text per batch."""
+    """Prints a line of text per batch."""
 
     def __init__(self, topology: Topology, console: Console) -> None:
         self.topology, self.console, self.speed = topology, console, _Speed()
@@ -92,7 +92,7 @@ class LineProgress:
         warn(text)
 
     def end(self, summary: Summary) -> None:
-        """Called when the run has come to its end; the summary is printed later."""
+        """Called when the run has ended; the summary is printed later."""
 
     def _bolt(self, name: str, bolt: BoltReport) -> str:
         cells = _cells(self.topology, name, bolt)
@@ -102,10 +102,10 @@ class LineProgress:
 
 
 class LiveProgress:
-    """A display that renews itself."""
+    """Shows a live display."""
 
     def __init__(self, topology: Topology, console: Console | None = None) -> None:
-        """``console``: where warnings go, if they share the terminal with the display."""
+        """``console`` is that of warnings, if they share the terminal with the display."""
         self.topology, self.speed, self.started = topology, _Speed(), time.perf_counter()
         self.console = console
         self.last: BatchReport | None = None
@@ -122,11 +122,11 @@ class LiveProgress:
         self.remark = text
 
     def end(self, summary: Summary) -> None:
-        """Called when the run has come to its end."""
+        """Called when the run has ended."""
         self.remark = ""
 
     def __rich__(self) -> RenderableType:
-        """Called by rich each time the display is renewed."""
+        """Called by rich each time the display is refreshed."""
         return Group(self._headline(), *([] if self.last is None else self._tables(self.last)), *self._remark())
 
     def _headline(self) -> Text:
@@ -161,7 +161,7 @@ class LiveProgress:
 
 
 def print_summary(console: Console, topology: Topology, summary: Summary, checkpoint: str | None) -> None:
-    """The end of a run: what it did, the accounts of each bolt and spout, and where its state is."""
+    """Print the end of a run: what it did, the accounts of each bolt and spout, and where its state is."""
     batches = "1 batch" if summary.batches == 1 else f"{number(summary.batches)} batches"
     speed = f"{summary.seconds:.2f} s, {_rate(summary.rows, summary.seconds)} rows/s"
     text = f": {number(summary.rows)} rows in {batches}, {speed}"
@@ -191,7 +191,7 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
 
 
 def accounts_table(bolts: dict[str, BoltReport]) -> Table:
-    """The accounts as a sum that can be checked: received = windowed + late + ... + pending."""
+    """The accounts as a table that can be checked: received = windowed + late + ... + pending."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="where the events are", title_justify="left")
     table.add_column("")
     for name in bolts:
@@ -215,7 +215,7 @@ def accounts_table(bolts: dict[str, BoltReport]) -> Table:
 
 @contextmanager
 def _live(topology: Topology) -> Iterator[LiveProgress]:
-    # What goes to standard error passes above the display only where both are the same terminal.
+    # Output on standard error appears above the display only where both are the same terminal.
     console, shared = out(), sys.stderr.isatty()
     display = LiveProgress(topology, console if shared else None)
     with Live(display, console=console, refresh_per_second=4, redirect_stderr=shared):
@@ -223,7 +223,7 @@ def _live(topology: Topology) -> Iterator[LiveProgress]:
 
 
 class _Speed:
-    """Rows a second: of a batch, and since the first one began."""
+    """Rows per second: of a batch, and since the first one began."""
 
     def __init__(self) -> None:
         self.rows, self.began = 0, 0.0
@@ -253,7 +253,7 @@ def _batch(report: BatchReport) -> str:
 
 
 def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
-    """What is shown of a bolt, under its titles."""
+    """The displayed values of a bolt, by title."""
     node = topology.windowed.get(name)
     watermark, behind = "by the clock", ""
     if node is None or node.event_time:

@@ -1,4 +1,4 @@
-"""``windbolt replay``: scenarios answered, drawn, and held against what they expect."""
+"""``windbolt replay``: answers scenarios, draws them, and compares the answers with their expectations."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from topologies.scenarios.schema.loading import Loaded, Problem, load, located
 from windowing.errors import ConfigError
 
 FEW = 5
-"""Up to so many scenarios are all drawn."""
+"""Maximum number of scenarios that are all drawn."""
 DRAWN = 3
-"""Of more, so many of those that fail are."""
+"""Number of failing scenarios that are drawn if there are more."""
 
 
 def replay(
@@ -55,12 +55,12 @@ def replay(
 
 
 class _Output(Protocol):
-    """Where answers are shown."""
+    """Shows answers."""
 
     def show(self, item: Loaded, outcome: Outcome) -> None: ...
 
     def malformed(self) -> None:
-        """One more that cannot be answered; what is wrong with it has been said."""
+        """Count one more scenario that cannot be answered; the problem has been reported."""
 
 
 @contextmanager
@@ -121,7 +121,7 @@ class _Report:
 
 @dataclass
 class _Objects:
-    """A JSON object for each answer."""
+    """Shows a JSON object for each answer."""
 
     write: Callable[[Any], bool]
 
@@ -143,7 +143,7 @@ def _differences(console: Console, item: Loaded, outcome: Outcome) -> None:
 
 @dataclass
 class _Pictures:
-    """Timelines of few scenarios; of many a line each, and timelines of some that fail."""
+    """Shows timelines of few scenarios; for many, a line each, and timelines of some that fail."""
 
     console: Console
     few: bool
@@ -153,7 +153,7 @@ class _Pictures:
     counts: dict[bool | None, int] = field(default_factory=lambda: {True: 0, False: 0, None: 0})
     unusable: int = 0
     left_out: int = 0
-    """Those that could have been drawn, and were not."""
+    """Number of failing scenarios that were not drawn."""
 
     def malformed(self) -> None:
         self.unusable += 1

@@ -75,7 +75,7 @@ def run(
 
 
 def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:
-    _ = options.first_output_at  # that it is a time is known before the topology is loaded
+    _ = options.first_output_at  # check that it is a time before the topology is loaded
     if options.every is not None and options.every.micros == 0:
         raise ConfigError("--every 0s", why="a batch takes time", do="give it some, such as --every 1s")
     if engine is Engine.SPARK and options.checkpoint is None:

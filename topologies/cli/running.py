@@ -1,4 +1,4 @@
-"""Running a topology under the eyes of a user: progress, signals, and the end."""
+"""Runs a topology interactively: progress, signals, and the end."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Run = Callable[[RunOptions], Summary]
 
 
 class Engine(StrEnum):
-    """Where a topology, or a scenario, runs."""
+    """The engine that runs a topology or a scenario."""
 
     SPARK = "spark"
     LOCAL = "local"
 
 
 def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
-    """A user's topology; what its file prints as it is loaded is no result, and goes to standard error."""
+    """A user's topology. Output of its file while loading is not a result, and goes to standard error."""
     with redirect_stdout(sys.stderr):
         if is_step(reference):
             from topologies.step.checking import step_problems
@@ -44,7 +44,7 @@ def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
 
 
 def runner(topology: Topology, engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None) -> Run:
-    """What runs a topology on an engine; Spark is imported only where it is asked for."""
+    """The runner for an engine; Spark is imported only if requested."""
     if engine is Engine.LOCAL:
         from topologies.local import run_local
 
@@ -55,7 +55,7 @@ def runner(topology: Topology, engine: Engine, master: str | None = None, conf: 
 
 
 def run_watched(topology: Topology, run: Run, options: RunOptions, *, as_json: bool) -> Summary:
-    """Run with progress on standard output; a first Ctrl-C or SIGTERM ends it after the batch in hand."""
+    """Run with progress on standard output; a first Ctrl-C or SIGTERM ends the run after the current batch."""
     with shown_progress(topology, as_json=as_json, stop=options.stop.set) as progress:
         summary = _in_thread(run, replace(options, on_report=progress.report), progress)
         progress.end(summary)
@@ -63,7 +63,7 @@ def run_watched(topology: Topology, run: Run, options: RunOptions, *, as_json: b
 
 
 def _in_thread(run: Run, options: RunOptions, progress: ProgressDisplay) -> Summary:
-    """Run in another thread: signals reach this one at once, and Spark does not take them over."""
+    """Run in another thread, so that signals reach this one at once, and Spark does not take them over."""
     results: list[Summary] = []
     errors: list[BaseException] = []
 
@@ -85,12 +85,12 @@ def _in_thread(run: Run, options: RunOptions, progress: ProgressDisplay) -> Summ
 
 @contextmanager
 def _signals(stop: threading.Event, progress: ProgressDisplay) -> Iterator[None]:
-    """The first signal asks the run to stop, the second ends the process, with 128 + its number."""
+    """Handle signals: the first asks the run to stop, the second ends the process with status 128 + its number."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             if os.isatty(1):
-                os.write(1, b"\x1b[?25h\n")  # the cursor that the display has hidden
+                os.write(1, b"\x1b[?25h\n")  # show the cursor that the display has hidden
             os._exit(128 + number)
         stop.set()
         progress.note("finishing the batch, then stopping; once more (Ctrl-C) to force it")

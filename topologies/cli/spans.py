@@ -1,4 +1,4 @@
-"""Numbers and spans of time as people read them."""
+"""Numbers and durations in readable form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _UNITS = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000
 
 
 def spoken(micros: int) -> str:
-    """A span of time in its two largest units: ``1h 5m``, ``12.5s``, ``20ms``."""
+    """A duration in its two largest units: ``1h 5m``, ``12.5s``, ``20ms``."""
     if micros < 1000:
         return f"{micros}us" if micros else "0s"
     if micros < 1_000_000:
@@ -20,5 +20,5 @@ def spoken(micros: int) -> str:
 
 
 def number(value: float) -> str:
-    """A whole number with commas between the thousands."""
+    """A whole number with commas between thousands."""
     return f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""The options with which a step's file is taken as it is, and its surroundings are given apart."""
+"""Command-line options that lay settings over a step's file, such as its surroundings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NoFileRules = Annotated[
 
 @dataclass(frozen=True)
 class StepOptions:
-    """What the command line says beside the file of a step."""
+    """The options of a step on the command line."""
 
     overlays: Sequence[Path] = ()
     assignments: Sequence[str] = ()
@@ -41,11 +41,11 @@ class StepOptions:
 
     @classmethod
     def of(cls, overlays: list[Path] | None, assignments: list[str] | None, no_file_rules: bool) -> StepOptions:
-        """The options as they come from the command line."""
+        """The options from the values of the command line."""
         return cls(tuple(overlays or ()), tuple(assignments or ()), not no_file_rules)
 
     def load(self, reference: str, further: Further | None = None) -> StepConfig:
-        """The step of a file, with what these options lay over it; ``further`` as of ``load_step``."""
+        """The step of a file, with these options laid over it; ``further`` as in ``load_step``."""
         if not is_step(reference):
             raise ConfigError(
                 f"{reference!r} is no step",
@@ -63,7 +63,7 @@ class StepOptions:
         return config if self.file_rules else config.without_file_rules()
 
     def refuse(self, reference: str) -> None:
-        """Raise ConfigError where there are options for a step, and the reference names a topology in Python."""
+        """Raise ConfigError if there are options for a step although the reference names a topology in Python."""
         if self.overlays or self.assignments or not self.file_rules:
             raise ConfigError(
                 f"--with, --set or --no-file-rules with {reference!r}",

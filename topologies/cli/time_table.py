@@ -1,4 +1,4 @@
-"""What the rules of time found, per bolt and input stream, as a table and in words (AZ-23, AZ-24)."""
+"""Counts of the time rules per bolt and input stream, as a table and as text (AZ-23, AZ-24)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FOUND = {
     "adjusted": "adjusted",
     "dropped": "dropped",
 }
-"""The counters, and what they are called here."""
+"""The counters and their titles."""
 
 
 def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
-    """A row for each bolt that has a watermark, and one for each of its input streams where it has several.
+    """A row for each bolt with a watermark, and one for each of its input streams if it has several.
 
-    None where there is nothing to say. A counter that is zero everywhere has no column.
+    None where there is nothing to show. A counter that is zero everywhere has no column.
     """
     rows = [row for name, bolt in bolts.items() for row in _rows(name, bolt)]
     if not rows:
@@ -42,7 +42,7 @@ def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
 
 
 def time_words(bolt: BoltReport) -> dict[str, str]:
-    """The same of one bolt, without what is zero: title and value."""
+    """The counts of one bolt, without zeros: title and value."""
     words = {} if bolt.delay is None else {"watermark delay": _delay(bolt.delay)}
     found = _found(bolt)
     counts = {**{title: found.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
@@ -50,7 +50,7 @@ def time_words(bolt: BoltReport) -> dict[str, str]:
 
 
 def counter_words(bolts: Mapping[str, BoltReport]) -> list[str]:
-    """What bolts, and the rules of their triggers, have counted by themselves: a line for each bolt that has."""
+    """Counters of bolts and of their triggers' rules: a line for each bolt that has some."""
     return [
         f"{name}: {', '.join(f'{what} {count}' for what, count in words.items())}"
         for name, bolt in bolts.items()
@@ -59,12 +59,12 @@ def counter_words(bolts: Mapping[str, BoltReport]) -> list[str]:
 
 
 def counters_of(bolt: BoltReport) -> dict[str, str]:
-    """Of one bolt: title and value."""
+    """The counters of one bolt: title and value."""
     return {what.replace("_", " "): number(count) for what, count in bolt.counters.items()}
 
 
 def start_words(report: BatchReport) -> list[str]:
-    """Where a run started, and what it left out for that; nothing where it started with its input."""
+    """Where a run started, and what it skipped for that, as text; empty where it started with its input."""
     if report.first_output is None:
         return []
     start = "all input was read" if report.read_from is None else f"input was read from {show(report.read_from)} on"

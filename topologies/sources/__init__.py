@@ -1,1 +1,1 @@
-"""Reading splits of sources: rows of files and records as events, and input on which readers die."""
+"""Reads splits of sources: rows of files and records as events, and input that kills its reader."""

@@ -1,4 +1,4 @@
-"""Input on which the process that reads it dies: what it is, and how a file is read without it."""
+"""Deadly input, on which the process that reads it dies: what it is, and how a file is read without it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from topologies.io.formats.bad import BAD_SCHEMA, BadRow, BadRows, python_column
 from topologies.io.formats.split import Chunk, FileSplit
 
 _HEADERS = {"csv": 1, "jsonl": 0}
-"""The formats in which a row is a line, most of the time, and how many lines stand before them."""
+"""Formats in which a row is usually a line, and the number of header lines."""
 _MARK = "windbolt leaves out a line here"
 _CHUNK = 1 << 20
 
 
 class Deadly(StrEnum):
-    """How much of a file."""
+    """How much of a file is deadly."""
 
     FILE = "file"
     LINE = "line"
-    """On which the reader dies: nobody knows what it means."""
+    """A line on which the reader dies, so its content is unknown."""
     ROW = "row"
-    """That can be read, and on which an extractor or a plain bolt dies."""
+    """A readable row on which an extractor or a plain bolt dies."""
 
 
 @dataclass(frozen=True)
 class Death:
-    """A part of a file, or of a split of it, that is not to be read any more."""
+    """A part of a file, or of a split of one, that is not read any more."""
 
     spout: str
     path: str
@@ -44,11 +44,11 @@ class Death:
     parts: int
     what: Deadly
     at: int
-    """The number of the line or row, from 0; of a file 0."""
+    """The number of the line or row, from 0; 0 for a whole file."""
     reason: str
 
     def of(self, spout: str, split: FileSplit) -> bool:
-        """Whether it is in a split."""
+        """Whether it lies in a split."""
         return (self.spout, self.path, self.part, self.parts) == (spout, split.path, split.part, split.parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def has_lines(format: str) -> bool:
 
 
 def header_lines(format: str) -> int:
-    """How many lines of a file of that format are no rows."""
+    """Number of header lines in files of a format."""
     return _HEADERS.get(format, 0)
 
 
@@ -75,9 +75,10 @@ def header_lines(format: str) -> int:
 def without_lines(
     filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death], lines: tuple[int, int] | None, header: int
 ) -> Iterator[tuple[pafs.FileSystem, str]]:
-    """A copy of a text file in which lines that are deadly are marked; of the ``lines`` (start, stop) alone.
+    """A copy of a text file in which deadly lines are replaced by marks; with ``lines`` (start, stop), of that range
+    only.
 
-    The first lines, as many as ``header`` says, are always there.
+    The first ``header`` lines are always included.
     """
     gone = {death.at for death in doomed}
     with tempfile.TemporaryDirectory(prefix="windbolt-") as folder:
@@ -90,14 +91,15 @@ def without_lines(
 
 
 def count_lines(filesystem: pafs.FileSystem, path: str) -> int:
-    """How many lines a text file has."""
+    """Number of lines of a text file."""
     return sum(1 for _ in _lines(filesystem, path))
 
 
 def told(chunks: list[Chunk], doomed: Sequence[Death], raw: dict[int, str]) -> list[Chunk] | None:
-    """The chunks of a file without its deadly lines, with the reasons; None where a mark was read as something else.
+    """The chunks of a file with its marked lines as bad rows, with the reasons; None where a mark was read as something
+    else.
 
-    ``raw``: what the lines say.
+    ``raw`` has the text of the deadly lines by number.
     """
     left = sorted(doomed, key=lambda death: death.at)
     found: list[Chunk] = []
@@ -112,7 +114,7 @@ def told(chunks: list[Chunk], doomed: Sequence[Death], raw: dict[int, str]) -> l
 
 
 def raw_lines(filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death]) -> dict[int, str]:
-    """What the deadly lines say."""
+    """The text of the deadly lines, by number."""
     wanted = {death.at for death in doomed}
     return {
         number: line.decode("utf-8", "backslashreplace").rstrip("\r\n")
@@ -122,7 +124,7 @@ def raw_lines(filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death]) -
 
 
 def without_rows(chunks: list[Chunk], doomed: Sequence[Death]) -> list[Chunk]:
-    """The chunks without the rows that are deadly, which are bad rows now."""
+    """The chunks with deadly rows turned into bad rows."""
     reasons = {death.at: death.reason for death in doomed}
     if not reasons:
         return chunks
@@ -144,7 +146,7 @@ def without_rows(chunks: list[Chunk], doomed: Sequence[Death]) -> list[Chunk]:
 
 
 def some_rows(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
-    """Of all good rows those from one place up to, not including, another; and no bad ones."""
+    """The good rows from one index up to, not including, another; without bad rows."""
     found, before = list[Chunk](), 0
     for table, numbers, bad in chunks:
         start, stop = (min(max(edge - before, 0), len(numbers)) for edge in rows)
@@ -154,7 +156,7 @@ def some_rows(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
 
 
 def _lines(filesystem: pafs.FileSystem, path: str) -> Iterator[bytes]:
-    """The lines of a text file, out of its compression, each with its end."""
+    """The lines of a text file, decompressed, each with its line end."""
     with opened(filesystem, path, "text", streamed=True) as source:
         rest = b""
         while chunk := source.read(_CHUNK):

@@ -1,4 +1,4 @@
-"""Records of Kafka as events, and rows as records."""
+"""Reads records of Kafka as events, and turns rows into records."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _HEADER = _OUTGOING.field("headers").type.value_type
 
 
 class Records:
-    """Some records of one partition of a topic, in order: a split of a source."""
+    """Consecutive records of one partition of a topic: a split of a source."""
 
     def __init__(self, component: str, parts: Sequence[pa.Table]) -> None:
         self.component, self.parts = component, parts
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The events; what is none is a bad row with the offset of its record."""
+        """The events; a record that is not an event is a bad row with its offset."""
         node = topology.spouts[self.component]
         spout, schema = node.spout, node.outputs[DEFAULT_STREAM]
         assert isinstance(spout, KafkaSpout)
@@ -60,20 +60,20 @@ class Records:
         )
 
     def _record_times(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The timestamps of the records at some offsets, in microseconds."""
+        """The timestamps of the records at these offsets, in microseconds."""
         known = np.concatenate([part.column("offset").to_numpy() for part in self.parts])
         times = np.concatenate([keys_of(part.column("timestamp")) for part in self.parts])
         return times if len(offsets) == len(times) else times[np.searchsorted(known, offsets)]
 
     @property
     def place(self) -> tuple[str, int, int]:
-        """Topic, partition and offset of the first of them, by which they are in order of arrival."""
+        """Topic, partition and offset of the first record, which determine the order of arrival."""
         first = self.parts[0].slice(0, 1).to_pylist()[0]
         return first["topic"], first["partition"], first["offset"]
 
 
 def _chunk(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> tuple[pa.Table, NDArray[np.int64], pa.Table]:
-    """Good rows, their offsets, bad rows."""
+    """The good rows, their offsets, and the bad rows."""
     offsets = table.column("offset").to_numpy()
     if spout.declared is None:
         rows, numbers, bad = settle(table, schema, offsets)
@@ -91,22 +91,22 @@ def _chunk(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> tuple[pa.Ta
 
 
 def _metadata(spout: KafkaSpout, table: pa.Table) -> Chunk:
-    """The columns that say where rows are from; a key that is no text is bad."""
+    """The metadata columns of rows; a row whose key is not text is bad."""
     named = {name: table.column(METADATA[name]) for name in spout.metadata}
     return settle(pa.table(named | {"value": table["value"]}), spout.metadata_schema, np.arange(table.num_rows))
 
 
 def _placed(bad: pa.Table, offsets: NDArray[np.int64]) -> pa.Table:
-    """Bad rows under the offsets of their records."""
+    """Bad rows numbered by the offsets of their records."""
     if not len(bad):
         return bad
     return bad.set_column(0, BAD_SCHEMA.field("row"), pa.array(offsets[bad.column("row").to_numpy()], pa.int64()))
 
 
 def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Table:
-    """Rows as records, each with its id: the name, and its number from ``first`` on.
+    """Rows as records. The id of each is ``name`` and its number, counted from ``first``.
 
-    ``topic`` is for rows that have none of their own; DataError where there is none either.
+    ``topic`` is for rows without a topic of their own. Raises DataError for a row that has neither.
     """
     rows = table.num_rows
     topics = table.column("topic") if "topic" in table.column_names else pa.nulls(rows, pa.string())
@@ -129,7 +129,7 @@ def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Ta
 
 
 def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
-    """Headers, and the id behind them in place of one that they had."""
+    """Headers with the id at the end, which replaces an earlier id."""
     rows = len(ids)
     if given is None:
         lengths, keys, values = np.zeros(rows, np.int64), pa.array([], pa.string()), pa.array([], pa.binary())
@@ -141,7 +141,7 @@ def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
         flat = given.flatten()
         keys, values = flat.field(0), flat.field(1).cast(pa.binary())
         ours = pc.equal(keys, ID_HEADER).fill_null(False).to_numpy(zero_copy_only=False)
-        if ours.any():  # a record that comes from another topology: a consumer must find one id
+        if ours.any():  # a record from another topology: a consumer must find only one id
             lengths = np.bincount(np.repeat(np.arange(rows), lengths)[~ours], minlength=rows)
             keys, values = keys.filter(pa.array(~ours)), values.filter(pa.array(~ours))
     edges = np.concatenate([[0], np.cumsum(lengths + 1)])

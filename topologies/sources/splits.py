@@ -39,28 +39,29 @@ from windowing.errors import DataError, MissingError, UnreachableError
 from windowing.rows import DEFAULT_STREAM
 
 _MOST_SPLITS = 1000
-"""So many splits a batch has at most."""
+"""Maximum number of splits per batch."""
 PAUSES = (0.2, 1.0, 3.0)
-"""Seconds before each further try to reach a file; after the last the task fails, and a batch with it."""
+"""Seconds to wait before each further attempt to reach a file; after the last the task fails, and with it the batch."""
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file, or a part of one, of a file spout."""
+    """A file of a file spout, or a part of one."""
 
     component: str
     split: FileSplit
     deaths: tuple[Death, ...] = ()
-    """What of it is not read any more, since workers die on it."""
+    """Its deadly parts, which are not read any more."""
     lines: tuple[int, int] | None = None
-    """The lines from one number up to, not including, another are read alone, to find on which a worker dies."""
+    """Range (start, stop) of lines to read alone, in order to find a deadly one; None for all."""
     rows: tuple[int, int] | None = None
-    """The same, of rows that can be read, by their places."""
+    """Range (start, stop) of good rows to read alone, for the same purpose; None for all."""
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """The rows of the file; a file that is not what it should be is one bad row, without a number.
+        """The rows of the file; an unusable file gives one bad row without a number.
 
-        Raises UnreachableError, after some tries, where the file cannot be read for a reason that is none of its own.
+        Raises UnreachableError, after several attempts, where the file cannot be read for reasons that do not lie in
+        its content.
         """
         node = topology.spouts[self.component]
         spout = node.spout
@@ -83,7 +84,7 @@ class FileSource:
             )
 
     def _tried(self, spout: FileSpout, schema: pa.Schema) -> list[Chunk]:
-        """The whole split; what cannot be reached is tried again, since disks, networks and stores come back."""
+        """Read the whole split, retrying what is unreachable, since disks, networks and stores recover."""
         for pause in PAUSES:
             try:
                 return self._whole(spout, schema)
@@ -94,7 +95,7 @@ class FileSource:
         return self._whole(spout, schema)
 
     def _whole(self, spout: FileSpout, schema: pa.Schema) -> list[Chunk]:
-        """The whole split, for a file may turn out to be damaged in its middle: none of it is let through then."""
+        """Read the whole split before passing any of it on, because a file may turn out to be damaged in the middle."""
         with reached(self.split.path):
             filesystem, path, _ = locate(self.split.path)
         chunks = self._chunks(spout, filesystem, path, spout.row_schema(schema))
@@ -103,7 +104,7 @@ class FileSource:
         return [(about.beside(rows), numbers, bad) for rows, numbers, bad in chunks]
 
     def _chunks(self, spout: FileSpout, filesystem: pafs.FileSystem, path: str, schema: pa.Schema) -> list[Chunk]:
-        """What is in the file, without that on which workers die."""
+        """Read the file without its deadly parts."""
         doomed = {what: [death for death in self.deaths if death.what is what] for what in Deadly}
         for death in doomed[Deadly.FILE]:
             raise DataError(f"{self._shown!r} is not read", why=death.reason, do="look at it by other means")
@@ -127,13 +128,13 @@ class FileSource:
 
     @property
     def _shown(self) -> str:
-        """The path as people write it."""
+        """The path for display."""
         return shown_path(self.split.path)
 
 
 @dataclass(frozen=True)
 class FileSources:
-    """Files in a row that one task reads, since they are many and small."""
+    """Consecutive files that one task reads, because they are many and small."""
 
     files: tuple[FileSource, ...]
 
@@ -145,7 +146,7 @@ class FileSources:
 
 @dataclass(frozen=True)
 class TableSource:
-    """Rows that are there already."""
+    """Rows that are already in memory."""
 
     component: str
     table: pa.Table
@@ -159,12 +160,12 @@ class TableSource:
 
 
 def row_numbers(source: FileSource, context: Context) -> list[int]:
-    """A task: read a file, and nothing more; the numbers of its good rows."""
+    """A task: read a file and return the numbers of its good rows."""
     return [number for delivery in source.read(context.topology) for number in delivery.positions.tolist()]
 
 
 def line_count(source: FileSource, context: Context) -> int:
-    """A task: how many lines a text file has."""
+    """A task: count the lines of a text file."""
     filesystem, path, _ = locate(source.split.path)
     return count_lines(filesystem, path)
 
@@ -172,10 +173,11 @@ def line_count(source: FileSource, context: Context) -> int:
 def file_splits(
     topology: Topology, found: Sequence[tuple[str, str]], wanted: int, deaths: Sequence[Death] = ()
 ) -> list[SourceSplit | MergedSplits]:
-    """The splits of some files, (spout, path) in order of arrival: about as many as wanted, if they can be split.
+    """The splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, where files can be
+    divided.
 
-    ``deaths``: what of them is not read. Very many files share splits, since each split becomes a segment. Those of a
-    spout that merges are together.
+    ``deaths`` are the deadly parts of the files. Very many files share splits, since each split becomes a segment. The
+    files of a spout that merges stay together.
     """
     each = -(-wanted // len(found)) if found else 1
     splits: list[FileSource] = []
@@ -186,7 +188,7 @@ def file_splits(
         assert isinstance(spout, FileSpout)
         parts = [FileSplit(path)]
         if each > 1:
-            with suppress(DataError, UnreachableError):  # the task that reads it will say what is wrong with it
+            with suppress(DataError, UnreachableError):  # the task that reads it will report what is wrong with it
                 with reached(path):
                     filesystem, inside, _ = locate(path)
                 parts = [

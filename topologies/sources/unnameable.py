@@ -1,4 +1,4 @@
-"""Files whose names cannot be written, and which therefore whoever lists files passes over without a word."""
+"""Detects files whose names cannot be encoded, and which listings therefore silently omit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UTF8 = "utf-8"
 
 
 def refuse_unnameable(topology: Topology, encoding: str = UTF8) -> None:
-    """Raise DataError where input that is there now has a name which is no text in an encoding: that of Java, say."""
+    """Raise DataError if a present input file has a name that cannot be encoded, for example in Java's encoding."""
     for name, node in topology.spouts.items():
         found = list(unnameable(node.spout, encoding))
         if found:
@@ -30,7 +30,7 @@ def refuse_unnameable(topology: Topology, encoding: str = UTF8) -> None:
 
 
 def unnameable(spout: Spout, encoding: str) -> Iterator[str]:
-    """The files of a spout on this machine whose names are no text in an encoding, as far as they can be shown."""
+    """The local files of a spout whose names cannot be encoded, in displayable form."""
     if not isinstance(spout, FileSpout):
         return
     path = shown_path(spout.path)

@@ -27,7 +27,7 @@ from topologies.spark.trouble import kafka_trouble, storage_trouble
 from windowing.errors import WindboltError
 
 _TOPOLOGIES: dict[str, Topology] = {}
-"""In a worker: the topology it has unpacked, by a name that its run made up."""
+"""In a worker: the unpacked topology, by a name that its run chose."""
 
 
 class TaskExecutor(RunExecutor, Protocol):
@@ -40,7 +40,7 @@ class TaskExecutor(RunExecutor, Protocol):
 
 
 class SparkExecutor:
-    """Runs tasks as one job through the RDD API, which costs less than a planned query; their items are small."""
+    """Runs tasks as one job of the RDD API, which costs less than a planned query; the items are small."""
 
     def __init__(self, context: SparkContext) -> None:
         self.spark = context
@@ -50,7 +50,7 @@ class SparkExecutor:
         self.paths: list[str] = []
 
     def load(self, topology: Topology) -> None:
-        """Take the topology that the tasks to come are of."""
+        """Set the topology of the following tasks."""
         self.close()
         self.name = uuid.uuid4().hex
         self.topology = self.spark.broadcast(packed(topology))
@@ -67,7 +67,7 @@ class SparkExecutor:
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-        """A function over the items of one Spark task; it carries all that it needs to another process."""
+        """A function over the items of one Spark task; it can be sent to another process."""
         assert self.topology is not None, "no topology was loaded"
         name, broadcast, paths = self.name, self.topology, self.paths
         bare = replace(context, topology=cast("Topology", None))
@@ -79,17 +79,17 @@ class SparkExecutor:
         return run
 
     def break_off(self) -> None:
-        """Spark breaks off its jobs with their query."""
+        """Nothing to do: Spark cancels jobs together with their query."""
 
     def close(self) -> None:
-        """Free what the workers keep."""
+        """Free what the workers hold."""
         if self.topology is not None:
             self.topology.unpersist()
 
 
 @contextmanager
 def spark_failures() -> Iterator[None]:
-    """Turns Spark's report of a task's error into the error itself."""
+    """Turn Spark's report of a task's error into the error itself."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
@@ -107,14 +107,14 @@ def spark_failures() -> Iterator[None]:
 
 
 def _last_words(text: str) -> str:
-    """The line of Spark's long report that says most: the last of the Python traceback, or the first."""
+    """The most informative line of Spark's long report: the last of the Python traceback, or the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("\t", " "))]
     said = [line for line in lines if "Error" in line or "Exception" in line]
     return (said or lines or [text])[-1 if "Traceback" in text else 0][:500]
 
 
 def packed(topology: Topology) -> bytes:
-    """A topology as bytes; the modules that its bolts come from go along, if they are the user's own files."""
+    """A topology as bytes, with the modules of its bolts where they are the user's own files."""
     bolts = [*(node.bolt for node in topology.plain.values()), *(node.bolt for node in topology.windowed.values())]
     modules = {type(bolt).__module__ for bolt in bolts} | set(_modules_of_functions(topology))
     for name in modules:
@@ -132,7 +132,7 @@ def packed(topology: Topology) -> bytes:
 
 
 def _modules_of_functions(topology: Topology) -> Iterator[str]:
-    """The modules of the functions that bolts have been given: rules of triggers, extractors, own aggregates."""
+    """The modules of the functions given to bolts: rules of triggers, extractors, the user's aggregates."""
     for node in topology.windowed.values():
         settings, aggregates = node.bolt.settings, getattr(node.bolt, "aggregates", {})
         functions: list[Any] = [getattr(settings.key_trigger, "rule", None), settings.timestamp_extractor]
@@ -147,7 +147,7 @@ def _modules_of_functions(topology: Topology) -> Iterator[str]:
 
 
 def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str]) -> Topology:
-    """In a worker: the topology, unpacked once per process; bolts are copied before they are used."""
+    """In a worker: the topology, unpacked once per process; bolts are copied before use."""
     if name not in _TOPOLOGIES:
         sys.path.extend(path for path in paths if path not in sys.path and os.path.isdir(path))
         _TOPOLOGIES.clear()
@@ -156,8 +156,8 @@ def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str]) -> To
 
 
 def _for_workers(topology: Topology) -> Topology:
-    """The topology without what is the driver's alone: functions, which may hold a session, a lock, a connection;
-    and the options of Kafka, which may hold passwords."""
+    """The topology without what only the driver needs: functions, which may hold a session, a lock or a connection, and
+    options of Kafka, which may contain passwords."""
     spouts = {name: replace(node, spout=_spout_for_workers(node.spout)) for name, node in topology.spouts.items()}
     sinks = {name: replace(node, sink=_sink_for_workers(node.sink)) for name, node in topology.sinks.items()}
     return replace(topology, spouts=spouts, sinks=sinks)
@@ -195,6 +195,6 @@ def _is_users(module: Any) -> bool:
 
 
 def own_paths() -> list[str]:
-    """Where Python looks for the user's own modules, in its order."""
+    """The entries of ``sys.path`` for the user's own modules, in order."""
     found = [path or os.getcwd() for path in sys.path]
     return [path for path in found if "site-packages" not in path and not path.startswith(sys.base_prefix)]

@@ -1,4 +1,4 @@
-"""Spark DataFrames of rows that lie in segments; the rows stay with the workers."""
+"""Spark DataFrames of rows in segments; the rows stay with the workers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from topologies.spark.kafka import send_records
 
 
 class SparkFrames:
-    """Makes the DataFrame that the function of a sink is given, and writes to Kafka."""
+    """Creates the DataFrames for functions of sinks, and writes to Kafka."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
-        """A DataFrame with a partition per reference, read when it is used, and as often as it is used."""
+        """A DataFrame with one partition per reference, read whenever it is used."""
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -33,5 +33,5 @@ class SparkFrames:
         return self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(schema))
 
     def send(self, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
-        """Write rows to Kafka, and wait until they are there."""
+        """Write rows to Kafka, and wait until they are written."""
         send_records(self.spark, node, batch, handed, store)

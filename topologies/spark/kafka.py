@@ -29,7 +29,7 @@ from topologies.spark.trouble import unreachable
 from windowing.errors import ConfigError, WindboltError
 
 _EARLIEST = -2
-"""Stands for a partition's earliest record, in Spark's offsets."""
+"""A partition's earliest record, in Spark's offsets."""
 
 _READING = {
     "failOnDataLoss": "true",
@@ -42,10 +42,10 @@ _WRITING = {
     "kafka.request.timeout.ms": "15000",
     "kafka.delivery.timeout.ms": "60000",
 }
-"""How long to wait where the user does not say: about a minute, which a broker's restart takes, and not several."""
+"""Default timeouts for writing: about a minute, long enough for a broker's restart, but not several."""
 
 _FIRST = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
-"""How long to wait for the first answer."""
+"""Default timeouts for the first answer."""
 
 
 def reaches_kafka(topology: Topology) -> bool:
@@ -55,7 +55,8 @@ def reaches_kafka(topology: Topology) -> bool:
 
 
 def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame:
-    """The records of a spout, as they come; ConfigError where a topic is missing, EnvironmentMissing where Kafka is."""
+    """The records of a spout as a streaming DataFrame. Raises ConfigError where a topic is missing, EnvironmentMissing
+    where Kafka is unreachable."""
     topics = _described(spark, f"spout {name!r}", spout)
     reader = spark.readStream.format("kafka").options(**{**_READING, **spout.options})
     reader = reader.option("kafka.bootstrap.servers", spout.servers).option(
@@ -74,7 +75,7 @@ def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame
 def check_sinks(spark: SparkSession, topology: Topology) -> None:
     """Raise EnvironmentMissing where a sink's Kafka does not answer, ConfigError where topics are missing.
 
-    Unless the brokers make topics themselves: then there is nothing to miss.
+    If the brokers create topics themselves, none is missing.
     """
     missing: list[str] = []
     narrow: list[str] = []
@@ -104,7 +105,8 @@ def check_sinks(spark: SparkSession, topology: Topology) -> None:
 
 
 def _narrow(spark: SparkSession, admin: Any, name: str, sink: KafkaSink, there: set[str]) -> Iterator[str]:
-    """The topics of a sink that take less than its rows were made to fit; none where nobody may ask."""
+    """The topics of a sink that accept smaller records than its rows were made to fit; empty where that may not be
+    queried."""
     topics = [topic for topic in sink.topics if topic in there]
     if sink.largest is None or not topics:
         return
@@ -128,7 +130,7 @@ def _narrow(spark: SparkSession, admin: Any, name: str, sink: KafkaSink, there: 
 
 
 def _makes_topics(spark: SparkSession, admin: Any) -> bool:
-    """Whether brokers make a topic when it is first written to; also where they do not say."""
+    """Whether brokers create a topic when it is first written to; True where they do not say."""
     jvm: Any = spark._jvm
     kind = jvm.org.apache.kafka.common.config.ConfigResource
     try:
@@ -138,14 +140,14 @@ def _makes_topics(spark: SparkSession, admin: Any) -> bool:
         found = next(iter(admin.describeConfigs(asked).all().get().values()))
         entry = found.get("auto.create.topics.enable")
         return entry is None or str(entry.value()).lower() != "false"
-    except Py4JJavaError:  # not everybody may ask
+    except Py4JJavaError:  # not every user may query this
         return True
 
 
 def send_records(
     spark: SparkSession, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore
 ) -> None:
-    """Write rows to Kafka, from the workers: a task for each reference."""
+    """Write rows to Kafka from the workers, one task per reference."""
     sink, schema = node.sink, node.schema
     assert isinstance(sink, KafkaSink)
     topic, named = sink.topic, [(each.ref, batch.record_name(node.name, each), each.first) for each in handed]
@@ -177,7 +179,7 @@ def send_records(
 def _missing_topics(
     spark: SparkSession, name: str, sink: KafkaSink, handed: list[Handed], store: SegmentStore
 ) -> frozenset[str]:
-    """The topics that rows name and that there are not, where such rows have somewhere else to go."""
+    """The missing topics that rows name, where such rows have another place to go."""
     if sink.undeliverable is None:
         return frozenset()
     named: set[str] = set()
@@ -194,11 +196,11 @@ def _missing_topics(
 
 
 _ROWS = 10_000
-"""So many records are given to Spark at a time."""
+"""Number of records given to Spark at a time."""
 
 
 def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
-    """Where a query without a past begins, in Spark's words."""
+    """The starting offsets of a new query, in Spark's format."""
     match spout.starting:
         case str() as word:
             return {"startingOffsets": word}
@@ -217,7 +219,7 @@ def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
 
 
 def _described(spark: SparkSession, whose: str, spout: KafkaSpout) -> dict[str, int]:
-    """The topics that are named, and how many partitions each has."""
+    """The named topics, and the number of partitions of each."""
     with _admin(spark, whose, spout.servers, spout.options) as admin:
         there = set(admin.listTopics().names().get())
         missing = [topic for topic in spout.topics if topic not in there]
@@ -240,7 +242,7 @@ def _described(spark: SparkSession, whose: str, spout: KafkaSpout) -> dict[str, 
 
 @contextmanager
 def _admin(spark: SparkSession, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[Any]:
-    """Kafka's own client for questions about topics; EnvironmentMissing where nobody answers."""
+    """Kafka's own client for queries about topics. Raises EnvironmentMissing where no server answers."""
     jvm: Any = spark._jvm
     properties = jvm.java.util.Properties()
     given = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}

@@ -1,7 +1,7 @@
-"""What the rules of time found, for those who listen to Spark's queries.
+"""Counts of the time rules, for listeners of Spark's queries.
 
-The rows of a batch do not know what became of them, so nothing that is observed on a DataFrame can tell: see
-docs/decisions/0011. What can is the report of the batch; Spark's own account of it bears the same query and number.
+The rows of a batch carry no information about what became of them, so nothing observed on a DataFrame can tell
+(docs/decisions/0011). The report of the batch can; Spark's own report has the same query and batch number.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from topologies.engine.batch.report import BatchReport
 Listen = Callable[[BatchReport, StreamingQueryProgress | None], None]
 
 _KEPT = 1000
-"""So many reports are kept for listeners that are behind."""
+"""Number of reports kept for listeners that are behind."""
 _AT_MOST = 10.0
-"""Seconds that the end of a run waits for Spark to tell of its last batches."""
+"""Maximum seconds that the end of a run waits for Spark to report its last batches."""
 _LOG = logging.getLogger("windbolt.metrics")
 
 
@@ -42,7 +42,7 @@ class Reports:
         self._lock = threading.Lock()
 
     def note(self, query: str | None, report: BatchReport) -> None:
-        """Keep the report of a batch; that of a closing is none that Spark tells of."""
+        """Keep the report of a batch; Spark does not report a closing."""
         if query is None or report.closing:
             return
         with self._lock:
@@ -60,7 +60,7 @@ REPORTS = Reports()
 
 
 def report_of(progress: StreamingQueryProgress) -> BatchReport | None:
-    """What windbolt did in the batch that Spark tells of, for a ``StreamingQueryListener`` of one's own.
+    """The report of the batch that Spark reports, for a user's own ``StreamingQueryListener``.
 
     None for queries that are not windbolt's, and for a batch that an earlier process committed and Spark repeats.
     """
@@ -70,9 +70,9 @@ def report_of(progress: StreamingQueryProgress) -> BatchReport | None:
 class TimeMetrics(StreamingQueryListener):
     """Calls a function with the report of each batch and Spark's progress; without a function it logs a line of JSON.
 
-    Give it to ``run_on_spark(..., metrics=TimeMetrics(function))``. It is called in a thread of Spark's, soon after the
-    batch; of the closing, which is no batch of Spark's, the progress is None. ``last`` is the latest report. An
-    exception in the function is logged, and the run goes on.
+    Pass it as ``run_on_spark(..., metrics=TimeMetrics(function))``. The function is called in a thread of Spark, soon
+    after the batch; for the closing, which is not a batch of Spark, the progress is None. ``last`` is the latest
+    report. An exception in the function is logged, and the run continues.
     """
 
     def __init__(self, function: Listen | None = None) -> None:
@@ -91,13 +91,13 @@ class TimeMetrics(StreamingQueryListener):
             self.tell(report, event.progress)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """All batches of a run have been told of."""
+        """Called when all batches of a run have been reported."""
         with self._changed:
             self._ended.add(str(event.runId))
             self._changed.notify_all()
 
     def tell(self, report: BatchReport, progress: StreamingQueryProgress | None) -> None:
-        """Pass a report on."""
+        """Pass on a report."""
         self.last = report
         try:
             self.function(report, progress)
@@ -105,7 +105,7 @@ class TimeMetrics(StreamingQueryListener):
             _LOG.exception("the function of TimeMetrics failed on batch %s", report.batch)
 
     def settle(self, run: str) -> None:
-        """Wait until all batches of a run have been told of: Spark does that in its own time."""
+        """Wait until all batches of a run have been reported: Spark reports them asynchronously."""
         with self._changed:
             self._changed.wait_for(lambda: run in self._ended, _AT_MOST)
             self._ended.discard(run)
@@ -122,7 +122,7 @@ def log_line(report: BatchReport, progress: StreamingQueryProgress | None) -> No
 
 @contextmanager
 def listening(spark: SparkSession, metrics: TimeMetrics | None) -> Iterator[None]:
-    """Have Spark tell of its batches meanwhile."""
+    """Have Spark report its batches to ``metrics`` within the context."""
     if metrics is None:
         yield
         return

@@ -1,7 +1,7 @@
-"""Scenarios as a real Spark query: a micro-batch ends at each tick, clock step, crash and close.
+"""Replays scenarios as real Spark queries: a micro-batch ends at each tick, clock step, crash and close.
 
 Scenarios of bare bolts run side by side, as bolts of one topology in one query, and so do those of steps; a user's
-topology has a query of its own. A crash kills the query before the commit of its batch; a new query goes on from the
+topology has a query of its own. A crash kills the query before the commit of its batch; a new query continues from the
 checkpoint.
 """
 
@@ -38,7 +38,7 @@ from topologies.spark.source import new_files
 from topologies.spark.workers.pool import executor_for
 
 _SIDE_BY_SIDE = 128
-"""So many scenarios share a query; more would make its batches slow to plan."""
+"""Maximum number of scenarios that share a query; more would make its batches slow to plan."""
 _STEPS_SIDE_BY_SIDE = 32
 _FIRST_NS = 1_000_000_000_000_000_000
 _STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
@@ -129,7 +129,7 @@ class _Group:
             for number in range(count):
                 self._write(f"{folder}/batches/{number:08d}.jsonl", number)
             while True:
-                # Whatever the query before had in memory is gone; this one begins with the checkpoint.
+                # Everything in the previous query's memory is lost; this one starts from the checkpoint.
                 halves = PairedCheckpoint(f"{folder}/checkpoint")
                 checkpoint = halves.open(self.topology)
                 step = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
@@ -137,7 +137,7 @@ class _Group:
                     return [judge(member.scenario, self._answer(member, step)) for member in self.members]
 
     def _query(self, folder: str, halves: PairedCheckpoint, step: MicroBatch) -> bool:
-        """Run a query to the end of the input, or to a crash; whether it came to the end."""
+        """Run a query to the end of the input, or to a crash; returns whether it reached the end."""
 
         def run(batch: DataFrame, number: int) -> None:
             if step.done(number):
@@ -177,7 +177,7 @@ class _Group:
         return number < len(member.batches) and member.batches[number].crash
 
     def _write(self, path: str, number: int) -> None:
-        """A batch as a file: a line for what time does, then the events."""
+        """Write a batch as a file: a line with the time advance, then the events."""
         advances: dict[str, Any] = {}
         lines: list[str] = []
         for member in self.members:
@@ -205,7 +205,7 @@ class _Group:
 
 
 def _advance(member: _Member, number: int) -> TimeAdvance:
-    """What time does at the end of a batch; nothing more once the scenario is over."""
+    """The time advance at the end of a batch; nothing more once the scenario has ended."""
     if number < len(member.batches):
         return member.batches[number].advance
     last = member.batches[-1].advance if member.batches else TimeAdvance(0)

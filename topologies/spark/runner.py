@@ -34,13 +34,13 @@ from topologies.spark.workers.processes import WorkerDied
 from windowing.errors import ConfigError, WindboltError
 
 _CHANCES = 3
-"""So often a batch is begun again after the death of a worker that does not repeat itself."""
+"""Number of times a batch is restarted after the death of a worker that does not recur."""
 _LOOK_EVERY = 0.1
-"""Seconds between looks at whether the query has ended, or is to be stopped."""
+"""Seconds between checks whether the query has ended or is to be stopped."""
 
 
 class StopRequested(Exception):
-    """The run is to stop; the batch that was about to begin is left for the next run."""
+    """Raised when the run is to stop: the batch about to start is left to the next run."""
 
 
 def run_on_spark(
@@ -52,13 +52,15 @@ def run_on_spark(
     spark: SparkSession | None = None,
     metrics: TimeMetrics | None = None,
 ) -> Summary:
-    """Run a topology on Spark Structured Streaming.
+    """Run a topology on Spark Structured Streaming. A run on an existing checkpoint continues where the last run
+    stopped.
 
-    A run on the checkpoint of an earlier one continues where that stopped. ``spark``, or the active session, is used
-    if there is one; otherwise a session is made (``master``, by default ``local[*]``; ``conf``) and stopped in the
-    end. ``metrics`` is told of each batch, with what Spark says of it. Raises CheckpointError for a checkpoint that
-    does not fit, BoltError for an exception in a bolt (the batch is not committed, and comes again),
-    EnvironmentMissing where Java is, or the connector that a topology with Kafka needs.
+    ``spark``, or else the active session, is used; if there is none, a session is created (``master``, by default
+    ``local[*]``; ``conf``) and stopped at the end. ``metrics`` is given the report of each batch with Spark's progress.
+
+    Raises CheckpointError for a checkpoint that does not fit, BoltError for an exception in a bolt (the batch is not
+    committed, and is repeated by the next run), EnvironmentMissing where Java is missing, or the connector that a
+    topology with Kafka needs.
     """
     if options.checkpoint is None:
         raise ConfigError(
@@ -122,7 +124,7 @@ class SparkRun(CheckpointedRun):
                     self.metrics.settle(str(query.runId))
 
     def _spark_batch(self, batch: DataFrame, number: int) -> None:
-        """Called for each micro-batch, by Spark; again, with the same rows, if it was not committed."""
+        """Called by Spark for each micro-batch, and again with the same rows if it was not committed."""
 
         def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
             if not self.source.rows:
@@ -133,7 +135,7 @@ class SparkRun(CheckpointedRun):
         self.batch(number, rows)
 
     def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan], *, again: bool) -> None:
-        """Run a batch; without what of its input workers die on, where they do."""
+        """Run a batch, without the input on which workers die, if they do."""
         book, chances = DeathLog(self.checkpoint, key), _CHANCES
         while True:
             try:
@@ -156,7 +158,8 @@ class SparkRun(CheckpointedRun):
 
 
 class Guarded:
-    """A function for ``foreachBatch`` whose errors come back as they are, and that can be stopped between batches."""
+    """A function for ``foreachBatch`` whose errors are passed on unchanged, and which can be stopped between
+    batches."""
 
     def __init__(
         self,
@@ -164,7 +167,7 @@ class Guarded:
         stop: threading.Event,
         break_off: Callable[[], None] = lambda: None,
     ) -> None:
-        """``break_off`` ends the tasks of a batch that is not to come to its end."""
+        """``break_off`` ends the tasks of a batch that is not to be completed."""
         self.function, self.stop, self.break_off = function, stop, break_off
         self.failure: BaseException | None = None
         self._busy = threading.Lock()
@@ -173,23 +176,24 @@ class Guarded:
         with self._busy:
             try:
                 if self.stop.is_set():
-                    # To return would tell Spark that the batch is done.
+                    # Returning would tell Spark that the batch is complete.
                     raise StopRequested
                 self.function(batch, number)
             except BaseException as error:
                 self.failure = error
                 if isinstance(error, Exception):
                     raise
-                # Java is told of Exceptions only, and would wait for ever for an answer (sys.exit() in a sink).
+                # Only Exceptions are passed to Java, which would otherwise wait for ever for an answer (sys.exit() in
+                # a sink).
                 raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     def wait(self, query: StreamingQuery) -> None:
-        """Until the query has ended; what it failed of is raised."""
+        """Wait until the query has ended; raises the error that it failed with."""
         try:
             while not query.awaitTermination(_LOOK_EVERY):  # type: ignore[arg-type]
                 if self.stop.is_set():
                     with self._busy:
-                        pass  # the batch in hand ends; the next one refuses to begin
+                        pass  # the current batch completes; the next one refuses to start
                     query.stop()
         except StreamingQueryException as error:
             if self.failure is None:
@@ -203,7 +207,7 @@ class Guarded:
 
 
 def _explained(error: StreamingQueryException) -> WindboltError:
-    """An error of Spark's own, in one sentence."""
+    """Spark's own error in one sentence."""
     text = str(error)
     found = decode_error(text) or kafka_trouble(text) or storage_trouble(text)
     if found is not None:

@@ -1,4 +1,4 @@
-"""The one streaming DataFrame of a topology: the names of new files, records, rows of streams, and a heartbeat."""
+"""The single streaming DataFrame of a topology: the names of new files, records, rows of streams, and a heartbeat."""
 
 from __future__ import annotations
 
@@ -30,25 +30,29 @@ from windowing.rows import DEFAULT_STREAM, conform
 
 _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
 _OLDEST = f"{100 * 365}d"
-"""Files however old are read: Spark's own limit, a week before the newest, would pass over some without a word."""
+"""Maximum age of files, effectively unlimited: Spark's default, a week before the newest file, would silently skip
+some."""
 _BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
 _FEW, _MANY = 200, 10_000
-"""Rows that Spark hands to Python at a time: it measures all bytes after each row, which costs more than to read it, so
-rows are counted instead. Records of Kafka may have a megabyte each; for larger ones set Spark's option to bytes."""
+"""Minimum and maximum number of rows that Spark hands to Python at a time. Spark would measure all bytes after each
+row, which costs more than reading it, so rows are counted instead. Records of Kafka may have a megabyte each; for
+larger ones set Spark's option to bytes."""
 _TEXT, _BINARY, _AT_ONCE = 2**16, 2**17, 2**24
-"""Bytes that a value may have, as text and as anything else without a width, and those of so many rows."""
+"""Assumed maximum size in bytes of a text value, and of other values without a fixed width; and target size of the rows
+handed over at a time."""
 _RESULT = "output binary"
-"""The place of the spout, the place of the rows in it, and what their task wrote and counted, or set down."""
+"""Result columns: index of the spout, position of the rows in it, and the output of their task, or the parts it
+wrote."""
 
 
 class StreamSource:
-    """What a topology reads, as one stream: its micro-batches are the topology's."""
+    """The input of a topology as one stream, whose micro-batches are the topology's."""
 
     def __init__(self, spark: SparkSession, topology: Topology) -> None:
         self.topology = topology
-        # Spark knows the sources of a checkpoint by their places: these must not depend on the order of declaration,
-        # nor on how long a run is to last.
-        # A DataFrame of the user's may have several sources: behind it nothing has a place that is known.
+        # Spark identifies the sources of a checkpoint by their positions: these must not depend on the order of
+        # declaration, nor on how long a run is to last. A user's DataFrame may have several sources: behind it no
+        # position is known.
         names = sorted(topology.spouts)
         spouts = {name: topology.spouts[name].spout for name in names}
         self.kafka_spouts = tuple(name for name in names if isinstance(spouts[name], KafkaSpout))
@@ -58,7 +62,8 @@ class StreamSource:
         self.file_spouts = tuple(name for name in names if name not in self.rows)
         heartbeats = topology.needs_heartbeat
         self.alone = len(names) == len(self.rows) == 1 and not heartbeats and self._plainly_named(names[0])
-        """Whether all rows are one spout's: they are no column then, but have their own columns, which costs less."""
+        """Whether all rows are from one spout: they then keep their own columns instead of being a struct column, which
+        costs less."""
         parts = [self._files(spark, name) for name in self.file_spouts]
         parts += [self._rows(spark, name) for name in self.rows]
         if heartbeats:
@@ -70,11 +75,12 @@ class StreamSource:
     def ingest_rows(
         self, batch: DataFrame, executor: TaskExecutor, context: Context, slots: int, merged: Collection[str]
     ) -> list[Output]:
-        """Ingest the rows of other streams in a batch: one job over it.
+        """Ingest the rows of a batch that come through Spark, in one job. They arrive spout by spout, in order of
+        declaration.
 
-        They arrive spout by spout, as these were declared. Those of Kafka arrive in order of (record timestamp, topic,
-        partition, offset): where several partitions have some, the spouts that are ``merged``, they are only read and
-        set down by that job, and ingested in their order by about as many tasks as there are slots.
+        Kafka's records arrive in order of (record timestamp, topic, partition, offset). Where several partitions have
+        some (the spouts in ``merged``), that job only reads and writes them, and they are ingested in their order by
+        about ``slots`` tasks.
         """
         task = executor.task(_ingest_partition, context)
         names = [name for name in self.topology.spouts if name in self.rows]
@@ -137,7 +143,7 @@ class StreamSource:
         return self._row(name, frame)
 
     def _row(self, name: str, frame: DataFrame) -> DataFrame:
-        """The rows of a spout as a column, or as they are."""
+        """The rows of a spout as a struct column, or unchanged."""
         kinds = from_arrow_schema(self._columns(name))
         columns = [_column(field.name).cast(field.dataType).alias(field.name) for field in kinds]
         if self.alone:
@@ -146,16 +152,17 @@ class StreamSource:
         return self._with_columns(frame.select(F.lit(None).cast("string").alias("path"), row.alias(f"row_{name}")))
 
     def _heartbeat(self, spark: SparkSession) -> DataFrame:
-        """A row at each trigger, so that time moves on a quiet stream: Spark runs no batch without new rows.
+        """A stream with a row at each trigger, so that time advances on a quiet stream: Spark runs no batch without new
+        rows.
 
-        At the end of the input that is there (``availableNow``) it brings one row; the source ``rate`` cannot do that,
-        and would make Spark read all files in one batch.
+        For the end of the present input (``availableNow``) it delivers one row; the source ``rate`` cannot do that, and
+        would make Spark read all files in one batch.
         """
         reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1)
         return self._with_columns(reader.load().select(F.lit(None).cast("string").alias("path")))
 
     def _with_columns(self, frame: DataFrame) -> DataFrame:
-        """The frame with a column for the rows of every stream, null where they are another's."""
+        """The frame with a column for the rows of every stream, null for the rows of others."""
         for name in self.rows:
             if f"row_{name}" not in frame.columns:
                 kind = from_arrow_schema(self._columns(name))
@@ -163,7 +170,7 @@ class StreamSource:
         return frame
 
     def _plainly_named(self, name: str) -> bool:
-        """Whether Spark hands columns of these names to Python; inside another column they may have any."""
+        """Whether Spark can hand columns of these names to Python; inside a struct column they may have any name."""
         return all(column.replace("_", "a").isalnum() for column in self._columns(name).names)
 
     def _columns(self, name: str) -> pa.Schema:
@@ -171,7 +178,7 @@ class StreamSource:
 
 
 def _columns(topology: Topology, name: str) -> pa.Schema:
-    """What is read through Spark for a spout."""
+    """The columns read through Spark for a spout."""
     node = topology.spouts[name]
     return node.spout.record if isinstance(node.spout, KafkaSpout) else node.outputs[DEFAULT_STREAM]
 
@@ -189,21 +196,22 @@ class _FrameRows:
 
 
 def new_files(spark: SparkSession, path: str, most: int | None, size: int = BYTES_PER_BATCH) -> DataFrame:
-    """The paths of files as they appear, at most so many a batch, or so many bytes; their content is not read."""
+    """A stream of the paths of new files, at most ``most`` files or ``size`` bytes per batch; their content is not
+    read."""
     reader = spark.readStream.format("binaryFile").schema(_FILE_COLUMNS).option("maxFileAge", _OLDEST)
     limit = ("maxBytesPerTrigger", size) if most is None else ("maxFilesPerTrigger", most)
-    # Else it would cut the batches to come from a list that it has kept, and a run that goes on from a new one.
+    # Otherwise it would cut later batches from a list that it has kept, and a continued run from a new one.
     return reader.option(*limit).option("maxCachedFiles", 0).load(path).select("path")
 
 
 def _column(name: str) -> Column:
-    """The column of that very name, whatever is in it: a dot would mean a part of a column."""
+    """The column of exactly this name: an unquoted dot would denote a field of a column."""
     quoted = name.replace("`", "``")
     return F.col(f"`{quoted}`")
 
 
 def rows_at_once(columns: pa.Schema) -> int:
-    """So many rows Spark is to hand to Python at a time: as many as take some megabytes, by their types."""
+    """Number of rows that Spark hands to Python at a time: some megabytes, estimated from their types."""
     width = sum(_width(field.type) for field in columns)
     return min(max(_AT_ONCE // max(width, 1), _FEW), _MANY)
 
@@ -216,7 +224,7 @@ def _width(kind: pa.DataType) -> int:
 
 
 def _count_rows(session: SparkSession, rows: int) -> None:
-    """Make the session of a query, which is a copy of the user's, count rows for Python, unless the user says more."""
+    """Make the query's session, a copy of the user's, count rows for Python, unless the user set another limit."""
     if session.sparkContext.getConf().get(_BYTES) is None:
         session.conf.set(_BYTES, 2**31 - 1)
         if not 0 < int(session.conf.get(_ROWS) or 0) < rows:
@@ -225,18 +233,18 @@ def _count_rows(session: SparkSession, rows: int) -> None:
 
 @dataclass(frozen=True)
 class _How:
-    """What a task has to know of the rows that it is given."""
+    """What a task needs to know about the rows it is given."""
 
     names: tuple[str, ...]
-    """The spouts that they may be of, as these were declared."""
+    """The spouts the rows may be from, in order of declaration."""
     alone: bool
-    """Whether there is one spout, and rows have its columns."""
+    """Whether there is only one spout, whose columns the rows have."""
     merged: frozenset[str]
-    """The spouts whose rows are only set down."""
+    """The spouts whose rows are only written as parts."""
 
 
 def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Context) -> Iterator[pa.RecordBatch]:
-    """In a worker: ingest the rows of a partition; files are no business of this job."""
+    """In a worker: ingest the rows of a partition; files are not handled by this job."""
     batches, how = item
     names, alone = how.names, how.alone
     gathered: dict[str, list[pa.Table]] = {}
@@ -261,7 +269,7 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Cont
 def _ingested(
     name: str, parts: list[pa.Table], context: Context, *, merged: bool
 ) -> tuple[tuple[Any, ...], Output | list[Part]]:
-    """The place of these rows in their spout, and their output; of a spout that is merged, what was set down."""
+    """The position of these rows in their spout, and their output; for a spout that is merged, the parts written."""
     columns = _columns(context.topology, name)
     tables = [conform(part, columns) for part in parts]
     if isinstance(context.topology.spouts[name].spout, KafkaSpout):

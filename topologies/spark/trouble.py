@@ -1,4 +1,4 @@
-"""What Kafka, its connector and Spark's disks complain of, in words for people."""
+"""Readable errors of Kafka, its connector, and Spark's own files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 
 
 def unreachable(whose: str, servers: str, said: str) -> WindboltError:
-    """Nobody answers at these servers, or not as they should."""
+    """The error for servers that do not answer, or not as expected."""
     return EnvironmentMissing(
         f"{whose}: Kafka at {servers} does not answer",
         why=said.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1],
@@ -35,7 +35,7 @@ def unreachable(whose: str, servers: str, said: str) -> WindboltError:
 
 
 def storage_trouble(text: str) -> StorageError | None:
-    """The error of a file of Spark's own that is told somewhere in its long text."""
+    """The error of one of Spark's own files contained in its long text; None where there is none."""
     told = _OF_DISK.search(text)
     if told is None:
         return None
@@ -45,7 +45,7 @@ def storage_trouble(text: str) -> StorageError | None:
 
 
 def kafka_trouble(text: str) -> WindboltError | None:
-    """The error of Kafka's that is told somewhere in Spark's long text."""
+    """The Kafka error contained in Spark's long text; None where there is none."""
     if "kafka" not in text.lower():
         return None
     lost = _LOST.search(text)

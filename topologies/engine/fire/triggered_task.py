@@ -64,7 +64,7 @@ class TriggeredTask(HeldTask):
 
     @property
     def over(self) -> int:
-        """Trigger-fired windows are never retracted, so none is remembered."""
+        """No limit: trigger-fired windows are never retracted."""
         return NONE
 
     def windows(self) -> Iterator[TupleWindow | Forgotten]:
@@ -72,12 +72,12 @@ class TriggeredTask(HeldTask):
         old = self._old.live()
         parts = [part for part in (old, self._new) if part is not None]
         events = self._events = Held.concat(parts) if parts else self._none()
-        part, trigger = self.node, self.node.bolt.settings.key_trigger
+        node, trigger = self.node, self.node.bolt.settings.key_trigger
         assert trigger is not None
         before = 0 if old is None else len(old)
         windows = TriggeredWindows(
-            trigger, events, before, self._key_states, part.streams, key=part.bolt.settings.key, task=self.item.task,
-            capacity=part.bolt.settings.capacity,
+            trigger, events, before, self._key_states, node.streams, key=node.bolt.settings.key, task=self.item.task,
+            capacity=node.bolt.settings.capacity,
         )  # fmt: skip
         yield from windows.windows(self.item.clock, close=self.item.frontier == FOREVER)
         self._evaluated = True
@@ -89,7 +89,7 @@ class TriggeredTask(HeldTask):
         counted = {UNKNOWN: windows.unknown_answers, FULL: windows.full}
         self._counters = {name: count for name, count in counted.items() if count}
         if windows.refused:
-            self.router.refuse_events(part, events, windows.refused)
+            self.router.refuse_events(node, events, windows.refused)
 
     def finish(self) -> TaskState:
         """Write the events that are still needed; return the state of the task after the batch."""

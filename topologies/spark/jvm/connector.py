@@ -1,4 +1,4 @@
-"""Spark's Kafka connector: by its Maven coordinates, fetched by Spark when it starts, without its chatter."""
+"""Spark's Kafka connector, by its Maven coordinates; Spark fetches it at its start, without printing the log."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _REMEDY = (
 
 
 def coordinates() -> str:
-    """The connector for the Spark that is installed."""
+    """The Maven coordinates of the connector for the installed Spark."""
     return f"org.apache.spark:{ARTIFACT}_2.13:{pyspark.__version__}"
 
 
 def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
-    """Settings that bring the connector along, beside the user's own packages, unless they have it already.
+    """The settings with the connector added to the user's own packages, unless they have it already.
 
-    Where Maven Central says that it has none for this Spark, and an older one is known to work, that one is taken;
-    EnvironmentMissing where it cannot be had either.
+    Where Maven Central has none for this Spark version, and an older one is known to work, that one is used. Raises
+    EnvironmentMissing where that is not available either.
     """
     settings = _defaults() | dict(conf)
     packages, files = settings.get(_PACKAGES, ""), settings.get(_JARS, "")
@@ -64,7 +64,7 @@ def _is_known_to_work() -> bool:
 
 
 def _must_be_older() -> bool:
-    """Whether Maven Central has none of this version; or does not answer, and had none at an earlier start."""
+    """Whether Maven Central has no connector of this version, or does not answer and had none at an earlier start."""
     published = is_published(_poms())
     return published is False or (published is None and are_cached(CONNECTOR))
 
@@ -91,13 +91,10 @@ def _older() -> list[str]:
 
 
 def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
-    """Start Java, if it does not run yet.
-
-    Where it ``fetches`` what the settings name, what it says until it is ready is only shown if it fails;
-    EnvironmentMissing where the connector cannot be had.
-    """
+    """Start Java unless it is running. Where it ``fetches`` what the settings name, its output until it is ready is
+    shown only if it fails. Raises EnvironmentMissing where the connector cannot be fetched."""
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return  # it runs already, with what it has
+        return  # it is running already, with its own settings
     conf = SparkConf()
     for name, value in settings.items():
         conf.set(name, value)
@@ -134,7 +131,7 @@ def _ready(gateway: Any) -> None:
 
 
 def check_connector(spark: SparkSession) -> None:
-    """Raise EnvironmentMissing for a session without the connector: it can only be had from the start."""
+    """Raise EnvironmentMissing for a session without the connector, which can only be added at the start."""
     with suppress(Py4JError):
         if spark._jvm.org.apache.spark.util.Utils.classIsLoadable(_CLASS):  # type: ignore[union-attr]
             return
@@ -147,7 +144,7 @@ def check_connector(spark: SparkSession) -> None:
 
 
 def _defaults() -> dict[str, str]:
-    """What ``spark-defaults.conf`` says; a setting given at the start would replace it."""
+    """The settings of ``spark-defaults.conf``; a setting given at the start would replace them."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))
     found: dict[str, str] = {}
@@ -161,7 +158,7 @@ def _defaults() -> dict[str, str]:
 
 
 class _HeldBack:
-    """Keeps what is written to ``end``, and hands it on to a file descriptor once it is let go."""
+    """Buffers what is written to ``end``, and forwards it to a file descriptor once released."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -173,7 +170,7 @@ class _HeldBack:
         self._thread.start()
 
     def let_go(self) -> None:
-        """What comes from now on is handed on."""
+        """Forward what is written from now on."""
         while True:
             with self._lock:
                 if not select.select([self._start], [], [], 0)[0]:
@@ -182,7 +179,7 @@ class _HeldBack:
             time.sleep(0.01)
 
     def text(self) -> str:
-        """All that was said; whoever said it has ended."""
+        """Everything that was written. Call it after the writer has ended."""
         os.close(self.end)
         self.end = -1
         self._thread.join(5)

@@ -1,4 +1,4 @@
-"""Jars from Maven Central that are known byte by byte: each is fetched once, into the user's cache."""
+"""Pinned jars from Maven Central: each is fetched once, verified, and cached for the user."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CONNECTOR = Path(__file__).with_name("connector.txt")
 
 _TRIES = 3
 _SOON = 5
-"""Seconds to wait for the answer to a question that can do without one."""
+"""Seconds to wait for an answer that is not required."""
 
 
 def jars(pinned: Path) -> list[str]:
-    """The paths of the jars of a list, whose lines are a SHA-256 and a path in a Maven repository.
+    """The local paths of the jars in a list, whose lines are a SHA-256 and a path in a Maven repository.
 
-    OSError where one is neither in the cache nor to be had, or is not what it was.
+    Raises OSError where a jar is neither cached nor available, or differs from its checksum.
     """
     folder = _cache()
     folder.mkdir(parents=True, exist_ok=True)
@@ -34,12 +34,12 @@ def jars(pinned: Path) -> list[str]:
 
 
 def are_cached(pinned: Path) -> bool:
-    """Whether all jars of a list are there already."""
+    """Whether all jars of a list are cached."""
     return all(_target(_cache(), digest, path).exists() for digest, path in _lines(pinned))
 
 
 def is_published(paths: list[str]) -> bool | None:
-    """Whether Maven Central has all of some files; None where it does not say."""
+    """Whether Maven Central has all of these files; None where it does not answer."""
     with ThreadPoolExecutor(len(paths)) as pool:
         answers = set(pool.map(_is_there, paths))
     return False if False in answers else None if None in answers else True
@@ -61,7 +61,7 @@ def _target(folder: Path, digest: str, path: str) -> Path:
 
 
 def _jar(folder: Path, digest: str, path: str) -> Path:
-    """A jar in the cache: there it stands whole, or not at all."""
+    """The path of a jar in the cache, fetched if necessary; a cached file is always complete."""
     target = _target(folder, digest, path)
     if target.exists():
         return target

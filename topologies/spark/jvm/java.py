@@ -1,4 +1,5 @@
-"""The JVM of a run: started so that it outlives the signals that stop the driver, and told of in words when it dies."""
+"""The JVM of a run: started so that it survives the signals that stop the driver, with a readable error when it
+dies."""
 
 from __future__ import annotations
 
@@ -19,15 +20,16 @@ from windowing.errors import WindboltError
 
 _ROOT = str(Path(__file__).resolve().parents[3])
 _LAST_BREATH = 20.0
-"""Seconds that Java has to tidy up after the driver, whose end it sees on its standard input."""
+"""Seconds that Java has for cleanup after the driver's end, which it sees on its standard input."""
 _LOGGERS = ("py4j.clientserver", "py4j.java_gateway")
 
 
 class JavaOptions(dict[str, Any]):
-    """How pyspark is to start Java: in a session of its own, where SIGTERM is ignored as it has SIGINT ignored.
+    """How pyspark starts Java: in a session of its own, with SIGTERM ignored like SIGINT.
 
-    A signal that stops a run goes to all its processes where a terminal, ``timeout`` or systemd sends it. Only the
-    driver is to hear it: it ends the batch in hand, for which it needs Java. What is ignored when Java starts stays so.
+    A signal that stops a run goes to all its processes when a terminal, ``timeout`` or systemd sends it. Only the
+    driver may react: it completes the current batch, for which it needs Java. Signals ignored when Java starts stay
+    ignored.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -46,14 +48,14 @@ def _ignoring_sigterm(prepare: Callable[[], None]) -> Callable[[], None]:
 
 
 def ends_with_driver(java: subprocess.Popen[bytes] | None) -> None:
-    """Have Java killed, if it does not end by itself soon after the driver."""
+    """Have Java killed if it does not end by itself soon after the driver."""
     if java is not None:
         OFFSPRING.watch(java.pid, _LAST_BREATH)
 
 
 @contextmanager
 def finding_windbolt() -> Iterator[None]:
-    """Lets what is started here, and what that starts, import windbolt, also where it is not installed."""
+    """Let processes started in this context, and their children, import windbolt, even where it is not installed."""
     before = os.environ.get("PYTHONPATH")
     if "-packages" not in _ROOT:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, before]))
@@ -68,7 +70,7 @@ def finding_windbolt() -> Iterator[None]:
 
 @contextmanager
 def telling_of_javas_end() -> Iterator[None]:
-    """Raises, in place of whatever fails for it, an error that says that Java has ended."""
+    """Replace errors caused by Java's death by one that says that Java has ended."""
     java = _process()
     if java is None:
         yield
@@ -77,7 +79,7 @@ def telling_of_javas_end() -> Iterator[None]:
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         for left in [each for each in logger.filters if isinstance(each, _Quiet)]:
-            logger.removeFilter(left)  # of a Java that has died before this one
+            logger.removeFilter(left)  # from an earlier Java that died
         logger.addFilter(quiet)
     try:
         yield
@@ -88,19 +90,19 @@ def telling_of_javas_end() -> Iterator[None]:
         raise _ended(java.returncode) from error
     finally:
         for name in _LOGGERS:
-            if java.poll() is None:  # else py4j complains until the process ends
+            if java.poll() is None:  # else py4j logs errors until the process ends
                 logging.getLogger(name).removeFilter(quiet)
 
 
 def forget_java() -> None:
-    """Forget the session of a Java that has ended, so that a further run starts another."""
+    """Forget the session of a Java that has ended, so that the next run starts another."""
     SparkContext._gateway = SparkContext._jvm = None
     SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def java_runs() -> bool:
-    """Whether there is a Java; also where another process has started it."""
+    """Whether a Java is running, even if another process started it."""
     java = _process()
     return SparkContext._gateway is not None and (java is None or java.poll() is None)
 
@@ -110,7 +112,7 @@ def _process() -> subprocess.Popen[bytes] | None:
 
 
 def _has_ended(java: subprocess.Popen[bytes], error: BaseException | None) -> bool:
-    """Whether Java has ended; where an error is of the connection to it that is a matter of moments."""
+    """Whether Java has ended; after an error of the connection to it, waits a moment for that."""
     while error is not None and java.poll() is None:
         if type(error).__module__.startswith("py4j") or isinstance(error, ConnectionError):
             with suppress(subprocess.TimeoutExpired):
@@ -133,7 +135,7 @@ def _ended(status: int) -> WindboltError:
 
 
 class _Quiet(logging.Filter):
-    """Keeps py4j from saying, with a traceback for each call, that nobody answers any more."""
+    """Keeps py4j from logging, with a traceback for each call, that the connection is gone."""
 
     def __init__(self, java: subprocess.Popen[bytes]) -> None:
         super().__init__()

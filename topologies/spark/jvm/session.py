@@ -1,4 +1,4 @@
-"""The Spark session: Java checked first, workers with this very Python, quiet logs."""
+"""The Spark session: checks Java first, uses this Python for workers, keeps logs quiet."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ _LISTING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
-"""From 33 files on Spark looks at those of a pattern in a job with a task for each, which one thread does sooner."""
+"""Settings for listing files: from 33 files on Spark would list those of a pattern in a job with a task each, which one
+thread does faster."""
 
 
 def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
-    """The session that is there already, or a new one; and whether it is new, and so ours to stop.
-
-    ``kafka``: a new one has the Kafka connector.
-    """
+    """The active session or a new one, and whether it is new, and so ours to stop. ``kafka``: a new one has the Kafka
+    connector."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
     if SparkContext._active_spark_context is not None:
-        return SparkSession.builder.getOrCreate(), False  # "active" is a matter of the thread; this one is another's
+        return SparkSession.builder.getOrCreate(), False  # "active" depends on the thread; this one belongs to another
     check_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     chosen = master or "local[*]"
@@ -67,9 +66,10 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
 
 
 def _write_checkpoints_simply(spark: SparkSession) -> None:
-    """Have Spark's logs written through Hadoop's FileSystem and not its FileContext, as it does where there is none.
+    """Have Spark's logs written through Hadoop's FileSystem instead of its FileContext, as Spark does where there is no
+    FileContext.
 
-    Both write a file aside and rename it. Without Hadoop's native library FileContext starts some ten processes
+    Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
     (chmod, readlink) for each of the three files of a batch, FileSystem two.
     """
     jvm: Any = spark._jvm
@@ -96,7 +96,7 @@ def check_session(spark: SparkSession, *, kafka: bool = False) -> None:
 
 
 def check_java() -> None:
-    """Raise EnvironmentMissing, with what to do, unless a Java that Spark can use is there."""
+    """Raise EnvironmentMissing, with what to do, unless a Java is installed that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     command = os.path.join(home, "bin", "java") if home else shutil.which("java")
     wanted = f"Spark needs Java {OLDEST_JAVA} or newer"
@@ -114,7 +114,7 @@ def check_java() -> None:
 
 
 def names_of_java(spark: SparkSession) -> str:
-    """The encoding in which Java knows the names of files, as Python calls it: ASCII in a locale without UTF-8."""
+    """The encoding that Java uses for file names, by its Python name: ASCII in a locale without UTF-8."""
     named = str(spark.sparkContext._jvm.java.lang.System.getProperty("sun.jnu.encoding"))  # type: ignore[union-attr]
     try:
         return codecs.lookup(named).name

@@ -1,1 +1,1 @@
-"""Worker processes of the driver's own: started, given tasks, watched, ended."""
+"""The driver's own worker processes: starting them, giving them tasks, watching and ending them."""

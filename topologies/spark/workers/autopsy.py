@@ -1,4 +1,4 @@
-"""What of a split of input the worker died on that read it, found by reading parts of it in workers that may die."""
+"""Finds the input on which a worker died, by reading parts of its split in workers that may die."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topologies.spark.workers.processes import WorkerDied
 from windowing.errors import WindboltError
 
 _MOST = 20
-"""So many rows and files of a batch may be deadly; each costs some workers."""
+"""Maximum number of deadly rows and files per batch; finding each costs several workers."""
 
 
 class Pool(Protocol):
@@ -27,14 +27,14 @@ class Pool(Protocol):
 
 
 def is_of_input(death: WorkerDied) -> bool:
-    """Whether a worker died while it read input, and it is known which."""
+    """Whether a worker died while reading input that is known."""
     return isinstance(death.item, FileSource | FileSources)
 
 
 def autopsy(pool: Pool, topology: Topology, death: WorkerDied, context: Context) -> Death | None:
-    """What of its input a worker died on; None where nothing of it kills another one.
+    """The input on which a worker died; None where no part of it kills another worker.
 
-    Raises the death, with what was found out, if only rows together are deadly: that is no fault of one of them.
+    Raises the death, with the findings, if only several rows together are deadly, since then no single row is to blame.
     """
     item = death.item
     for source in item.files if isinstance(item, FileSources) else (item,):
@@ -74,7 +74,8 @@ class _Autopsy:
         return self._death(Deadly.ROW, int(numbers[place]))
 
     def _unreadable(self) -> Death:
-        """A file on which the reader dies: a line of it, if that alone is deadly too."""
+        """The deadly part of a file on which the reader dies: one line, if that line alone is deadly too, else the
+        file."""
         header = header_lines(self.format)
         if has_lines(self.format) and self._lives(row_numbers, replace(self.source, lines=(0, header))):
             count = self._run(line_count, self.source)
@@ -98,7 +99,7 @@ class _Autopsy:
                 raise
             self.how = death.how
             return False
-        except WindboltError:  # it fails, and lives
+        except WindboltError:  # it fails without dying
             return True
         return True
 
@@ -117,7 +118,7 @@ def _lives(pool: Pool, function: Callable[[Any, Context], Any], item: Any, conte
 
 
 def _first(count: int, is_deadly_up_to: Callable[[int], bool], low: int = 0) -> int | None:
-    """The first of so many things, from ``low`` on, with which they become deadly; None if they never do."""
+    """The first of ``count`` items, from ``low`` on, with which they become deadly; None if they never do."""
     if low >= count or not is_deadly_up_to(count):
         return None
     high = count
@@ -131,14 +132,15 @@ def _first(count: int, is_deadly_up_to: Callable[[int], bool], low: int = 0) -> 
 
 
 class DeathLog:
-    """What a batch does not read any more, written beside its plan: when it runs again it need not be found again."""
+    """The deadly input of a batch, stored beside its plan, so that it need not be found again when the batch is
+    repeated."""
 
     def __init__(self, checkpoint: FileCheckpoint, key: str) -> None:
         self._checkpoint, self._key = checkpoint, key
         self.deaths = [Death.from_json(found) for found in checkpoint.deadly(key)]
 
     def add(self, death: Death, cause: WorkerDied) -> None:
-        """Write down one more; raises ``cause``, in other words, where there are too many."""
+        """Record one more. Raises ``cause``, with an explanation, where there are too many."""
         if len(self.deaths) >= _MOST:
             raise WorkerDied(
                 f"a worker process {cause.how} on a further row of {death.path}, after {_MOST} in this batch",

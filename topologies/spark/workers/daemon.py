@@ -15,7 +15,7 @@ from pyspark import daemon
 
 
 def said(*words: object, **options: Any) -> None:
-    """The daemon's ``print``, but for what is said of a broken pipe."""
+    """The daemon's ``print``, without messages about broken pipes."""
     text = " ".join(map(str, words))
     if "BrokenPipeError" not in text and "ConnectionResetError" not in text:
         sys.stderr.write(f"{text}\n")

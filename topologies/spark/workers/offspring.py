@@ -1,4 +1,4 @@
-"""Processes that the driver starts, and that end with it, however it ends."""
+"""Starts processes that end with the driver, however it ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Offspring:
         return process
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """What a function returns, or raises, that starts a process; the thread that stays calls it."""
+        """Call a function that starts a process, in the thread that stays; returns or raises what it does."""
         with self._lock:
             self._here()
             if self._thread is None:
@@ -54,14 +54,15 @@ class Offspring:
         return answer.result()
 
     def watch(self, leader: int, patience: float = 0.0) -> None:
-        """Have the leader of a session, and all that is in it, end so many seconds after the driver at the latest."""
+        """Have the leader of a session, and all processes in it, ended at the latest ``patience`` seconds after the
+        driver."""
         with self._lock:
             self._here()
             self._watched[leader] = patience
             self._tell(f"+{leader} {patience}\n")
 
     def end(self, leader: int) -> None:
-        """Kill a leader, and all that is in its session; whoever started it waits for it."""
+        """Kill a leader and all processes in its session; whoever started it waits for it."""
         end_session(leader)
         with self._lock:
             self._here()
@@ -69,7 +70,7 @@ class Offspring:
                 self._tell(f"-{leader}\n")
 
     def _tell(self, line: str) -> None:
-        """Tell the reaper; a new one, of all, if there is none or it has been killed."""
+        """Send a line to the reaper; if there is none or it was killed, start a new one and send it all leaders."""
         reaper = self._reaper
         if reaper is not None and reaper.stdin is not None:
             try:
@@ -78,7 +79,7 @@ class Offspring:
             except OSError:
                 reaper.stdin.close()
                 reaper.wait()
-        # Not by the thread that stays: the reaper outlives the driver.
+        # Not in the thread that stays: the reaper outlives the driver.
         self._reaper = reaper = subprocess.Popen(
             [sys.executable, "-I", "-S", _REAPING, str(os.getpid())],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0, cwd="/", start_new_session=True,
@@ -88,7 +89,7 @@ class Offspring:
         reaper.stdin.write("".join(lines).encode())
 
     def _here(self) -> None:
-        """In a fork of the driver begin anew: thread, reaper and processes are the driver's."""
+        """Reset in a fork of the driver: thread, reaper and processes belong to the driver."""
         if self._process != os.getpid():
             self._process, self._asked, self._thread = os.getpid(), SimpleQueue(), None
             self._reaper, self._watched = None, {}

@@ -1,4 +1,4 @@
-"""Who runs the tasks of a micro-batch: Spark, or where the master is this machine, processes of the driver's own.
+"""Chooses who runs the tasks of a micro-batch: Spark, or, on a local master, the driver's own processes.
 
 There a Spark job costs more than many a task.
 """
@@ -20,16 +20,16 @@ from topologies.spark.workers.spare import SPARE
 from windowing.errors import ConfigError
 
 TASKS = "spark.windbolt.tasks"
-"""Who runs the tasks: ``auto``, ``spark`` or ``pool``."""
+"""Setting that chooses who runs the tasks: ``auto``, ``spark`` or ``pool``."""
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(,[^]]*)?\])?")
-"""The number of cores, and how often a task may fail."""
+"""Matches a local master: the number of cores, and how often a task may fail."""
 
 
 def executor_for(spark: SparkSession) -> TaskExecutor:
-    """Who runs the tasks of a session: the pool on ``local``, ``local[N]`` and ``local[*]``, and else Spark.
+    """The executor for a session: the pool on ``local``, ``local[N]`` and ``local[*]``, and otherwise Spark.
 
-    Spark also runs a task again where the user asks for that: ``local[N,F]``. The conf ``spark.windbolt.tasks`` chooses
-    otherwise. Raises ConfigError where that cannot be.
+    Spark is also used where the user asks for retries of tasks: ``local[N,F]``. The setting ``spark.windbolt.tasks``
+    overrides this. Raises ConfigError where that is impossible.
     """
     chosen, context = spark.conf.get(TASKS, "auto"), spark.sparkContext
     master = _LOCAL.fullmatch(context.master or "")
@@ -68,7 +68,7 @@ class PoolExecutor:
         self._sound = True
 
     def load(self, topology: Topology) -> None:
-        """Take the topology that the tasks to come are of; the workers make themselves ready meanwhile."""
+        """Set the topology of the following tasks; the workers prepare themselves meanwhile."""
         self.pool.load(packed(topology), own_paths(), _widest(topology))
         self._topology = topology
 
@@ -83,7 +83,7 @@ class PoolExecutor:
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-        """A function over the items of a task of Spark's."""
+        """A function over the items of one Spark task."""
         if self._topology is not None:
             self._spark.load(self._topology)
             self._topology = None
@@ -95,7 +95,7 @@ class PoolExecutor:
         self.pool.close()
 
     def close(self) -> None:
-        """Leave the workers to the next run, if nothing has failed, nor a bolt's processes are left."""
+        """Leave the workers to the next run, unless something failed or processes of a bolt are left."""
         if self._sound and self.pool.childless():
             SPARE.leave(self.pool)
         else:
@@ -108,5 +108,5 @@ def _cores(named: str | None) -> int:
 
 
 def _widest(topology: Topology) -> int:
-    """So many tasks of bolts there may be at once; at least two will read."""
+    """Maximum number of concurrent tasks of bolts; at least two, for reading."""
     return max(2, *(sum(node.parallelism for node in level) for level in topology.levels), 0)

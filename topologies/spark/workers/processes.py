@@ -1,4 +1,4 @@
-"""The worker processes of the pool, as the driver sees them: it starts them, gives them tasks, notices their end."""
+"""The driver's side of the pool's worker processes: starting them, giving them tasks, noticing their end."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from windowing.errors import WindboltError
 _ROOT = str(Path(__file__).parents[3])
 _WORKER = "topologies.spark.workers.worker"
 _LOOK_EVERY = 1.0
-"""Seconds between looks at processes that say nothing: one may have died and left its socket to a child of its own."""
+"""Seconds between checks of silent processes: one may have died and left its socket to a child of its own."""
 _LAST_BREATH = 5.0
-"""Seconds that a process has to end after it has closed its socket."""
+"""Seconds that a process has to end after closing its socket."""
 
 
 class WorkerDied(WindboltError):
-    """A worker process has ended in the middle of a task; ``item`` and ``context`` are what it was given, if known."""
+    """A worker process ended during a task; ``item`` and ``context`` are those of the task, if known."""
 
     def __init__(self, what: str, why: str = "", do: str = "", *, how: str = "") -> None:
         super().__init__(what, why=why, do=do)
         self.how = how
-        """How it ended: ``crashed (SIGSEGV)``."""
+        """How it ended, such as ``crashed (SIGSEGV)``."""
         self.item: Any = None
         self.context: Context | None = None
 
 
 class WorkerPool:
-    """Runs tasks in processes of this machine, at most so many; they are started as they are needed, and stay.
+    """Runs tasks in a limited number of processes on this machine, which are started when needed and stay.
 
-    They are no forks of the driver, which has threads, nor do they import its ``__main__``.
+    They are not forks of the driver, which has threads, nor do they import its ``__main__``.
     """
 
     def __init__(self, most: int, environment: Mapping[str, str] | None = None) -> None:
@@ -60,14 +60,14 @@ class WorkerPool:
         self._closed = False
 
     def like(self, other: WorkerPool) -> bool:
-        """Whether the workers of both are made in the same way."""
+        """Whether the workers of both pools are configured alike."""
         mine, others = ((each.most, each._environment, each._folder) for each in (self, other))
         return mine == others
 
     def load(self, topology: bytes, paths: Sequence[str], wanted: int = 1) -> None:
-        """Take a topology, packed, for the tasks to come; so many workers make themselves ready meanwhile.
+        """Set the packed topology of the following tasks; ``wanted`` workers prepare themselves meanwhile.
 
-        ``paths`` are those of modules that it may need.
+        ``paths`` are the module paths that it may need.
         """
         self._topology = pickle.dumps((list(paths), topology), pickle.HIGHEST_PROTOCOL)
         Thread(target=self._prepare, args=(min(wanted, self.most),), daemon=True).start()
@@ -75,7 +75,7 @@ class WorkerPool:
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
         """The results of the tasks, in the order of the items.
 
-        Raises the first error of a task; none of the others is running any more then, and workers were ended for it.
+        Raises the first error of a task. No other task is running then, and workers were ended for that.
         """
         if not items:
             return []
@@ -102,7 +102,7 @@ class WorkerPool:
         return [results[at] for at in range(len(items))]
 
     def close(self) -> None:
-        """End the workers, also in the middle of a task that another thread waits for."""
+        """End the workers, even during a task that another thread waits for."""
         self._closed = True
         for worker in list(self._workers):
             OFFSPRING.end(worker.process.pid)
@@ -110,15 +110,15 @@ class WorkerPool:
             self._dismiss(self._workers)
 
     def childless(self) -> bool:
-        """Whether no process that a bolt has started is there any more, as far as that can be seen."""
+        """Whether no process started by a bolt is left, as far as can be determined."""
         return not any(followers(worker.process.pid) for worker in self._workers)
 
     def _prepare(self, wanted: int) -> None:
-        with self._lock, suppress(OSError, WindboltError):  # the first tasks will meet it again
+        with self._lock, suppress(OSError, WindboltError):  # the first tasks will report it
             self._hire(wanted)
 
     def _hire(self, wanted: int) -> None:
-        """Have at least so many workers, alive and with the topology."""
+        """Ensure at least ``wanted`` live workers with the topology."""
         if self._closed:
             raise WindboltError("the workers have ended", why="the run was closed, or broken off")
         self._dismiss(worker for worker in self._workers if worker.process.poll() is not None)
@@ -135,7 +135,7 @@ class WorkerPool:
         return [worker for worker in self._workers if not worker.busy]
 
     def _heard(self) -> list[_WorkerProcess]:
-        """The workers that have answered, or died."""
+        """Wait for workers that have answered or died."""
         by_connection = {worker.connection: worker for worker in self._workers if worker.busy}
         heard = wait(by_connection, _LOOK_EVERY)
         found = [by_connection[cast("Connection", connection)] for connection in heard]
@@ -144,7 +144,8 @@ class WorkerPool:
     def _answer(
         self, worker: _WorkerProcess, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
     ) -> tuple[int, Any] | None:
-        """The number of the task that a worker has done, and its result; None where what it said is about no task."""
+        """The index of the task that a worker has completed, and its result; None where its answer is not about a
+        task."""
         at = worker.task
         try:
             answer = worker.answer()
@@ -189,7 +190,7 @@ class WorkerPool:
 
 
 class _WorkerProcess:
-    """One process, and what it has been given."""
+    """One worker process and its current task."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair()
@@ -202,7 +203,7 @@ class _WorkerProcess:
                 self.process = OFFSPRING.start(
                     [sys.executable, "-P", "-X", "faulthandler", "-m", _WORKER, *map(str, numbers)],
                     stdin=subprocess.DEVNULL,
-                    # What bolts print comes out where it does with Spark's own workers; stdout is the driver's.
+                    # The output of bolts appears where it does with Spark's own workers; stdout is the driver's.
                     stdout=subprocess.DEVNULL if sys.__stderr__ is None else 2,
                     pass_fds=[theirs.fileno(), note.fileno()],
                     env=environment,
@@ -213,14 +214,14 @@ class _WorkerProcess:
                 raise
         self.topology = b""
         self.task: int | None = None
-        """The number of the item in hand."""
+        """Index of the current item; None where there is none."""
         self.busy = False
-        """Whether an answer is to come."""
+        """Whether an answer is expected."""
         self.where = ""
-        """Of a process that has ended: the window that it was at, in words."""
+        """For a process that has ended: the window that it was working on, as text."""
         self._job = b""
         self._number = 0
-        """That of the last message: its answer has it too."""
+        """Number of the last message; its answer has the same."""
 
     def learn(self, topology: bytes) -> None:
         """Send a topology."""
@@ -235,17 +236,19 @@ class _WorkerProcess:
         self._send(None, fresh, packed)
 
     def answer(self) -> tuple[Any, Any] | None:
-        """What came of it, or None for words that are no answer; raises EOFError or OSError if the process has died."""
+        """The answer to the last message, or None for a message that is not its answer. Raises EOFError or OSError if
+        the process has died."""
         if self.process.poll() is not None and not self.connection.poll():
             raise EOFError
         process, number, result, failure = pickle.loads(self.connection.recv_bytes())
         if (process, number) != (self.process.pid, self._number):
-            return None  # a child of the worker says it
+            return None  # it is from a child of the worker
         self.busy, self.task = False, None
         return result, failure
 
     def end(self, patience: float = 0.0) -> int:
-        """End the process, unless it ends by itself in so many seconds, and all that it has started; its status."""
+        """End the process, unless it ends by itself within ``patience`` seconds, and all processes that it started;
+        returns its exit status."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)
         OFFSPRING.end(self.process.pid)
@@ -258,12 +261,12 @@ class _WorkerProcess:
         self.busy = True
         self._number += 1
         message = pickle.dumps((self._number, topology, job, item), pickle.HIGHEST_PROTOCOL)
-        with suppress(OSError):  # it has died, as its answer will tell
+        with suppress(OSError):  # it has died, which reading its answer will show
             self.connection.send_bytes(message)
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """As Spark's Python workers have it."""
+    """The environment of a worker, like that of Spark's Python workers."""
     found = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ, **more, "PYTHONUNBUFFERED": "1"}
     if "-packages" not in _ROOT:
         found["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, found.get("PYTHONPATH")]))
@@ -271,7 +274,7 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(function: Callable[..., Any], item: Any) -> str:
-    """A task, for people: ``fire of revenue.2``."""
+    """A task as text: ``fire of revenue.2``."""
     name = getattr(function, "__name__", repr(function))
     if hasattr(item, "bolt") and hasattr(item, "task"):
         return f"{name} of {item.bolt}.{item.task}"
@@ -279,7 +282,7 @@ def _named(function: Callable[..., Any], item: Any) -> str:
 
 
 def _end(status: int) -> tuple[str, str]:
-    """How a process ended, and what that says."""
+    """How a process ended, and what that means."""
     if status >= 0:
         return f"ended with status {status}", "something that a bolt called ended the whole process (os._exit)"
     name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"

@@ -18,11 +18,11 @@ import time
 from contextlib import suppress
 
 _LOOK_EVERY = 1.0
-"""Seconds between looks at the driver, whose standard input a fork of it may hold open."""
+"""Seconds between checks of the driver, whose standard input a fork of it may keep open."""
 
 
 def end_session(leader: int) -> None:
-    """Kill the leader of a session, and all processes that are still in the session."""
+    """Kill the leader of a session and all processes still in the session."""
     for _ in range(5):  # a process may start another one meanwhile
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
@@ -35,7 +35,7 @@ def end_session(leader: int) -> None:
 
 
 def followers(leader: int) -> list[int]:
-    """The processes that run in a session, without its leader; where there is no ``/proc`` none are known."""
+    """The processes in a session, without its leader; empty where there is no ``/proc``."""
     found = []
     try:
         processes = [name for name in os.listdir("/proc") if name.isdigit()]
@@ -46,14 +46,14 @@ def followers(leader: int) -> list[int]:
             with open(f"/proc/{name}/stat", "rb") as stat:
                 state, _parent, _group, session = stat.read().rpartition(b")")[2].split()[:4]
         except (OSError, ValueError):
-            continue  # it has ended meanwhile
+            continue  # it has ended since then
         if int(session) == leader and int(name) != leader and state not in (b"Z", b"X"):
             found.append(int(name))
     return found
 
 
 def main() -> None:
-    """Wait for the end of the driver, then end what it has started."""
+    """Wait for the end of the driver, then end what it started."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     driver, text, watched = int(sys.argv[1]), b"", dict[int, float]()
@@ -62,7 +62,7 @@ def main() -> None:
         if not select.select([0], [], [], _LOOK_EVERY if alive else 0)[0]:
             if alive:
                 continue
-            break  # and all that it has said is read
+            break  # and all its input has been read
         chunk = os.read(0, 65536)
         if not chunk:
             break

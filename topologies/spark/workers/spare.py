@@ -1,4 +1,4 @@
-"""The workers that a run leaves to the next one; like Spark's own they end when they had no work for a minute."""
+"""Workers that a run leaves to the next one; like Spark's own, they end after a minute without work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threading import Lock, Timer
 from topologies.spark.workers.processes import WorkerPool
 
 _LONGEST = 60.0
-"""Seconds that workers wait for the next run."""
+"""Maximum seconds that workers wait for the next run."""
 
 
 class SparePool:
@@ -22,7 +22,7 @@ class SparePool:
         self._timer: Timer | None = None
 
     def take(self, most: int, environment: Mapping[str, str]) -> WorkerPool:
-        """The pool that was left, if it is what is wanted, and else a new one."""
+        """The pool that was left, if it matches, else a new one."""
         pool = self._swap(None)
         wanted = WorkerPool(most, environment)
         if pool is None or pool.like(wanted):
@@ -31,13 +31,13 @@ class SparePool:
         return wanted
 
     def leave(self, pool: WorkerPool) -> None:
-        """Keep a pool, all of whose tasks have come to their end."""
+        """Keep a pool whose tasks have all ended."""
         before = self._swap(pool)
         if before is not None and before is not pool:
             before.close()
 
     def end(self) -> None:
-        """End the workers that wait."""
+        """End the waiting workers."""
         pool = self._swap(None)
         if pool is not None:
             pool.close()

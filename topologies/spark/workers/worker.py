@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from topologies.graph.model import Topology
 
 Failure = tuple[str, str]
-"""The whole traceback, and its last words."""
+"""The whole traceback, and its last line."""
 _LONGEST = 200_000
-"""Characters of a traceback."""
+"""Maximum length of a traceback in characters."""
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Those that ask a run to stop."""
+"""Signals that ask a run to stop."""
 
 
 class Worker:
-    """What a worker process remembers: its topology, and the function and context of the tasks in hand."""
+    """The state of a worker process: its topology, and the function and context of the current tasks."""
 
     def __init__(self) -> None:
         self._packed = b""
@@ -50,11 +50,11 @@ class Worker:
         self._job: tuple[Callable[[Any, Context], Any], Context] | None = None
 
     def answer(self, number: int, topology: bytes | None, job: bytes | None, item: bytes | None) -> bytes:
-        """Do what a message asks for. A bolt may end in anything, ``sys.exit()`` for one; this goes on."""
+        """Carry out a message. The worker survives whatever a bolt raises, including ``sys.exit()``."""
         try:
             if topology is not None:
                 self._packed, self._topology, self._job = topology, None, None
-                with suppress(BaseException):  # the tasks will meet it again, and say so
+                with suppress(BaseException):  # the tasks will report it
                     self._unpacked()
             if item is None:
                 return _packed(number, None, None)
@@ -69,10 +69,10 @@ class Worker:
             return _packed(number, None, (_end_of(traceback.format_exc()), told(error)))
 
     def _unpacked(self) -> Topology:
-        """The topology, unpacked once; bolts are copied before they are used."""
+        """The topology, unpacked once; bolts are copied before use."""
         if self._topology is None:
             paths, topology = pickle.loads(self._packed)
-            # In the order that the driver has them, so that a name means the same module there and here.
+            # In the driver's order, so that a name means the same module there and here.
             mine = [path for path in paths if os.path.exists(path)]
             sys.path[:] = [*mine, *(path for path in sys.path if path not in mine)]
             self._topology = pickle.loads(topology)
@@ -87,11 +87,11 @@ def main() -> None:
     os.set_inheritable(socket, False)
     os.set_inheritable(note, False)
     connection = Connection(socket)
-    # A child would answer in this worker's name, and keep the driver from noticing this worker's end.
+    # A child would answer in place of this worker, and keep the driver from noticing this worker's end.
     os.register_at_fork(after_in_child=connection.close)
     asked: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_listen, args=(connection, asked), daemon=True).start()
-    # The first task shall not wait for these.
+    # The first task should not wait for these.
     import topologies.engine.tasks  # noqa: F401
     from topologies.engine.batch.whereabouts import share
 
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def _listen(connection: Connection, asked: SimpleQueue[bytes]) -> None:
-    """Take what comes; at the end of the driver the task in hand ends too, before it writes any more."""
+    """Receive messages; when the driver ends, the current task ends too, before it writes any more."""
     try:
         while True:
             asked.put(connection.recv_bytes())
@@ -116,18 +116,19 @@ def _listen(connection: Connection, asked: SimpleQueue[bytes]) -> None:
 
 
 def _end_of(text: str) -> str:
-    """A traceback, or where it is too long its end, which says most; halves of characters cannot be sent."""
+    """A traceback, or its end, which is most informative, where it is too long; without surrogates, which cannot be
+    sent."""
     return text[-_LONGEST:].encode("utf-8", "backslashreplace").decode()
 
 
 def _die_with(driver: int) -> None:
-    """Die at once when the driver dies, in the midst of C code too: by Linux's parent-death signal.
+    """Die immediately when the driver dies, even inside C code, by Linux's parent-death signal.
 
-    Elsewhere the reaper sees to it.
+    Elsewhere the reaper ends the process.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != driver:  # it has died before that
+    if os.getppid() != driver:  # it died before that
         os._exit(0)
 
 
