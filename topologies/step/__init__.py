@@ -1,4 +1,4 @@
-"""The aggregation step: events are gathered by key until a trigger fires, and rules make new events of them."""
+"""The aggregation step: events are collected by key until a trigger fires, and rules turn them into new events."""
 
 from topologies.step.rules import (
     DECLINE,

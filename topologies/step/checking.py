@@ -1,4 +1,4 @@
-"""What of a step can only be known by looking into the files that it names: rules, schemas, variables."""
+"""Checks of a step that need the files it names: rules, schemas, variables."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from windowing.errors import WindboltError
 
 
 def step_problems(config: StepConfig, *, load: bool, complete: bool = False) -> list[StepProblem]:
-    """Everything that is wrong with the files that a step names.
+    """All problems with the files that a step names.
 
-    ``load``: rules are loaded, that is their files are run, and none of them is called; else their text is looked at.
-    ``complete``: what a run needs and the step does not say is a problem, too.
+    ``load``: rules are loaded, that is, their files are run, but no rule is called; otherwise only their text is
+    checked. ``complete``: what a run needs and the step does not say is a problem, too.
     """
     file = str(config.file)
     found = [*_problems(config, load), *(_gaps(config) if complete else ())]
@@ -37,7 +37,7 @@ def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
 
 
 def _unknown(config: StepConfig) -> Iterator[tuple[str, str]]:
-    """Connections that are named and not there; where there are none at all, they are given elsewhere."""
+    """Named connections that are missing; where there are none at all, they are given elsewhere."""
     uses = [(dotted(place), to.config.name) for place, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         uses.append(("source", config.source.config.name))
@@ -57,7 +57,7 @@ def _problems(config: StepConfig, load: bool) -> Iterator[tuple[str, str]]:
 
 
 def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with the files that one of the steps names, with the place in its own section."""
+    """The problems with the files that one of the steps names, with their places in its section."""
     if step.environment_variables:
         yield from _tried("environmentVariables", read_variables, step.environment_variables)
     for name, given in (("input", step.format.input), ("output", step.format.output)):

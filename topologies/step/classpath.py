@@ -1,4 +1,4 @@
-"""The class path of a step: its folder, and Python's folders of modules. What it names lies below one of these."""
+"""The class path of a step: its folder, and Python's module folders. Everything it names lies below one of these."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from windowing.errors import ConfigError
 
 
 def file_below(roots: Iterable[str | os.PathLike[str]], path: str, what: str) -> tuple[str | None, list[str]]:
-    """The file of a path below one of ``roots`` or of ``sys.path``, or None, and the files that were looked for.
+    """The file of a path below one of ``roots`` or of ``sys.path``, None where there is none, and the files that were
+    tried.
 
-    A first / is the top of the class path. ConfigError for a path, or a link, that leads out of it; ``what`` names the
-    path in errors.
+    A leading / is the top of the class path. Raises ConfigError for a path, or a link, that leads out of it; ``what``
+    names the path in errors.
     """
     inside = path.lstrip("/")
     if os.pardir in inside.replace("\\", "/").split("/") or os.path.isabs(inside) or os.path.splitdrive(inside)[0]:

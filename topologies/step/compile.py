@@ -1,4 +1,5 @@
-"""Steps as a topology: each reads, gathers by key, aggregates, and sends on; what fails has a way of its own."""
+"""Compiles steps into a topology: each reads, collects by key, aggregates and sends; failed messages have a way of
+their own."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ SOURCE, OPEN, READ, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggre
 
 @dataclass(frozen=True)
 class Parts:
-    """What the parts of a step are called: those of the first as they are, those of the others by the step's name."""
+    """Names of a step's components: fixed for the first step, prefixed with the step's name for others."""
 
     read: str = READ
     aggregate: str = AGGREGATE
@@ -51,33 +52,33 @@ class Parts:
 
     @classmethod
     def of(cls, step: Step) -> Parts:
-        """The parts of a further step: ``totals-read``, ``totals-aggregate``."""
+        """The names for a further step: ``totals-read``, ``totals-aggregate``."""
         name = named_by(step.name)
         return cls(*(f"{name}-{each}" for each in (READ, AGGREGATE, FAILURES, NONE)))
 
 
 def named_by(name: str) -> str:
-    """The name of a step or branch as a part of those of components and streams; where these cannot have it, with a
-    digest of it.
+    """The name of a step or branch in a form that is valid within names of components and streams; a changed name gets
+    a digest.
 
-    Names that differ stay different: a checkpoint knows a step by this.
+    Different names stay different: a checkpoint identifies a step by this.
     """
     slug = _slug(name)
     return slug if slug == name else f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def failed_at(component: str) -> str:
-    """The component whose windows a step aggregates, by that of its failures."""
+    """The aggregating component of a step, given the component of its failures; any other component unchanged."""
     return component.removesuffix(FAILURES) + AGGREGATE if component.endswith(FAILURES) else component
 
 
 def step_topology(config: StepConfig, *, feed: Spout | None = None, load: bool = True) -> Topology:
-    """The topology of a step, and of those that follow it; ConfigError where it is not complete, or where what it
-    names cannot be used.
+    """The topology of a step, and of those that follow it.
 
-    ``feed``: takes the place of the source, and sinks in memory, one for each destination, that of the connections:
-    for trying a step out. ``load``: whether rules are loaded at once, so that what is wrong with them is told before
-    the run; without it nothing of their files is run.
+    ``feed`` replaces the source, and the connections are replaced with in-memory sinks, one for each destination: for
+    trying out a step. ``load``: whether rules are loaded now, so that problems with them are found before the run;
+    without it none of their files is run. Raises ConfigError where the step is incomplete, or where what it names
+    cannot be used.
     """
     if feed is None:
         check_complete(config)
@@ -97,7 +98,7 @@ class _Route:
 
 
 class _Building:
-    """A step, and behind it those that follow, each with parts of its own."""
+    """Builds a step and those that follow it, each from its own components."""
 
     def __init__(self, config: StepConfig, feed: Spout | None, load: bool) -> None:
         self.config, self.feed, self.load = config, feed, load
@@ -123,9 +124,9 @@ class _Building:
     def _add(
         self, step: Step, parts: Parts, before: Stream, failing: Sequence[Stream] = (), *, again: bool = False
     ) -> list[str]:
-        """Add a step that reads a stream, and those that follow it; the names of their parts.
+        """Add a step that reads a stream, and those that follow it; returns the names of their components.
 
-        ``failing``: what fails before it. ``again``: what comes to it has failed in another step.
+        ``failing``: streams of messages that failed before the step. ``again``: its input has failed in another step.
         """
         rules = rules_of(step, files=self.config.allow_file_rules)
         rule = {name: each.load() if self.load else each.look() for name, each in rules.items()}
@@ -169,7 +170,7 @@ class _Building:
         return names
 
     def _way(self, to: Destination | Step, stream: str) -> Way:
-        """Where messages go on; what limits them on the way to Kafka does not count between steps."""
+        """Where messages go; the size limits of Kafka do not apply between steps."""
         if isinstance(to, Step):
             return Way(to.name, stream)
         if self.feed is not None:
@@ -178,7 +179,7 @@ class _Building:
         return Way(to.topic, stream, largest(self.config, to), sources)
 
     def _fail(self, step: Step, parts: Parts, failing: Sequence[Stream], *, again: bool) -> None:
-        """What becomes of messages that fail in a step, or before it."""
+        """Add the handling of messages that fail in a step, or before it."""
         match step.error:
             case None:
                 bolt: DeadLetters | StopAtFailure = StopAtFailure(step.name)
@@ -196,13 +197,13 @@ class _Building:
 
 
 def largest(config: StepConfig, destination: Destination) -> int | None:
-    """How many bytes a message may have for a destination; None where that is a folder."""
+    """Maximum size of a message for a destination in bytes; None where that is a folder."""
     connection = config.connections[destination.config.name]
     return connection.largest if isinstance(connection, KafkaConnection) else None
 
 
 def looping(config: StepConfig, destination: Destination) -> frozenset[str]:
-    """The topics that the first step reads, if a destination is on the same Kafka."""
+    """The topics that the first step reads, if the destination is on the same Kafka."""
     source = config.source
     if not isinstance(source, KafkaSource):
         return frozenset()
@@ -211,7 +212,7 @@ def looping(config: StepConfig, destination: Destination) -> frozenset[str]:
 
 
 def source_of(config: StepConfig) -> Spout:
-    """Where the messages come from."""
+    """The spout of a step's source."""
     source = config.source
     assert source is not None
     if isinstance(source, FilesSource):
@@ -234,15 +235,15 @@ def source_of(config: StepConfig) -> Spout:
 
 
 def branch_streams(step: Step) -> dict[str, str]:
-    """The streams of the branches, by their names: ``branch-alerts``. Names that differ have streams that differ."""
+    """The streams of the branches, by branch name: ``branch-alerts``. Different names have different streams."""
     return {branch.name: f"branch-{named_by(branch.name)}" for branch in step.branches}
 
 
 class _Sinks:
-    """The sinks of all steps; destinations that go to the same place share one."""
+    """The sinks of all steps; destinations at the same place share one."""
 
     def __init__(self, builder: TopologyBuilder, config: StepConfig, taken: Collection[str]) -> None:
-        """``taken``: names that others have."""
+        """``taken``: names that are already used."""
         self.builder, self.config = builder, config
         self.names: set[str] = set(taken)
 
@@ -275,7 +276,7 @@ class _Sinks:
                 )
 
     def _undeliverable(self, step: Step, connection: str) -> Undeliverable | None:
-        """Where messages go whose topic there is not: the topic of the step's error, if it is on the same Kafka."""
+        """Where messages of a missing topic go: the topic of the step's error, if it is on the same Kafka."""
         error = step.error
         if not isinstance(error, Destination):
             return None
@@ -284,7 +285,8 @@ class _Sinks:
         return Undeliverable(error.topic, largest(self.config, error))
 
     def keep(self, routes: Iterable[_Route]) -> None:
-        """Keep each stream in memory, under the name of its destination; with those of the same one and format."""
+        """Keep each stream in memory, under the name of its destination; streams of equal destination and format share
+        a sink."""
         places: dict[tuple[Destination, str], list[_Route]] = {}
         for route in routes:
             places.setdefault((route.to, repr(route.step.format.output)), []).append(route)
@@ -305,5 +307,5 @@ class _Sinks:
 
 
 def _slug(name: str) -> str:
-    """The name as one of a component's, which becomes a part of file names."""
+    """The name in a form that is valid for a component and within file names."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", name).lstrip("-_") or "x"

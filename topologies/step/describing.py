@@ -1,4 +1,4 @@
-"""A step in words, as a flowchart, and as data."""
+"""Describes a step as text, as a flowchart, and as data."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ Format = JsonFormat | XmlFormat | CsvFormat | AvroFormat
 
 
 def as_text(config: StepConfig) -> str:
-    """The step for people: where events come from, key, window, rules, and where results and failures go; then, of each
-    step that follows, the same.
-    """
+    """The step as text: where events come from, key, window, rules, and where results and failures go; then the same
+    for each following step."""
     blocks = [[f"step {config.name} ({config.file})"]]
     for name, found in _all_blocks(config).items():
         if name != config.name:
@@ -37,7 +36,7 @@ def as_text(config: StepConfig) -> str:
 
 
 def summary(config: StepConfig) -> str:
-    """That a step is well, and in a few lines what it is; what a run still needs is a remark, and no problem."""
+    """A few lines that say that a step is valid, and what it is; what a run still needs is a remark, not a problem."""
     lines = [f"{config.file}: ok"]
     for place, step in config.steps:
         lines += [f"  step {step.name}"] if place else []
@@ -70,7 +69,7 @@ def as_mermaid(config: StepConfig) -> str:
 
 
 def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> Iterator[str]:
-    """The nodes of a step and what leads on from them; of the steps behind the first with their numbers."""
+    """The nodes of a step and their outgoing edges; those of later steps have the step's number."""
     sign = signs[step.name]
     key, window, rules = (f"{each}{sign}" for each in ("key", "window", "rules"))
     yield f"    {key}[{label(f'{step.name}: key' if sign else 'key', key_in_words(step))}]"
@@ -94,7 +93,8 @@ def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> I
 
 
 def to_json(config: StepConfig) -> dict[str, Any]:
-    """The step as plain JSON, with what a run still needs; properties of connections, secrets among them, are named."""
+    """The step as plain JSON, with what a run still needs; of properties of connections, which may be secret, only the
+    names."""
     data = config.model_dump(mode="json", by_alias=True, exclude_none=True)
     for connection in data["connections"].values():
         if "properties" in connection:
@@ -109,7 +109,7 @@ def to_json(config: StepConfig) -> dict[str, Any]:
 
 
 def source_in_words(config: StepConfig) -> str:
-    """Where a step's events come from."""
+    """Where a step's events come from, as text."""
     match config.source:
         case None:
             return "not given"
@@ -122,7 +122,7 @@ def source_in_words(config: StepConfig) -> str:
 
 
 def key_in_words(step: Step) -> str:
-    """By which key events are gathered."""
+    """The key by which events are collected, as text."""
     match step.key:
         case MessageKey():
             return "the key of the message"
@@ -135,7 +135,7 @@ def key_in_words(step: Step) -> str:
 
 
 def trigger_in_brief(step: Step) -> str:
-    """When windows fire, in a line; and how much they hold, where the step says so."""
+    """When windows fire, in one line, and their capacity, where the step gives one."""
     largest = None if step.trigger.max_bytes == LARGEST else step.trigger.max_bytes
     most = capacity_in_words(step.trigger.max_events, largest)
     return _trigger_in_brief(step) + (f", at most {most}" if most else "")
@@ -155,7 +155,7 @@ def _trigger_in_brief(step: Step) -> str:
 
 
 def destination_in_words(config: StepConfig, destination: Destination | Step) -> str:
-    """Where a destination's messages go."""
+    """Where a destination's messages go, as text."""
     if isinstance(destination, Step):
         return f"the step {destination.name}"
     name = destination.config.name
@@ -183,7 +183,7 @@ def format_in_words(given: Format) -> str:
 
 
 def _all_blocks(config: StepConfig) -> dict[str, dict[str, list[str]]]:
-    """What there is to be said of each step, by its name."""
+    """The description of each step, by its name."""
     came: dict[str, str] = {}
     found = {}
     for place, step in config.steps:
@@ -199,7 +199,8 @@ def _all_blocks(config: StepConfig) -> dict[str, dict[str, list[str]]]:
 def _blocks(
     config: StepConfig, step: Step, came: str | None, *, has_place: bool
 ) -> Iterator[tuple[str, Iterator[str]]]:
-    """``has_place``: whether its messages have been on a topic, or failed after they were."""
+    """The description of one step. ``came``: the step that its messages come from; None for the source. ``has_place``:
+    whether its messages were on a topic, or failed after they were."""
     yield "source", _source(config, step, came)
     yield "key", iter([key_in_words(step)])
     yield "window", _window(step)

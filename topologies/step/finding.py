@@ -1,4 +1,5 @@
-"""Where what a step names is: a file, or one on the class path: the folder of the step and Python's of modules."""
+"""Finds what a step names: a file, or one on the class path, which is the folder of the step and Python's module
+folders."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from windowing.errors import ConfigError
 
 
 def find(place: Place) -> Path:
-    """The file of a place; ConfigError where it is not there. On the class path a first / is its top.
+    """The file of a place. On the class path a leading / is its top.
 
-    ``source: file`` may be any file, also where rules may not (``--no-file-rules``): what is found here is a schema or
-    variables, and no code. Paths and links that lead out of the class path are refused, as for rules.
+    ``source: file`` may be any file, even where rules may not (``--no-file-rules``), because only schemas and variables
+    are found here, no code. Paths and links that lead out of the class path are refused, as for rules. Raises
+    ConfigError where the file does not exist.
     """
     if place.source == "file":
         if not place.path.file.is_file():
@@ -33,7 +35,7 @@ def find(place: Place) -> Path:
 
 
 def read_text(place: Place) -> str:
-    """What the file of a place holds; ConfigError where it cannot be read."""
+    """The text of the file of a place. Raises ConfigError where it cannot be read."""
     file = find(place)
     try:
         return file.read_text(encoding="utf-8-sig")
@@ -42,7 +44,7 @@ def read_text(place: Place) -> str:
 
 
 def read_variables(place: Place) -> dict[str, Any]:
-    """The variables in a JSON file; ConfigError where it holds something else."""
+    """The variables in a JSON file. Raises ConfigError where it holds something else."""
     text = read_text(place)
     try:
         found = json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float)

@@ -1,4 +1,4 @@
-"""The formats of messages that a step's file names, with what they need."""
+"""Creates the message formats that a step's file names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Format = JsonFormat | XmlFormat | CsvFormat | AvroFormat
 
 
 def messages_of(given: Format) -> MessageFormat:
-    """How messages of a format are read and written; ConfigError where a schema cannot be used."""
+    """The message format for a format section. Raises ConfigError where a schema cannot be used."""
     from topologies.io.messages import AvroMessages, JsonMessages, XmlMessages
 
     match given:
@@ -30,7 +30,7 @@ def messages_of(given: Format) -> MessageFormat:
 
 
 def schema_of(place: AvroSchemaPlace) -> AvroSchema:
-    """The schema in a file; ConfigError where it is not there, or is none."""
+    """The schema in a file. Raises ConfigError where it is missing or invalid."""
     from topologies.io.messages import AvroSchema
 
     text = read_text(place)

@@ -1,4 +1,4 @@
-"""What a step does not say and a run needs: its surroundings, which may be given in a file of their own."""
+"""What a run needs and the step's file lacks: its surroundings, which may be given in a file of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windowing.errors import ConfigError
 
 
 def missing(config: StepConfig) -> list[str]:
-    """What a run needs beside what the step says: ``source``, ``connections.output``."""
+    """The sections that a run still needs: ``source``, ``connections.output``."""
     return [*(["source"] if config.source is None else []), *(f"connections.{name}" for name in _unknown(config))]
 
 
@@ -27,7 +27,7 @@ def check_complete(config: StepConfig) -> None:
 
 
 def snippet(config: StepConfig) -> str:
-    """What could be added to the step so that it can be run, as HOCON."""
+    """An example, as HOCON, of what to add to the step so that it can be run."""
     lines: list[str] = []
     unknown = list(_unknown(config))
     for each in unknown:
@@ -47,7 +47,7 @@ def snippet(config: StepConfig) -> str:
 
 
 def _unknown(config: StepConfig) -> Iterator[str]:
-    """The connections that are named and not there, each once."""
+    """The named connections that are missing, each once."""
     used = [to.config.name for _, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         used.append(config.source.config.name)

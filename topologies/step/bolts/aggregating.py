@@ -1,4 +1,4 @@
-"""The second bolt of a step: rules make events of those of a window that has fired (UH-24 to UH-32)."""
+"""The second bolt of a step: rules turn the events of a fired window into new events (UH-24 to UH-32)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from topologies.io.messages import MessageFormat
 
 _Made = tuple[list[tuple[str, Row]], dict[str, Any], tuple[str, ...], bool]
-"""The messages that rules make, by stream, the cache that they leave, what is to be counted, and whether the messages
-are those that came in."""
+"""The messages that rules made, by stream; the cache they left; what to count; and whether the messages are those that
+came in."""
 
 
 class AggregateMessages(StatefulWindowedBolt):
-    """Calls the rules with the messages of a window, and writes what they make; all of it, or nothing.
+    """Calls the rules with the messages of a window, and writes what they make: all of it, or nothing.
 
-    Where anything of that fails, the window's messages go to the stream ``failed``, each with the reason, and the
-    rules' cache is as it was.
+    If any of that fails, the window's messages go to the stream ``failed``, each with the reason, and the rules' cache
+    stays as it was.
     """
 
     state_types: ClassVar = {"caches": dict, "run": str}
@@ -50,9 +50,8 @@ class AggregateMessages(StatefulWindowedBolt):
         details: Details = "full",
         step: str = "",
     ) -> None:
-        """``variables``: loadedVariables. ``keeps_cache``: across restarts (UH-30). ``details``: of exceptions.
-        ``step``: the name of the step that this is a part of.
-        """
+        """``variables``: loadedVariables. ``keeps_cache``: whether the cache survives restarts (UH-30). ``details``:
+        how much to report of exceptions. ``step``: the name of the step that this bolt is a part of."""
         self.read, self.rule, self.sender = read, rule, sender
         self.variables = dict(variables or {})
         self.keeps_cache, self.details, self.step = keeps_cache, details, step
@@ -60,25 +59,25 @@ class AggregateMessages(StatefulWindowedBolt):
         self.counters: Counter[str] = Counter()
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Messages that fail go on with all columns that came."""
+        """Failed messages keep all columns that they came with."""
         bolt = copy(self)
         bolt.columns = next(iter(inputs.values()))
         return bolt
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """The messages of the destination, of each branch, and those that failed."""
+        """The streams: messages of the destination, of each branch, and failed ones."""
         failed = self.columns.append(pa.field(REASON, pa.string()))
         streams = (DEFAULT_STREAM, *(way.stream for way in self.sender.branches.values()))
         return {**dict.fromkeys(streams, sent(self.columns)), FAILING: failed}
 
     def prepare(self, context: TaskContext) -> None:
-        """Called before the first window of a batch: a cache that is not kept is gone after a restart."""
+        """Called before the first window of a batch. A cache that is not kept is lost at a restart."""
         self.counters = context.counters
         if not self.keeps_cache and self.state["run"] != context.run:
             self.state = {**self.initial_state(), "run": context.run}
 
     def forget(self, key: str) -> None:
-        """Called when a key has been empty for so long that it is forgotten (UH-22): its cache goes with it."""
+        """Called when a key is forgotten after being empty for long enough (UH-22): its cache is dropped."""
         self.state["caches"].pop(key, None)
 
     def execute(self, window: TupleWindow) -> Rows:
@@ -106,7 +105,7 @@ class AggregateMessages(StatefulWindowedBolt):
             yield Emit({**message, ID: names[at]} if names else message, stream=stream)
 
     def _made(self, rows: list[Row], call: Aggregation) -> _Made:
-        """What the rules make of the messages of a window."""
+        """The messages that the rules make of those of a window."""
         events = [event_of(row, self.read) for row in rows]
         returned = self.rule(list(events), call)
         try:
@@ -117,7 +116,7 @@ class AggregateMessages(StatefulWindowedBolt):
 
     def _messages(self, rows: list[Row], events: list[Event], made: Outputs) -> Iterator[tuple[str, Row]]:
         for at, out in enumerate(made.outs):
-            if made.unchanged:  # read again: rules may have changed what they were given
+            if made.unchanged:  # read again: rules may have modified what they were given
                 event = event_of(rows[at], self.read)
                 yield self.sender.unchanged(out, rows[at], event, same_format=self.read == self.sender.messages)
             else:
@@ -125,7 +124,7 @@ class AggregateMessages(StatefulWindowedBolt):
 
 
 def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
-    """By which those who watch know what was made of some messages: ``e1+e2``; of several ``e1+e2.1`` and so on."""
+    """Ids, for tracing, of the messages made of others: ``e1+e2``; of several ``e1+e2.1`` and so on."""
     if unchanged:
         return ids
     made = "+".join(ids)
@@ -133,7 +132,7 @@ def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
 
 
 def _kept(cache: object) -> dict[str, Any]:
-    """The cache as its checkpoint gives it back; Unsendable where it cannot be kept."""
+    """The cache in the form that its checkpoint restores. Raises Unsendable where it cannot be stored."""
     try:
         kept = json.loads(json.dumps(cache))
     except (TypeError, ValueError, RecursionError) as error:

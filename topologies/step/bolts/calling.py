@@ -1,4 +1,4 @@
-"""The rules of a step: where each is, and how they are asked about messages."""
+"""The rules of a step: where each is defined, and how it is called with messages."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RuleAt:
-    """A rule that a step names, and under which limits."""
+    """A rule named by a step, and its limits."""
 
     kind: Kind
     place: Place
     limit: Duration
     files: bool
-    """Whether rules may be in files."""
+    """Whether rules may be read from files."""
 
     def look(self) -> Rule:
-        """The rule, not loaded; ConfigError where its text says that it is not there, or cannot be called."""
+        """The rule, checked by its text without loading it. Raises ConfigError where the text shows that it is missing
+        or cannot be called."""
         return self._by(look_at_rule)
 
     def load(self) -> Rule:
-        """The rule; ConfigError where it is not there, or cannot be called."""
+        """The loaded rule. Raises ConfigError where it is missing or cannot be called."""
         return self._by(load_rule)
 
     def _by(self, find: Callable[..., Rule]) -> Rule:
@@ -57,7 +58,7 @@ class RuleAt:
 
 
 def rules_of(step: Step, *, files: bool) -> dict[str, RuleAt]:
-    """All rules of a step, by the section that names them: key, trigger and dsl. ``files``: as of ``RuleAt``."""
+    """All rules of a step, by the section that names them: key, trigger and dsl. ``files``: as in ``RuleAt``."""
     places: dict[str, tuple[Kind, Place]] = {"dsl": ("dsl", step.dsl)}
     if step.key.type == "dsl":
         places["key"] = "key", step.key
@@ -69,7 +70,7 @@ def rules_of(step: Step, *, files: bool) -> dict[str, RuleAt]:
 
 
 def event_of(row: Row, messages: MessageFormat) -> Event:
-    """The message of a row as rules see it; Unreadable where it is none."""
+    """The message of a row as rules see it. Raises Unreadable where it is none."""
     pairs, key = row["headers"], row["key"]
     if not pairs:  # as with most messages
         value = messages.read(row["value"])
@@ -79,7 +80,7 @@ def event_of(row: Row, messages: MessageFormat) -> Event:
 
 
 def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) -> KeyTrigger:
-    """When windows fire (UH-14 to UH-23). ``rule``: that of the trigger or the time, where it has one."""
+    """The trigger of a step's windows (UH-14 to UH-23). ``rule``: that of the trigger or the time, where it has one."""
     match step.trigger:
         case CountTriggerSection() as section:
             return CountTrigger(Count(section.count), section.timeout, section.should_fire_at_processing_time)
@@ -97,39 +98,39 @@ def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) ->
 
 @dataclass(frozen=True)
 class AskTrigger:
-    """Asks the rules of a trigger about an event that has come (UH-16 to UH-19)."""
+    """Calls the rule of a trigger for an event (UH-16 to UH-19)."""
 
     messages: MessageFormat
     rule: Rule
     details: Details = "full"
-    """What is told of exceptions."""
+    """How much to report of exceptions."""
     columns: ClassVar = ASKED
 
     def __call__(self, event: Tuple, call: TriggerCall) -> Any:
-        """Called for each event; what the rules return."""
+        """Called for each event; returns what the rule returns."""
         try:
             return self.rule(event_of(event.values, self.messages), call)
         except WindboltError as error:
             raise _told(error, self.details) from error
 
     def blame(self, error: Exception) -> RuleError:
-        """Called where what the rules keep in the cache cannot be kept."""
+        """Called where the cache of the rule cannot be stored; returns the reason."""
         return _told(self.rule.blame(error), self.details)
 
 
 @dataclass(frozen=True)
 class AskTime:
-    """Asks the rules for the time of day at which the window of an event is to fire (UH-23)."""
+    """Calls the rule for the time of day at which the window of an event is to fire (UH-23)."""
 
     messages: MessageFormat
     rule: Rule
     pattern: DayTimePattern
     details: Details = "full"
-    """What is told of exceptions."""
+    """How much to report of exceptions."""
     columns: ClassVar = ASKED
 
     def __call__(self, event: Tuple) -> DayTime:
-        """Called for each event; RuleError where the rules return no time."""
+        """Called for each event. Raises RuleError where the rule does not return a time."""
         try:
             returned = self.rule(event_of(event.values, self.messages))
         except WindboltError as error:
@@ -141,5 +142,5 @@ class AskTime:
 
 
 def _told(error: WindboltError, details: Details) -> RuleError:
-    """The error as its text is kept: whoever calls takes it whole."""
+    """The error with only the text that may be stored: the caller uses all of it."""
     return RuleError(reason_of(error, details))

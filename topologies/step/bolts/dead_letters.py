@@ -1,4 +1,4 @@
-"""What becomes of messages that fail (UH-31): they go on as they came, with the reason; or they stop the run."""
+"""Handles failed messages (UH-31): they are passed on unchanged with the reason, or they stop the run."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from windowing.schema import parse_schema
 
 
 class DeadLetters(BatchBolt):
-    """Messages that failed go to the error section's topic or step, unchanged but for further headers.
+    """Sends failed messages to the error section's topic or step, unchanged but for additional headers.
 
     ``windbolt-reason`` says why, and ``windbolt-topic``, ``-partition`` and ``-offset`` where the message came from.
-    One that is larger than the topic takes is cut (``topologies.io.dead_letters.fitting``).
+    One that is larger than the topic accepts is cut (``topologies.io.dead_letters.fitting``).
     """
 
     def __init__(self, topic: str, limit: int | None = None, *, again: bool = False) -> None:
-        """``limit``: bytes that a message there may have; None: any number. ``again``: all of them have failed before,
-        in another step, and say already where they came from.
-        """
+        """``limit``: maximum size of a message there in bytes; None for no limit. ``again``: all messages have failed
+        before, in another step, and already say where they came from."""
         self.topic, self.limit, self.again = topic, limit, again
         self.columns = parse_schema(MESSAGE)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """All of them have an id, or none has."""
+        """Either all inputs have an id column, or none has."""
         bolt = copy(self)
         bolt.columns = next(iter(inputs.values()))
         return bolt
@@ -41,7 +40,7 @@ class DeadLetters(BatchBolt):
         return {DEFAULT_STREAM: sent(self.columns)}
 
     def execute(self, batch: pa.Table) -> Rows:
-        """Called with messages that failed."""
+        """Called with failed messages."""
         for row in batch.to_pylist():
             place = {TOPIC: row["topic"], PARTITION: row.get("partition"), OFFSET: row.get("offset")}
             if self.again:
@@ -54,7 +53,7 @@ class DeadLetters(BatchBolt):
 
 
 class StopAtFailure(BatchBolt):
-    """The first message that fails stops the run, before its batch is committed: nothing is lost."""
+    """Stops the run at the first failed message, before its batch is committed: nothing is lost."""
 
     outputs = OUTPUT
 
@@ -62,7 +61,7 @@ class StopAtFailure(BatchBolt):
         self.step = step
 
     def execute(self, batch: pa.Table) -> Rows:
-        """Called with messages that failed; raises DataError."""
+        """Called with failed messages; raises DataError."""
         row = batch.slice(0, 1).to_pylist()[0]
         others = f"; {batch.num_rows - 1} more failed with it" if batch.num_rows > 1 else ""
         raise DataError(

@@ -39,17 +39,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class OpenEnvelopes(BatchBolt):
-    """Lines of files become messages."""
+    """Turns lines of files into messages."""
 
     outputs: ClassVar = {DEFAULT_STREAM: MESSAGE, UNREADABLE: FAILED}
     refused_stream = UNREADABLE
 
     def __init__(self, topic: str | None = None, details: Details = "full") -> None:
-        """``topic``: of the messages whose envelope names none. ``details``: what is told of exceptions."""
+        """``topic``: that of messages whose envelope names none. ``details``: how much to report of exceptions."""
         self.topic, self.details = topic, details
 
     def execute(self, batch: pa.Table) -> Rows:
-        """Called with lines; those that are no envelopes go on as they are, with the reason."""
+        """Called with lines. Lines that are not envelopes are passed on unchanged, with the reason."""
         for line in batch.column("line").to_pylist():
             try:
                 yield self.opened(line)
@@ -60,7 +60,7 @@ class OpenEnvelopes(BatchBolt):
                 yield Emit({**failed, REASON: reason}, stream=UNREADABLE)
 
     def opened(self, line: bytes) -> Row:
-        """The message in a line; ValueError where it is no envelope."""
+        """The message in a line. Raises ValueError where it is not an envelope."""
         try:
             given = json.loads(
                 line, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float
@@ -87,7 +87,7 @@ class OpenEnvelopes(BatchBolt):
 
 
 class CloseEnvelopes(BatchBolt):
-    """Messages become what is written to files, and can be read again."""
+    """Turns messages into envelopes, which are written to files and can be read again."""
 
     outputs = ENVELOPE
 
@@ -130,7 +130,7 @@ def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes
 
 
 def _name(name: str, value: object) -> str:
-    """A text that can be a column's: JSON may escape halves of characters."""
+    """A text that a column can hold: JSON may escape single surrogates."""
     if isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value):
         return value
     raise ValueError(f"{name}: expected a text, found {shown(value)}")

@@ -1,4 +1,4 @@
-"""The key by which an event is gathered (UH-5 to UH-8)."""
+"""Computes the key by which an event is collected (UH-5 to UH-8)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from topologies.step.config.keys import DslKey, HashKey, HeadersKey, KeySection,
 
 
 class NoKey(ValueError):
-    """A message of which no key can be computed; ``str()`` says why."""
+    """No key can be computed for a message; ``str()`` says why."""
 
 
 def key_of(section: KeySection, row: Row, by_rules: Callable[[], str]) -> str:
-    """The key of a message; NoKey where it has none. ``by_rules`` is asked where rules compute it."""
+    """The key of a message. ``by_rules`` is called where rules compute it. Raises NoKey where there is none."""
     match section:
         case MessageKey():
             return _message_key(row)

@@ -1,4 +1,4 @@
-"""Files of lines, each line a row of one binary column; what a line holds is somebody else's business."""
+"""Reads files of lines, each line as a row of one binary column; the content is interpreted elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topologies.io.formats.split import Chunk, FileSplit
 
 _BLOCK = 4 << 20
 _LONGEST = 64 << 20
-"""Bytes of a line: a message of the largest size, and its envelope."""
+"""Maximum size of a line in bytes: a message of maximum size, and its envelope."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class LinesFormat:
     name: ClassVar[str] = "lines"
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """One piece."""
+        """A single split."""
         return [FileSplit(path)]
 
     def read(self, fs: pafs.FileSystem, piece: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:

@@ -25,30 +25,31 @@ if TYPE_CHECKING:
 
 
 class ReadMessages(BatchBolt):
-    """Messages get their key; those that cannot be read, or have none, go another way. Bytes are carried on."""
+    """Gives messages their key; unreadable ones, and those without a key, go to another stream. The bytes stay
+    unchanged."""
 
     refused_stream = UNREADABLE
 
     def __init__(
         self, messages: MessageFormat, key: KeySection, rule: Rule | None = None, details: Details = "full"
     ) -> None:
-        """``rule`` computes keys of type dsl. ``details``: what is told of exceptions."""
+        """``rule`` computes keys of type dsl. ``details``: how much to report of exceptions."""
         self.messages, self.key, self.rule, self.details = messages, key, rule, details
         self.columns = parse_schema(MESSAGE)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Whatever columns come with a message go on with it."""
+        """All columns of a message are passed on."""
         bolt = copy(self)
         bolt.columns = next(iter(inputs.values()))
         return bolt
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """The columns that came, with the key; of those that fail, with the reason as well."""
+        """The incoming columns with the key; for failed messages, with the reason as well."""
         keyed = self.columns.append(pa.field(KEY, pa.string()))
         return {DEFAULT_STREAM: keyed, UNREADABLE: keyed.append(pa.field(REASON, pa.string()))}
 
     def execute(self, batch: pa.Table) -> Rows:
-        """Called with messages as they come."""
+        """Called with incoming messages."""
         keys: list[str | None] = []
         failed: dict[int, str] = {}
         for at, row in enumerate(message_rows(batch)):

@@ -1,4 +1,4 @@
-"""What rules made, as messages to be sent: where each goes, with which key, headers and bytes (UH-24 to UH-32)."""
+"""Turns what rules made into messages: where each goes, with which key, headers and bytes (UH-24 to UH-32)."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ if TYPE_CHECKING:
 
 
 class Unsendable(ValueError):
-    """What rules made that cannot be sent; ``str()`` says why."""
+    """The result of a rule that cannot be sent; ``str()`` says why."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """Where messages go on: to a topic, or to the next step of the run."""
+    """Where messages go: to a topic, or to the next step of the run."""
 
     topic: str
-    """What the message says of its topic, where the rules do not: TargetTopic goes before it."""
+    """The topic of messages for which the rules give no TargetTopic."""
     stream: str = DEFAULT_STREAM
     limit: int | None = None
-    """Bytes that a message may have, key and headers with it; None: any number, as it does not go to Kafka."""
+    """Maximum size of a message in bytes, with key and headers; None for no limit, where it does not go to Kafka."""
     sources: frozenset[str] = frozenset()
-    """Topics that the first step reads, to which rules may send nothing on this way."""
+    """Topics that the first step reads, and to which rules must not send on this way."""
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Writes what rules made."""
+    """Turns what rules made into messages."""
 
     messages: MessageFormat
     way: Way
-    """The main one."""
+    """The main way."""
     branches: Mapping[str, Way] = field(default_factory=dict)
-    """The others, by name."""
+    """The branches, by name."""
 
     def message(self, out: Out) -> tuple[str, Row]:
-        """The stream and the message of an event; Unwritable or Unsendable where there is none."""
+        """The stream and the message of an event. Raises Unwritable or Unsendable where there is none."""
         way, topic = self._way(out)
         headers = header_pairs(out.headers)
         key, value = _encoded(out.key), self._value(out, headers)
         return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
 
     def unchanged(self, out: Out, row: Row, event: Event, *, same_format: bool) -> tuple[str, Row]:
-        """The message that came in, with what the rules changed of it (UH-27); its bytes, where the format is the same.
+        """The incoming message with the changes of the rules (UH-27); its bytes stay if the format is the same.
 
-        Keys and headers that are as they were keep their bytes, and headers that came twice come twice.
+        Unchanged keys and headers keep their bytes, and repeated headers stay repeated.
         """
         way, topic = self._way(out)
         came = {each["key"]: each["value"] for each in header_pairs(event.headers)}
@@ -67,7 +67,7 @@ class Sender:
         return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
 
     def _value(self, out: Out, headers: Pairs) -> bytes | None:
-        """The bytes of an event; none for a tombstone, which says that there is nothing more of its key."""
+        """The bytes of an event; None for a tombstone, which deletes its key."""
         if out.value is not None:
             return self.messages.write(out.value, header_bytes(headers))
         if out.key is None:
@@ -91,7 +91,8 @@ class Sender:
 
 
 def _small(row: Row, limit: int | None) -> Row:
-    """The message, if Kafka will take it: one that is too large would stop the run, again and again."""
+    """The message, if Kafka accepts its size. Raises Unsendable otherwise: a message that is too large would stop every
+    run."""
     if limit is not None and (size := size_of(row)) > limit:
         raise Unsendable(f"a message of {size} bytes, and Kafka takes {limit} (max.request.size)")
     return row

@@ -1,4 +1,4 @@
-"""The file of an aggregation step: what may stand in it, and everything that is wrong with it at once."""
+"""The file of an aggregation step: its permitted content, and all its problems at once."""
 
 from topologies.step.config.errors import StepConfigError, StepProblem
 from topologies.step.config.loading import ENDINGS, is_step, load_step, step_from

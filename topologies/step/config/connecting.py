@@ -13,12 +13,12 @@ from windowing.errors import ConfigError
 
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}")
 _USUAL = 1_048_576
-"""What Kafka's producers take, where nothing else is said."""
+"""Default maximum request size of Kafka's producers in bytes."""
 _CONNECTION = 'the connection by its name: config: {type: "kafka", name: "output"}'
 
 
 def is_topic(name: object) -> bool:
-    """Whether Kafka would have a topic of this name; it may be that of a folder, too."""
+    """Whether Kafka accepts a topic name; such a name is also valid for a folder."""
     return isinstance(name, str) and _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
@@ -35,14 +35,14 @@ Topics = Annotated[list[Topic], BeforeValidator(listed), Field(min_length=1)]
 
 
 class ConnectionName(Section):
-    """A connection, by its name among ``connections``."""
+    """The name of a connection among ``connections``."""
 
     type: Literal["kafka", "files"] = "kafka"
     name: Text = Field(description="which of the connections it is: name: output")
 
 
 class Destination(Section):
-    """A topic of a connection, to which events go on."""
+    """A topic of a connection, to which events are sent."""
 
     name: Text = Field(description="the name of this next step: name: output")
     type: Literal["destination"] = "destination"
@@ -57,14 +57,14 @@ class KafkaSource(Section):
     topics: Topics = Field(description="the topics to read: topics: [orders]")
     config: ConnectionName = Field(description=_CONNECTION)
     starting_offsets: Literal["earliest", "latest"] = "earliest"
-    """Where a run begins that has no checkpoint yet."""
+    """Where a run without a checkpoint begins."""
     max_offsets_per_trigger: Messages | None = None
-    """At most so many messages a batch."""
+    """Maximum number of messages per batch."""
 
     @model_validator(mode="before")
     @classmethod
     def _one_topic(cls, value: Any) -> Any:
-        """``topic: orders`` for ``topics: [orders]``."""
+        """Accept ``topic: orders`` for ``topics: [orders]``."""
         if isinstance(value, Mapping) and "topic" in value and "topics" not in value:
             return {**{key: item for key, item in value.items() if key != "topic"}, "topics": value["topic"]}
         return value
@@ -78,16 +78,16 @@ class KafkaSource(Section):
 
 
 class FilesSource(Section):
-    """Files of messages, one a line, each in an envelope."""
+    """Files of messages, one per line, each in an envelope."""
 
     type: Literal["files"]
     path: File = Field(description='a folder or a pattern of files: path: "input/*.jsonl"')
     topic: Topic | None = None
     """The topic of messages whose envelope names none."""
     files_per_batch: Files | None = None
-    """At most so many files a batch."""
+    """Maximum number of files per batch."""
     on_missing: Literal["stop", "invalid"] = "stop"
-    """What is done about a file that was listed, and is gone when it is to be read."""
+    """What to do about a listed file that no longer exists when it is to be read."""
 
 
 SourceSection: TypeAlias = Annotated[KafkaSource | FilesSource, Field(discriminator="type")]
@@ -105,18 +105,19 @@ def _servers(value: object) -> str:
 
 
 class KafkaConnection(Section):
-    """Kafka's servers, and further properties as Kafka's clients call them."""
+    """Kafka's servers, and further properties, named as in Kafka's clients."""
 
     type: Literal["kafka"]
     servers: Annotated[str, PlainValidator(_servers)] = Field(
         alias="bootstrap.servers", description='Kafka\'s servers: bootstrap.servers: "host:9092"'
     )
     properties: dict[str, str] = Field(default_factory=dict, repr=False)
-    """They may hold passwords: no error and no description shows their values."""
+    """They may contain passwords: no error and no description shows their values."""
 
     @property
     def options(self) -> dict[str, str]:
-        """The properties as Spark's connector wants them: Kafka's own, which have no capitals, begin with kafka."""
+        """The properties in the form of Spark's connector: Kafka's own, which have no capitals, are prefixed with
+        ``kafka.``."""
         return {
             name if name.startswith("kafka.") or not name.islower() else f"kafka.{name}": value
             for name, value in self.properties.items()
@@ -124,14 +125,15 @@ class KafkaConnection(Section):
 
     @property
     def largest(self) -> int:
-        """How many bytes a message may have, by ``max.request.size``."""
+        """Maximum size of a message in bytes, by ``max.request.size``."""
         said = self.options.get("kafka.max.request.size", "")
         return int(said) if said.isdigit() else _USUAL
 
     @model_validator(mode="before")
     @classmethod
     def _flat(cls, value: Any) -> Any:
-        """``security { protocol: SSL }`` is HOCON's way to say ``security.protocol: SSL``; all stand beside type."""
+        """Flatten ``security { protocol: SSL }``, which is HOCON for ``security.protocol: SSL``; all properties are
+        beside ``type``."""
         if not isinstance(value, Mapping):
             return value
         flat = dict(_flattened(value))
@@ -150,7 +152,7 @@ class KafkaConnection(Section):
 
 
 class FilesConnection(Section):
-    """A folder with a folder of files for each topic."""
+    """A folder that contains a folder of files for each topic."""
 
     type: Literal["files"]
     path: File = Field(description='the folder in which each topic has a folder: path: "out"')
@@ -160,7 +162,7 @@ Connection: TypeAlias = Annotated[KafkaConnection | FilesConnection, Field(discr
 
 
 def same_servers(connections: Mapping[str, Connection], one: str, other: str) -> bool:
-    """Whether two connections are to one Kafka: of one name, or with a server in common."""
+    """Whether two connections are to the same Kafka: equal names, or a server in common."""
     if one == other:
         return True
     found = [connections.get(name) for name in (one, other)]

@@ -1,4 +1,4 @@
-"""What is wrong with the file of a step: each problem with its place there, and all of them as one error."""
+"""Problems of a step's file: each with its place there, and all of them as one error."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class StepProblem:
     """One thing that is wrong: ``step.conf: trigger.timeout: expected a time above zero, found -1``."""
 
     file: str
-    """The file that says it, or ``--set`` where the command line does."""
+    """The file with the problem, or ``--set`` for the command line."""
     path: str
-    """The place in the file, ``trigger.timeout``; empty for the file as a whole."""
+    """The place in the file, such as ``trigger.timeout``; empty for the file as a whole."""
     text: str
 
     def __str__(self) -> str:
@@ -24,7 +24,7 @@ class StepProblem:
 
 
 class StepConfigError(ConfigError):
-    """Everything that is wrong with a step, reported together."""
+    """All problems of a step, reported together."""
 
     def __init__(self, file: str | os.PathLike[str], problems: Sequence[StepProblem]) -> None:
         self.file, self.problems = str(file), tuple(problems)

@@ -1,4 +1,5 @@
-"""pydantic's errors in the words of a step's file: the place, what was found there, and what is allowed."""
+"""Translates pydantic's errors into the terms of a step's file: the place, what was found there, and what is
+allowed."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Explained:
 
 
 def explained(details: ErrorDetails) -> Iterator[Explained]:
-    """What one of pydantic's errors says, a problem for each of its lines."""
+    """The problems in one of pydantic's errors, one for each of its lines."""
     spot = _spot(details["loc"])
     context = details.get("ctx", {})
     secret = spot.path[:1] == ("connections",)
@@ -56,7 +57,7 @@ def explained(details: ErrorDetails) -> Iterator[Explained]:
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """``format.output.schema[1].path``."""
+    """A path as text, such as ``format.output.schema[1].path``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -80,19 +81,19 @@ _OF_THE_FILE = {field.alias or name for name, field in StepConfig.model_fields.i
 
 @dataclass
 class _Spot:
-    """Where an error is in the file, and what the model says of that place."""
+    """The place of an error in the file, and what the model says about that place."""
 
     path: tuple[str | int, ...]
     field: FieldInfo | None
-    """The field that the path leads to, where it is one."""
+    """The field that the path leads to; None where it is not a field."""
     models: list[type[BaseModel]]
-    """What may stand at the path: a mapping of one of these."""
+    """The models of which a mapping at the path may be."""
     names: list[str]
-    """The keys of the mapping that it stands in."""
+    """The permitted keys of the mapping that contains the place."""
 
 
 def _spot(location: tuple[str | int, ...]) -> _Spot:
-    """Follow a location through the models: the types that choose between models are no part of the file's path."""
+    """Follow a location through the models. The tags that choose between models are not part of the file's path."""
     spot = _Spot((), None, [], [])
     models: list[type[BaseModel]] = [StepConfig]
     items: Any = None
@@ -116,7 +117,7 @@ def _types(models: list[type[BaseModel]]) -> list[str]:
 
 
 def _within(kind: Any) -> tuple[list[type[BaseModel]], Any]:
-    """The models that a type allows, or the type of what its lists and mappings hold."""
+    """The models that a type allows, or the element type of its lists and mappings."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _within(inner[0])

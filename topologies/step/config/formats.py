@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 Separator = Annotated[str, Field(min_length=1)]
-"""A character; a space and a tab are as good as others."""
+"""A single character; a space and a tab are allowed."""
 
 
 class JsonFormat(Section):
@@ -37,11 +37,11 @@ class CsvFormat(Section):
     column_separator: Separator = Field(description='what stands between two fields: columnSeparator: ";"')
     field_names: Texts = Field(description="the names of the fields, in their order: fieldNames: [id, amount]")
     field_types: dict[str, Literal["text", "int", "float", "bool"]] = Field(default_factory=dict)
-    """The types of fields that are not texts."""
+    """The types of fields that are not plain text."""
 
     @property
     def messages(self) -> CsvMessages:
-        """How such messages are read and written."""
+        """The format with which such messages are read and written."""
         from topologies.io.messages import CsvMessages
 
         return CsvMessages(tuple(self.field_names), self.column_separator, self.field_types)
@@ -56,10 +56,10 @@ class CsvFormat(Section):
 
 
 class AvroSchemaPlace(Place):
-    """Where an Avro schema is."""
+    """The place of an Avro schema."""
 
     default: Flag = False
-    """Whether it is taken for messages whose header schemaName is not given."""
+    """Whether it is used for messages without the header schemaName."""
 
 
 class AvroFormat(Section):
@@ -84,7 +84,7 @@ class AvroFormat(Section):
 
 
 def _named(value: object) -> object:
-    """``json`` for ``{type: json}``; the formats that need more are mappings."""
+    """Accept ``json`` for ``{type: json}``; the formats that need more are mappings."""
     if isinstance(value, str):
         if value not in ("json", "xml"):
             raise ValueError(f'expected "json", "xml", or a mapping of type csv or avro, found {shown(value)}')

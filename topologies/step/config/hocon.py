@@ -1,6 +1,7 @@
-"""HOCON as plain mappings: pyhocon's, but with includes that must be there, and errors that quote no values.
+"""Parses HOCON into plain mappings, with pyhocon, but with mandatory includes and errors that quote no values.
 
-A file of a step may hold passwords, and errors end up in logs: they say where a mistake is, and of which kind.
+A file of a step may contain passwords, and errors end up in logs: they say where a mistake is and of which kind, but
+quote nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ _PLACE = re.compile(r"\(line: ?(\d+), col: ?(\d+)\)")
 
 
 class HoconError(ValueError):
-    """A text that is no HOCON."""
+    """The text is not valid HOCON."""
 
 
 def parse_hocon(text: str, folder: Path) -> Any:
-    """HOCON as plain mappings; includes are relative to the folder. HoconError where it cannot be read."""
+    """Parse HOCON into plain mappings; includes are relative to the folder. Raises HoconError where it cannot be
+    read."""
     blanks = ParserElement.DEFAULT_WHITE_CHARS
     try:
         return _plain(_Reader().read(text, str(folder)))
@@ -36,13 +38,13 @@ def parse_hocon(text: str, folder: Path) -> Any:
     except (ValueError, OverflowError):
         raise HoconError("a number or a time in it is too large") from None
     finally:
-        ParserElement.set_default_whitespace_chars(blanks)  # which pyhocon changes, and leaves so after an error
+        ParserElement.set_default_whitespace_chars(blanks)  # pyhocon changes it, and does not restore it after an error
 
 
 class _Reader:
-    """pyhocon's parser, which finds this object where it looks for its own way to included files.
+    """pyhocon's parser, with this object in place of its handling of included files.
 
-    That one follows URLs, and takes a file that is not there for an empty one.
+    The original follows URLs, and takes a missing file for an empty one.
     """
 
     def __init__(self) -> None:
@@ -52,7 +54,7 @@ class _Reader:
         self._open: list[str] = []
 
     def read(self, text: str, folder: str, **options: Any) -> Any:
-        """What a text holds; HoconError with the place of a mistake."""
+        """The content of a text. Raises HoconError with the place of a mistake."""
         try:
             return self._parse(_Parser, text, folder, **options)
         except ParseBaseException as error:
@@ -67,7 +69,7 @@ class _Reader:
             raise HoconError("its parts, or what it includes, do not fit together") from None
 
     def parse_file(self, path: str, required: bool = True, **options: Any) -> Any:
-        """Called for a file that is included; it must be there, ``required(...)`` or not."""
+        """Called for an included file, which must exist, ``required(...)`` or not."""
         path = os.path.abspath(path)
         if path in self._open:
             raise HoconError(f"{path} includes itself")
@@ -89,7 +91,7 @@ class _Reader:
             self._open.pop()
 
     def parse_URL(self, url: str, **options: Any) -> Any:  # noqa: N802  (pyhocon's name)
-        """Called for a URL that is included."""
+        """Called for an included URL."""
         kind = url.split(":", 1)[0][:8]
         raise HoconError(f"it includes a URL ({kind}:...), and URLs are not followed: include a file") from None
 
@@ -105,7 +107,7 @@ class _Parser(config_parser.ConfigParser):  # type: ignore[misc]
 
 
 def _matching(pattern: str, **options: Any) -> list[str]:
-    """The files that an included pattern stands for, at least one."""
+    """The files that match an included pattern, at least one."""
     found = sorted(glob(pattern, **options))
     if not found:
         raise HoconError(f"it includes {pattern}, and there is no such file")
@@ -113,7 +115,7 @@ def _matching(pattern: str, **options: Any) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Without what is pyhocon's own: its durations become timedeltas."""
+    """The value without pyhocon's own types: its durations become timedeltas."""
     if isinstance(value, ConfigTree):
         value = value.as_plain_ordered_dict()
     if isinstance(value, Mapping):
@@ -122,7 +124,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if hasattr(value, "microseconds") and not isinstance(value, timedelta):  # dateutil's relativedelta
         if value.months or value.years:
-            return f"{value.years * 12 + value.months} months"  # of no certain length
+            return f"{value.years * 12 + value.months} months"  # of no fixed length
         return timedelta(
             days=value.days,
             hours=value.hours,
@@ -134,7 +136,8 @@ def _plain(value: Any) -> Any:
 
 
 def _met(error: ParseBaseException) -> str:
-    """Where a mistake is, the sign that was met there, and what was expected where the parser has short words."""
+    """The place of a mistake, the character found there, and what was expected, where the parser has short words for
+    it."""
     text, at = error.pstr, error.loc
     place = f"line {error.lineno}, column {error.col}"
     if text[max(at - 1, 0) : at + 1] in ('."', '".'):

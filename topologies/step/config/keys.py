@@ -1,4 +1,4 @@
-"""How the key of an event is computed (UH-5 to UH-8)."""
+"""The section that says how the key of an event is computed (UH-5 to UH-8)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOOSELY = {"".join(filter(str.isalnum, name)).lower(): name for name in ALGORIT
 
 
 def _algorithm(value: object) -> str:
-    """Java's name, which does not care for capitals; SHA256 is meant for SHA-256."""
+    """Java's name of an algorithm, case-insensitive; SHA256 is accepted for SHA-256."""
     name = _LOOSELY.get(value.replace("-", "").replace("_", "").lower()) if isinstance(value, str) else None
     if name is None:
         raise ValueError(f"expected one of {', '.join(ALGORITHMS)}, found {shown(value)}")
@@ -35,32 +35,32 @@ def _algorithm(value: object) -> str:
 
 
 class MessageKey(Section):
-    """The key of the message is the key."""
+    """The key is that of the message."""
 
     type: Literal["key"]
 
 
 class HeadersKey(Section):
-    """The values of these headers, with | between them (UH-6)."""
+    """The key is the values of these headers, separated by | (UH-6)."""
 
     type: Literal["headers"]
     keys: Texts = Field(description="the headers whose values make the key: keys: [region, shop]")
 
 
 class HashKey(Section):
-    """The hash of the message's bytes, in hexadecimal digits (UH-7)."""
+    """The key is the hash of the message's bytes in hexadecimal digits (UH-7)."""
 
     type: Literal["hash"]
     algorithm: Annotated[str, PlainValidator(_algorithm)] = "SHA-256"
 
     @property
     def hashlib_name(self) -> str:
-        """What Python calls the algorithm."""
+        """Python's name of the algorithm."""
         return ALGORITHMS[self.algorithm]
 
 
 class DslKey(Place):
-    """What the rules return (UH-8)."""
+    """The key is what the rules return (UH-8)."""
 
     type: Literal["dsl"]
 

@@ -1,4 +1,4 @@
-"""Loading a step: its file, further files over it, single values over these, and a check of what comes of it."""
+"""Loads a step: its file, overlays, single assignments, and a check of the result."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from topologies.step.config.reading import READERS, read_tree, with_folders
 Further = Callable[[StepConfig], Iterable[StepProblem]]
 
 ENDINGS = tuple(READERS)
-"""The endings of files that are steps."""
+"""The suffixes of files that are steps."""
 
 
 def is_step(reference: str) -> bool:
-    """Whether a reference names the file of a step, by its ending."""
+    """Whether a reference names the file of a step, by its suffix."""
     return reference.lower().endswith(ENDINGS)
 
 
@@ -37,14 +37,16 @@ def load_step(
     assignments: Mapping[str, str] | None = None,
     further: Further | None = None,
 ) -> StepConfig:
-    """The step of a file (HOCON, YAML or JSON, by its ending); StepConfigError with everything that is wrong.
+    """Load the step of a file (HOCON, YAML or JSON, by its suffix).
 
     ``overlays`` are files laid over it, in order: mappings merge unless their ``type`` differs, other values are
-    replaced, ``null`` takes one away.
-    ``assignments`` are laid over these: ``{"trigger.timeout": "5s"}``, values read as HOCON. Relative paths are
-    relative to the folder of the file that gives them (what it includes is part of it), and to the current folder in
-    assignments. Files that the step names are not read here, but ``further`` may look into them: it is given the step,
-    or as much of it as is well, and what it finds is told with the rest.
+    replaced, ``null`` removes one. ``assignments`` are laid over these: ``{"trigger.timeout": "5s"}``, with values read
+    as HOCON. Relative paths are relative to the folder of the file that contains them (included files belong to the
+    including one), and to the current folder in assignments. Files that the step names are not read here, but
+    ``further`` may check them: it is given the step, or as much of it as is valid, and its problems are reported with
+    the rest.
+
+    Raises StepConfigError with all problems.
     """
     merged = Merged(str(path))
     problems: list[StepProblem] = []
@@ -64,14 +66,15 @@ def load_step(
 
 
 def step_from(tree: Mapping[str, Any], folder: Path) -> StepConfig:
-    """The step that a mapping describes, with paths relative to a folder; StepConfigError as of ``load_step``."""
+    """The step that a mapping describes, with paths relative to a folder. Raises StepConfigError as ``load_step``
+    does."""
     merged = Merged("step")
     merged.lay(with_folders(tree, folder.absolute()), "step")
     return _checked(folder / "step", merged)
 
 
 def _checked(path: Path, merged: Merged, further: Further | None = None) -> StepConfig:
-    """The step, or everything that is wrong: in its sections, between them, and with what they name."""
+    """The step. Raises StepConfigError with all problems: in its sections, between them, and with what they name."""
     problems: list[StepProblem] = []
     broken: list[str] = []
     if (deep := _depth(merged.tree)) > _DEEPEST:
@@ -93,11 +96,11 @@ def _checked(path: Path, merged: Merged, further: Further | None = None) -> Step
 
 
 _DEEPEST = 50
-"""Each step is three bolts of one topology, one behind the other in every batch."""
+"""Maximum number of nested steps: each is three bolts of one topology, one after another in every batch."""
 
 
 def _depth(tree: object) -> int:
-    """How many steps lie within each other, where most of them do."""
+    """The maximum nesting depth of steps."""
     deepest, waiting = 0, [(tree, 1)]
     while waiting:
         step, depth = waiting.pop()
@@ -118,11 +121,11 @@ _STAND_INS: Mapping[str, Any] = {
     "dsl": {"path": "rules.py"},
     "destination": {"name": "output", "topic": "output", "config": {"name": "output"}},
 }
-"""What takes the place of sections that are wrong, so that the others can be looked at; of others there is none."""
+"""Placeholders for invalid sections, so that the others can be checked; other sections have none."""
 
 
 def _section(tree: Mapping[str, Any], path: Location) -> Location:
-    """The section of a step in which a place lies: the steps around it are looked at all the same."""
+    """The section of a step that contains a place: the steps around it are checked nevertheless."""
     if not path:
         return path
     inner: Any = tree.get(str(path[0]))
@@ -141,7 +144,7 @@ def _is_step(value: object) -> bool:
 
 
 def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str, Any]:
-    """The tree with something else in place of what is wrong."""
+    """The tree with placeholders for its invalid sections."""
     whole = deepcopy(dict(tree))
     for at, place in enumerate(sorted(set(broken), key=len)):
         *before, name = place
@@ -160,7 +163,7 @@ def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str,
 
 
 def _lies_in(path: str, place: str) -> bool:
-    """Whether a place of the file lies in another one, or is that."""
+    """Whether a place of the file lies within another one, or equals it."""
     return path == place or path.startswith((f"{place}.", f"{place}["))
 
 
@@ -171,13 +174,13 @@ def _problems(error: ValidationError, merged: Merged) -> Iterator[StepProblem]:
 
 
 def _mismatches(config: StepConfig, merged: Merged, broken: Collection[str] = ()) -> Iterator[StepProblem]:
-    """What does not fit together: names, formats, types of connections, and loops. ``broken``: stand-ins are there."""
+    """Inconsistencies: names, formats, types of connections, and loops. ``broken``: places that hold placeholders."""
     for path, text in (*_same_names(config), *_misfits(config, broken), *_loops(config), *_other_types(config)):
         yield StepProblem(merged.origin(path), dotted(path), text)
 
 
 def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
-    """Steps of one name: their windows, counts and errors could not be told apart."""
+    """Steps of equal names: their windows, counts and errors could not be distinguished."""
     seen: dict[str, Location] = {}
     for place, step in config.steps:
         if step.name in seen:
@@ -187,7 +190,7 @@ def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
 
 
 def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Location, str]]:
-    """Steps that can read nothing of what comes to them. Those for errors get what could not be read elsewhere, too."""
+    """Steps that can read nothing of their input. Those for errors also get messages that were unreadable elsewhere."""
     for place, step in config.steps:
         for way, to in step.ways:
             if not isinstance(to, Step) or way == ("error",) or dotted((*place, "format")) in broken:
@@ -206,7 +209,7 @@ def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Loca
 
 
 def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
-    """Names of connections that are of another type than their users believe."""
+    """Connections whose type differs from what their users expect."""
     uses = [(("source", "config"), config.source.config)] if config.source and config.source.type == "kafka" else []
     for path, use in uses:
         connection = config.connections.get(use.name)
@@ -218,7 +221,7 @@ def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
 
 
 def _loops(config: StepConfig) -> Iterator[tuple[Location, str]]:
-    """Destinations that the first step itself reads: each message would make another one, without end."""
+    """Destinations that the first step itself reads: each message would produce another one, without end."""
     source = config.source
     if config.allow_loops or not isinstance(source, KafkaSource):
         return

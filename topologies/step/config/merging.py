@@ -1,4 +1,4 @@
-"""Several files as one: what a later one says replaces what an earlier one said, and each value keeps its origin."""
+"""Merges several files: later values replace earlier ones, and each value keeps its origin."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from topologies.step.config.reading import Tree, with_folders
 _PARTS = re.compile(r'"[^"]*"|[^."]+')
 
 SET = "--set"
-"""The origin of what is assigned on the command line."""
+"""The origin of values assigned on the command line."""
 
 
 class Merged:
-    """The trees of several files, laid over each other: mappings merge, everything else is replaced.
+    """The trees of several files, merged: mappings merge, everything else is replaced.
 
-    A mapping that gives another ``type`` replaces too; ``null`` takes away what an earlier file gave.
+    A mapping with another ``type`` replaces too; ``null`` removes what an earlier file gave.
     """
 
     def __init__(self, first: str) -> None:
@@ -28,11 +28,11 @@ class Merged:
         self._origins: dict[tuple[str, ...], str] = {}
 
     def lay(self, tree: Mapping[str, Any], origin: str) -> None:
-        """Lay one over what is there."""
+        """Lay a tree over the present one."""
         self._lay(self.tree, tree, origin, ())
 
     def origin(self, path: tuple[str | int, ...]) -> str:
-        """Which file says what stands at a path, or the mapping around it; the first file where none does."""
+        """The file that gives the value at a path, or the mapping around it; the first file where none does."""
         names = tuple(str(part) for part in path)
         for length in range(len(names), 0, -1):
             if names[:length] in self._origins:
@@ -57,13 +57,14 @@ class Merged:
 
 
 def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
-    """Whether a mapping is of another type than what it is laid over: a topic need not say that it is one."""
+    """Whether a mapping is of another type than what it is laid over; a topic may omit its type."""
     before = under.get("type", "destination" if key in ("destination", "error") else None)
     return before is not None and "type" in value and before != value["type"]
 
 
 def assigned(key: str, value: str) -> Tree:
-    """``trigger.timeout`` and ``5s`` as a mapping; the value is read as HOCON, which JSON is too."""
+    """An assignment such as ``trigger.timeout`` and ``5s`` as a mapping; the value is read as HOCON, which includes
+    JSON."""
     from topologies.step.config.hocon import HoconError, parse_hocon
 
     try:
@@ -76,6 +77,6 @@ def assigned(key: str, value: str) -> Tree:
 
 
 def _nested(key: str, value: str) -> str:
-    """The assignment as HOCON; pyhocon reads no quotes within a path (``a."b.c"``), but around a key of its own."""
+    """The assignment as HOCON; pyhocon supports quotes only around a whole key, not within a path (``a."b.c"``)."""
     parts = _PARTS.findall(key) if '"' in key else [key]
     return f"{' { '.join(parts)} = {value}" + "\n}" * (len(parts) - 1)

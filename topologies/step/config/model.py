@@ -1,4 +1,4 @@
-"""An aggregation step as its file describes it (UH-1): names are the file's, in Python's spelling."""
+"""The model of a step's file (UH-1); names are the file's, in Python's spelling."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Tasks = Annotated[Whole, at_most(1_000, "each task has state and work of its own
 
 
 Location = tuple[str | int, ...]
-"""A place in the file: ``("destination", "branches", 0)``; that of the first step is empty."""
+"""A place in the file, such as ``("destination", "branches", 0)``; empty for the first step."""
 
 T = TypeVar("T")
 
 
 class Placed(NamedTuple, Generic[T]):
-    """A part of the file, and its place there."""
+    """A part of the file, and its place."""
 
     place: Location
     part: T
 
 
 def _kind(value: object) -> str:
-    """What stands where messages go on: a topic, unless it says that it is a step."""
+    """The kind of a next section: a topic, unless it says that it is a step."""
     kind = value.get("type", "destination") if isinstance(value, Mapping) else getattr(value, "type", "destination")
     return kind if isinstance(kind, str) else shown(kind)
 
@@ -41,16 +41,16 @@ def _kind(value: object) -> str:
 Next: TypeAlias = Annotated[
     Annotated[Destination, Tag("destination")] | Annotated["Step", Tag("aggregation")], Discriminator(_kind)
 ]
-"""Where messages go on: a topic, or a further step of the same run (UH-32)."""
+"""Where messages go: a topic, or a further step of the same run (UH-32)."""
 
 
 class Step(Section):
-    """A step by itself: what it does with messages, and where they go on. A further step is one such section."""
+    """A step: what it does with messages, and where they go. A further step is one such section."""
 
     name: Text = Field(description='what the step is called: name: "orders"')
     type: Literal["aggregation"] = Field(description='what the step does: type: "aggregation"')
     environment_variables: Place | None = None
-    """A JSON file; the rules find it as loadedVariables (UH-29)."""
+    """A JSON file, which the rules see as loadedVariables (UH-29)."""
     format: Formats = Field(
         description='the formats of messages that come in and go out: format: {input: "json", output: "json"}'
     )
@@ -64,25 +64,25 @@ class Step(Section):
     )
     dsl: Place = Field(description='where the rules are that aggregate the events: dsl: {source: "file", path: ...}')
     state_full: Flag = False
-    """Whether the rules' cache outlives a restart (UH-30)."""
+    """Whether the rules' cache survives a restart (UH-30)."""
     destination: Next = Field(
         description='where the results go: destination: {name: "output", topic: "output", '
         'config: {type: "kafka", name: "output"}}, or a further step, of type "aggregation"'
     )
     error: Next | None = None
-    """Where events go that fail (UH-31); without it they stop the run."""
+    """Where failed events go (UH-31); without it they stop the run."""
     error_details: Details = "full"
-    """What the reason of a failed event tells of an exception: its text may hold what is in messages."""
+    """How much of an exception the reason of a failed event reports: its text may contain parts of messages."""
     branches: list[Next] = Field(default_factory=list)
     """Destinations and steps that the rules choose by name (BranchName, UH-32)."""
     parallelism: Tasks = 2
-    """How many tasks share the keys."""
+    """Number of tasks that share the keys."""
     rule_time_limit: Time = millis(5_000)
-    """How long a call of the rules may take."""
+    """Maximum duration of a call of the rules."""
 
     @property
     def ways(self) -> Iterator[tuple[Location, Destination | Step]]:
-        """Where its messages go on, each with its place in the step: the main one, the branches, and that of errors."""
+        """Where its messages go, each with its place in the step: the main way, the branches, and that of errors."""
         yield ("destination",), self.destination
         for at, branch in enumerate(self.branches):
             yield ("branches", at), branch
@@ -105,9 +105,9 @@ class StepConfig(Step):
     source: SourceSection | None = None
     connections: dict[str, Connection] = Field(default_factory=dict)
     allow_loops: Flag = False
-    """Whether messages may go to topics that the step itself reads."""
+    """Whether messages may be sent to topics that the step itself reads."""
     allow_file_rules: Flag = True
-    """Whether rules may be read from files; without it they come from the path of Python's modules alone."""
+    """Whether rules may be read from files; otherwise they come only from the path of Python's modules."""
 
     _file: Path = PrivateAttr(default_factory=Path)
 
@@ -118,12 +118,13 @@ class StepConfig(Step):
 
     @property
     def steps(self) -> list[Placed[Step]]:
-        """The first step, and behind each step those that follow it: the main one, the branches, that of errors."""
+        """All steps: the first one, and after each step those that follow it: the main one, the branches, that of
+        errors."""
         return list(_steps((), self))
 
     @property
     def destinations(self) -> list[Placed[Destination]]:
-        """The topics to which messages go in the end, step by step."""
+        """The topics to which messages finally go, step by step."""
         return [
             Placed((*place, *way), to)
             for place, step in self.steps
@@ -133,14 +134,14 @@ class StepConfig(Step):
 
     @property
     def last(self) -> tuple[Step, Destination]:
-        """The step at the end of the chain of main destinations, and its topic."""
+        """The last step on the chain of main destinations, and its topic."""
         step: Step = self
         while isinstance(step.destination, Step):
             step = step.destination
         return step, step.destination
 
     def without_file_rules(self) -> StepConfig:
-        """The step as one whose rules may not be read from files."""
+        """The step with rules from files forbidden."""
         return self.model_copy(update={"allow_file_rules": False})
 
 

@@ -17,13 +17,14 @@ from topologies.step.config.values import Given, kind_of
 Tree = dict[str, Any]
 
 _NAMED = re.compile(r"(alias|anchor|tag|handle) '.*", re.DOTALL)
-"""What YAML's errors quote of a file and may be part of a value: ``password: *SECRET``."""
+"""Matches the parts of YAML's errors that quote the file and may contain a value: ``password: *SECRET``."""
 
 
 def read_tree(path: Path) -> Tree:
-    """What a file holds, by its ending; StepConfigError, with line and column, where it cannot be read.
+    """The content of a file, by its suffix. Every text under a key ``path`` remembers the folder of its file, to which
+    it is relative.
 
-    Every text that stands under ``path`` knows the folder of its file, to which it is relative.
+    Raises StepConfigError, with line and column, where it cannot be read.
     """
     reader = READERS.get(path.suffix.lower())
     if reader is None:
@@ -51,7 +52,7 @@ def read_tree(path: Path) -> Tree:
 
 
 def with_folders(value: Any, folder: Path) -> Any:
-    """The value, with each text under a key ``path`` knowing its folder."""
+    """The value, in which each text under a key ``path`` remembers its folder."""
     if isinstance(value, Mapping):
         return {
             str(key): Given.of(item, folder) if key == "path" and isinstance(item, str) else with_folders(item, folder)
@@ -94,7 +95,8 @@ def _json(text: str, path: Path) -> Any:
 
 
 def _twice(text: str) -> str:
-    """Where a key is given twice, which JSON's reader does not say and YAML's does; nothing where it has no answer."""
+    """The place of a repeated key, which JSON's reader does not report and YAML's does; empty where it has no
+    answer."""
     try:
         yaml.load(text, Yaml)
     except yaml.constructor.ConstructorError as error:

@@ -1,4 +1,4 @@
-"""When the gathered events of a key go to the rules (UH-14 to UH-23)."""
+"""The section that says when the collected events of a key go to the rules (UH-14 to UH-23)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Bytes = Annotated[
     Whole, at_most(MOST_BYTES, "the messages of a window go to one call, whose columns have less than 2^31 bytes")
 ]
 LARGEST = 256 << 20
-"""Bytes of a window unless the step says otherwise: as objects of Python, in one call of the rules, gigabytes."""
+"""Default maximum size of a window in bytes: as Python objects, in one call of the rules, that is gigabytes."""
 _MAX_EVENTS = "how many events a window holds at most, whatever its trigger says: maxEvents: 100000"
 _MAX_BYTES = "how many bytes of values, keys and headers a window holds at most: maxBytes: 67108864"
 
@@ -65,7 +65,7 @@ _ZoneText = Annotated[Text, AfterValidator(_known_zone)]
 
 
 class CountTriggerSection(Section):
-    """Fires at so many events of a key, or after a timeout (UH-14, UH-15)."""
+    """Fires at a number of events of a key, or after a timeout (UH-14, UH-15)."""
 
     type: Literal["count"]
     count: Events = Field(description="how many events of a key make its window fire: count: 2")
@@ -76,7 +76,7 @@ class CountTriggerSection(Section):
 
 
 class DslTriggerSection(Place):
-    """Fires as rules say after each event, or after a timeout (UH-15 to UH-19)."""
+    """Fires as the rules decide after each event, or after a timeout (UH-15 to UH-19)."""
 
     type: Literal["dsl"]
     timeout: Time = Field(description=_TIMEOUT)
@@ -122,7 +122,7 @@ class TimeFromEventTriggerSection(Place):
 
     @property
     def pattern(self) -> DayTimePattern:
-        """How the rules write times."""
+        """The pattern in which the rules write times."""
         return _pattern(self.time_pattern, self.zone)
 
 

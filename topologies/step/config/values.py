@@ -1,7 +1,7 @@
-"""The values of a step's file, and how far they may differ from what is meant.
+"""The values of a step's file, and how they may be written.
 
-A number, or true and false, may come as a text (``"100"``), as substitutions of the environment give them. A number is
-not taken for a text: what it looked like in the file (``007``) is not known any more. A time is a whole number of
+A number, or true and false, may be given as a text (``"100"``), because substitutions of the environment are texts. A
+number is not accepted for a text: its spelling in the file (``007``) is no longer known. A time is a whole number of
 milliseconds, or has a unit (``5 s``, ``"5s"``, ``500 ms``).
 """
 
@@ -22,11 +22,11 @@ from windowing.durations import Duration, parse_duration
 from windowing.errors import ConfigError
 
 Details = Literal["full", "type"]
-"""What is told of an exception: all of it, or its type and where it came from, without its text."""
+"""How much to report of an exception: all of it, or its type and origin, without its text."""
 
 
 class Given(str):
-    """A path as a file gives it, which knows the folder of that file."""
+    """A path as given in a file, which remembers the folder of that file."""
 
     folder: Path
 
@@ -40,7 +40,7 @@ class Given(str):
 
 @dataclass(frozen=True)
 class FilePath:
-    """A path as it is written, and the folder to which it is relative."""
+    """A path as written, and the folder to which it is relative."""
 
     text: str
     folder: Path
@@ -50,12 +50,12 @@ class FilePath:
 
     @property
     def file(self) -> Path:
-        """The file itself."""
+        """The path of the file."""
         return self.folder / self.text
 
     @property
     def location(self) -> str:
-        """The file for those who read folders and patterns too, on other file systems as well."""
+        """The location, for readers that also support folders, patterns and other file systems."""
         return self.text if "://" in self.text else str(self.file)
 
 
@@ -86,7 +86,8 @@ def _whole(value: object) -> int:
 
 
 def at_most(limit: int, why: str) -> AfterValidator:
-    """A whole number has an upper bound: one beyond it is a slip of the pen, or would cost more than it could help."""
+    """A validator for the upper bound of a whole number: a larger one is a typing error, or would cost more than it
+    helps."""
 
     def check(number: int) -> int:
         if number > limit:
@@ -131,17 +132,17 @@ def _duration(value: object) -> Duration | None:
 
 
 def listed(value: object) -> object:
-    """One thing, or a list of them."""
+    """Accept a single value for a list of one."""
     return [value] if isinstance(value, str | Mapping) else value
 
 
 def shown_value(value: object) -> str:
-    """A value as an error shows it; HOCON makes durations of what has a unit."""
+    """A value as shown in errors; HOCON makes durations of values with a unit."""
     return f"the duration {value}" if isinstance(value, timedelta) else shown(value)
 
 
 def kind_of(value: object) -> str:
-    """What a value is, for errors about what may be a secret."""
+    """The kind of a value, for errors about values that may be secret."""
     if isinstance(value, str):
         return "a text"
     if isinstance(value, timedelta):
@@ -158,7 +159,8 @@ Texts = Annotated[list[Text], BeforeValidator(listed), Field(min_length=1)]
 
 
 class Section(BaseModel):
-    """A mapping of a step's file: unknown keys are errors; names are those of the file, ``stateFull``, inside too."""
+    """A mapping of a step's file: unknown keys are errors; names are those of the file, such as ``stateFull``, at all
+    levels."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -171,7 +173,7 @@ class Section(BaseModel):
 
 
 class Place(Section):
-    """Where rules, a schema or variables are: a file, or on the path of Python's modules (``classpath``)."""
+    """The place of rules, a schema or variables: a file, or on the path of Python's modules (``classpath``)."""
 
     source: Literal["classpath", "file"] = "classpath"
     path: File = Field(description='where it is: path: "rules/aggregate.py"')

@@ -1,4 +1,4 @@
-"""The rules of the aggregation step: functions of Python that give the key, the trigger, the time and the events."""
+"""The rules of the aggregation step: Python functions that give the key, the trigger, the time and the events."""
 
 from topologies.step.rules.aggregation import Aggregation
 from topologies.step.rules.answers import as_key, as_time

@@ -1,4 +1,4 @@
-"""What the aggregation rule is told beside the events, and what it may fill."""
+"""What the aggregation rule is given besides the events, and what it may fill in."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ class Aggregation:
     count: int = 0
     """The number of events of this call (AggregationEventCount)."""
     cache: dict[str, Any] = field(default_factory=dict)
-    """Kept from call to call; what JSON can hold."""
+    """The cache, kept between calls; only JSON values."""
     variables: Mapping[str, Any] = field(default_factory=dict)
-    """What the file of ``environmentVariables`` holds (loadedVariables)."""
+    """The content of the file ``environmentVariables`` (loadedVariables)."""
     full: bool = False
-    """Whether it fires only because it holds as much as it may (maxEvents, maxBytes): it is cut off here."""
+    """Whether the window fires only because it reached its capacity (maxEvents, maxBytes) and is cut off here."""
     out: Any = None
     """One event or a list of events (OUT, UH-24), for rules that fill it instead of returning; None: not filled."""
     headers: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None
-    """Where they go (HEADERS, UH-25): TargetTopic, TargetKey, kafka, BranchName; for several events a list of such."""
+    """Where the events go (HEADERS, UH-25): TargetTopic, TargetKey, kafka, BranchName; for several events a list of
+    such."""

@@ -1,4 +1,4 @@
-"""What the rules of key and time may return."""
+"""Checks what the rules of key and time return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windowing.errors import ConfigError
 
 
 def as_key(returned: Any) -> str:
-    """The key that a rule returned (UH-8): a text, also an empty one, or a whole number as text (42 is "42").
+    """The key that a rule returned (UH-8): a text, possibly empty, or a whole number as text (42 is "42").
 
     Raises RuleError for anything else: without a key an event is in no window.
     """
@@ -21,7 +21,8 @@ def as_key(returned: Any) -> str:
 
 
 def as_time(returned: Any, pattern: DayTimePattern) -> DayTime:
-    """The time of day that a rule returned (UH-23): a text of the step's ``timePattern``; else RuleError."""
+    """The time of day that a rule returned (UH-23), as a text in the step's ``timePattern``. Raises RuleError for
+    anything else."""
     try:
         return pattern.read(returned)
     except ConfigError as error:

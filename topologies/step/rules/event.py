@@ -12,14 +12,14 @@ class Event:
     """One event that came in (UH-9, UH-19, UH-29); ``Event({"id": "42"})`` is enough for a test."""
 
     value: Any
-    """What the message holds, read by the step's format (IN)."""
+    """The content of the message, read by the step's format (IN)."""
     topic: str = ""
-    """Where it was read from (SourceTopic)."""
+    """The topic it was read from (SourceTopic)."""
     key: str | None = None
     """The key of its Kafka message as text (SourceKey); None: it has none."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers of its Kafka message (kafka.headers).
 
-    Those that are no text of UTF-8, or have no value, are shown as one, and go out as they came where they are copied
+    Headers that are not UTF-8 text, or have no value, are shown as text, and keep their bytes where they are copied
     (``HeaderText``).
     """

@@ -1,14 +1,14 @@
 """Calls under a time limit: a watchdog raises TooLong in a thread whose call takes too long.
 
-The thread that calls writes when its call is due and, after it, that none is. The watchdog looks at all of them a few
-times per limit. What is raised in another thread arrives some time later, by then perhaps in other code; so before it
-shoots, the watchdog says so, and looks once more whether the call is still on; and after its call each thread looks
-whether it was aimed at, and if so waits for the shot and takes it out of the air. With the one lock of CPython these
-four steps are in one order for all threads, so that a shot either finds its call or is waited for.
+A calling thread records when its call is due and, after the call, that none is. The watchdog checks all threads a few
+times per limit. An exception raised in another thread (a shot) arrives some time later, perhaps in other code by then.
+So before it shoots, the watchdog announces it, and checks once more whether the call is still running; and after its
+call each thread checks whether it was aimed at, and if so waits for the shot and cancels it. Under CPython's GIL these
+four steps have one order for all threads, so that a shot either hits its call or is waited for.
 
 Nothing can interrupt a call into C (``time.sleep``, sorting, a regular expression): TooLong is raised once it returns.
-A function that catches TooLong and goes on is shot at again, and then for good: see ``TooLong``. (Python 3.12 takes the
-jump from a handler back to its loop for a part of what is tried: there, ``while True: try: ... except BaseException:
+A function that catches TooLong and goes on is shot at again, and then repeatedly: see ``TooLong``. (Python 3.12 treats
+the jump from a handler back to its loop as part of the try block: there, ``while True: try: ... except BaseException:
 pass`` can escape.)
 """
 
@@ -34,50 +34,51 @@ _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 
 class _Landing(BaseException):
-    """Raised by a thread in itself: it takes the place of what is in the air, and is caught where it is raised."""
+    """Raised by a thread in itself: it replaces a pending shot, and is caught where it is raised."""
 
 
 class TooLong(BaseException):
-    """Raised in a call that has passed its limit; no Exception, so that ``except Exception`` does not catch it.
+    """Raised in a call that exceeded its limit. It is not an Exception, so that ``except Exception`` does not catch it.
 
-    The first leaves a function the time to put things in order. From the second shot on, each has the next in the air
-    when it is caught, which is raised as soon as Python looks for it: in the handler that would go on, or where its
-    loop begins again. After some the watchdog has to shoot again, so that a function which would end can.
+    The first shot leaves the function time for cleanup. From the second on, each shot has the next one pending when it
+    is caught, which is raised as soon as Python checks for it: in the handler that would continue, or at the next
+    iteration of its loop. After some of these the watchdog has to shoot again, so that a function that wants to end
+    can.
     """
 
     def __init__(self) -> None:
         caller = _caller()
         if caller.spare and caller.due <= _monotonic():
             caller.spare -= 1
-            # Not called, but looked up: after a call Python would look, and raise it here.
+            # Looked up rather than called: after a call Python would check for pending exceptions and raise it here.
             caller.another[0]
             del caller.another[0]
 
 
 class _Caller:
-    """What a thread that makes calls tells the watchdog, and is told."""
+    """What a calling thread and the watchdog tell each other."""
 
     __slots__ = ("__weakref__", "aimed", "another", "due", "limit", "shooting", "shots", "spare", "thread")
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
         self.due = _NEVER
-        """When the call is to be over; never: there is none."""
+        """Time at which the call is due; ``_NEVER`` where there is no call."""
         self.aimed = False
-        """Whether a shot may have been fired in this call."""
+        """Whether a shot may have been fired during this call."""
         self.shooting = False
-        """Whether one is about to be."""
+        """Whether a shot is about to be fired."""
         self.shots = 0
         self.spare = 0
-        """How many more may follow the last shot by themselves."""
+        """Number of further shots that the last one may trigger by itself."""
         self.limit = _NEVER
-        """The shortest that the watchdog has been told of."""
+        """The shortest limit in seconds that the watchdog has been told."""
         self.another: dict[int, object] = defaultdict(partial(_raise_in, self.thread, TooLong))
-        """Looked up, it raises another one in this thread, soon."""
+        """Looking up a key raises another TooLong in this thread, soon."""
 
 
 class _Watchdog:
-    """The thread that watches the calls of a process; it starts with the first of them."""
+    """The thread that watches the calls of a process; it starts with the first call."""
 
     def __init__(self) -> None:
         self.callers: list[weakref.ref[_Caller]] = []
@@ -94,7 +95,7 @@ class _Watchdog:
                 self.started = True
 
     def hasten(self, caller: _Caller, limit: float) -> None:
-        """Look often enough for a limit."""
+        """Make the watchdog check often enough for a limit in seconds."""
         caller.limit = limit
         with self.lock:
             self.pause = min(self.pause, max(limit / 5, _SHORTEST_LOOK))
@@ -117,7 +118,7 @@ def _shoot(caller: _Caller) -> None:
     if caller.due <= _monotonic():
         caller.shots += 1
         caller.spare = _FOLLOWING if caller.shots > 1 else 0
-        _raise_in(caller.thread, TooLong)  # in place of what is in the air since the last look, if anything is
+        _raise_in(caller.thread, TooLong)  # replaces a shot pending since the last check, if there is one
     caller.shooting = False
 
 
@@ -125,7 +126,7 @@ _WATCHDOG, _MINE = _Watchdog(), threading.local()
 
 
 def _begin() -> None:
-    """A forked process has no watchdog, and only the thread that forked."""
+    """Reset after a fork: a forked process has no watchdog, and only the thread that forked."""
     global _WATCHDOG, _MINE
     _WATCHDOG, _MINE = _Watchdog(), threading.local()
 
@@ -144,12 +145,13 @@ def _caller() -> _Caller:
 
 
 def in_call() -> bool:
-    """Whether this thread is in a call; what is raised there may be meant for the outermost."""
+    """Whether this thread is in a call; an exception there may be meant for the outermost call."""
     return _caller().due is not _NEVER
 
 
 def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Any:
-    """What a function returns; raises TooLong if it takes more than so many seconds, and otherwise what it raises.
+    """Call a function and return its result. Raises TooLong if it takes more than ``limit`` seconds, and otherwise what
+    it raises.
 
     A call within a call is under the limit of the outer one.
     """
@@ -170,7 +172,7 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float)
             if caller.aimed:
                 _settle(caller)
     except TooLong:
-        # No more are fired once nothing is due, but two may be in the air: the watchdog's and the function's own.
+        # No more shots are fired once nothing is due, but two may be pending: the watchdog's and the function's own.
         caller.due = _NEVER
         with suppress(TooLong):
             try:
@@ -181,17 +183,19 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float)
 
 
 def _settle(caller: _Caller) -> None:
-    """Take out of the air what was fired, and wait for what is about to be.
+    """Cancel a pending shot, and wait for one about to be fired.
 
-    Not by raising NULL, which has no effect but one: CPython 3.11 and 3.12 go on looking for something in the air
-    until something has arrived in any thread, and a function that a debugger or a measure of coverage traces is not
-    even begun until they have found it.
+    Raising NULL is not used for it, since it has one effect: CPython 3.11 and 3.12 keep checking for a pending
+    exception until one has arrived in any thread, and a function traced by a debugger or by coverage is not even
+    started until then.
     """
     while caller.shooting:
         time.sleep(0)
     try:
         _raise_in(caller.thread, _Landing)
-        for _ in range(_FOLLOWING):  # it is raised where Python looks next: after the call, or where a loop begins
+        for _ in range(
+            _FOLLOWING
+        ):  # it is raised where Python checks next: after the call, or at the start of a loop iteration
             pass
     except _Landing:
         pass

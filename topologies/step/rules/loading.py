@@ -1,4 +1,4 @@
-"""Finding the rules that a configuration names."""
+"""Finds and loads the rules that a configuration names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Path = str | os.PathLike[str]
 
 
 class _Form(NamedTuple):
-    """The function of a rule: its name where none is given, and its parameters."""
+    """The expected function of a rule: its default name and its parameters."""
 
     name: str
     parameters: tuple[str, ...]
@@ -28,7 +28,7 @@ class _Form(NamedTuple):
         return self.named(self.name)
 
     def named(self, name: str) -> str:
-        """The first line of such a function."""
+        """The first line of such a function with this name."""
         return f"def {name}({', '.join(self.parameters)})"
 
 
@@ -73,7 +73,7 @@ def load_rule(
 def found_rule(
     kind: Kind, source: str, path: str, roots: Sequence[Path], allow_files: bool
 ) -> tuple[str, str | None, bool]:
-    """The file or the module of a rule, the function that is named, and whether it is a file; nothing of it is run."""
+    """The file or module of a rule, the named function, and whether it is a file. Nothing of it is run."""
     if kind not in get_args(Kind):
         raise ConfigError(f"{kind!r} is no kind of rule", do=f"use one of {get_args(Kind)}")
     if not isinstance(path, str) or not path.strip() or "\0" in path:
@@ -109,7 +109,7 @@ def _file(kind: Kind, place: str, roots: Sequence[Path]) -> str:
 
 
 def _below(kind: Kind, place: str, roots: Sequence[Path]) -> str:
-    """The file of a path of the classpath: below one of its folders."""
+    """The file of a path on the classpath: below one of its folders."""
     file, tried = file_below(roots, _python(place), f"the {kind} rule {place!r}")
     if file is None:
         raise _missing(kind, place, tried)
@@ -142,7 +142,7 @@ def _of_file(kind: Kind, file: str, name: str | None, limit: float) -> Rule:
 
 
 def text_of(file: str) -> str:
-    """The text of a file of rules; ConfigError where it cannot be read."""
+    """The text of a file of rules. Raises ConfigError where it cannot be read."""
     try:
         with open(file, "rb") as opened:
             return importlib.util.decode_source(opened.read())
@@ -191,7 +191,7 @@ def _own(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def unclear(kind: Kind, place: str, name: str, own: Sequence[str]) -> ConfigError:
-    """That a file has no such function, and none that could be meant."""
+    """The error for a file without the named function, or without one that could be meant."""
     return ConfigError(
         f"{place} has no function {name!r}",
         why=f"its functions are {', '.join(own)}" if own else "it has no public functions",
@@ -223,6 +223,6 @@ def _check(kind: Kind, place: str, name: str, function: Callable[..., Any]) -> N
 
 
 def unfit(kind: Kind, place: str, name: str, line: int | None, why: str) -> ConfigError:
-    """That a function cannot be a rule of this kind."""
+    """The error for a function that cannot be a rule of this kind."""
     where = f"{place}, line {line}" if line else place
     return ConfigError(f"{where}: {name!r} cannot be the {kind} rule", why=why, do=f"write {FORMS[kind].named(name)}")

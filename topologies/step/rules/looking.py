@@ -1,4 +1,4 @@
-"""Whether a rule can be what a configuration names, as far as its text says: nothing of it is run."""
+"""Checks by its text whether a rule can be what a configuration names; nothing of it is run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def look_at_rule(
     allow_files: bool = True,
     limit_seconds: float = LIMIT_SECONDS,
 ) -> Rule:
-    """The rule that ``load_rule`` would load, without running its file or module; ConfigError where that would fail.
+    """The rule that ``load_rule`` would load, without running its file or module.
 
-    Seen are the file, its syntax, the function and its parameters. Whether what it imports is there, and what is bound
-    to names as it runs, only loading tells.
+    It checks the file, its syntax, the function and its parameters. Whether imports exist, and what is bound to names
+    at run time, only loading can tell. Raises ConfigError where loading would fail for what it checks.
     """
     place, name, in_file = found_rule(kind, source, path, roots, allow_files)
     file = place if in_file else _file_of(kind, place)
@@ -40,12 +40,12 @@ def look_at_rule(
 
 @dataclass
 class _Names:
-    """What the top level of a file binds."""
+    """The names bound at the top level of a file."""
 
     functions: dict[str, _Function] = field(default_factory=dict)
     classes: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
-    """Imported or assigned: whether they are functions cannot be told."""
+    """Imported or assigned names: whether they are functions is unknown."""
 
     def take(self, statements: Sequence[ast.stmt]) -> None:
         for each in statements:
@@ -67,7 +67,7 @@ class _Names:
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """What is in an if, a try, a with or a loop of the top level."""
+    """The statements within an if, try, with or loop at the top level."""
     for part in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(part, name, None)
@@ -88,7 +88,7 @@ def _names(file: str) -> _Names:
 
 
 def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
-    """The name of the function."""
+    """The name of the function of a rule. Raises ConfigError where the text shows that it is missing or unfit."""
     own = [each for each in names.functions if not each.startswith("_")]
     bound = {*names.functions, *names.classes, *names.others}
     if name is None:
@@ -108,7 +108,7 @@ def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
 
 def _misfit(kind: Kind, function: _Function) -> str | None:
     if function.decorator_list:
-        return None  # who knows what they make of it
+        return None  # their effect is unknown
     if isinstance(function, ast.AsyncFunctionDef):
         return "it is async"
     if kind != "dsl" and any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own(function)):
@@ -120,7 +120,7 @@ def _misfit(kind: Kind, function: _Function) -> str | None:
 
 
 def _own(function: _Function) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions in it."""
+    """The nodes of a function without those of nested functions."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()
@@ -130,7 +130,7 @@ def _own(function: _Function) -> Iterator[ast.AST]:
 
 
 def _file_of(kind: Kind, module: str) -> str | None:
-    """The file of a module, None where it has none of Python; packages around it are found, and not imported."""
+    """The Python file of a module; None where it has none. Enclosing packages are found, but not imported."""
     folders: Sequence[str] | None = None
     spec: ModuleSpec | None = None
     parts = module.split(".")

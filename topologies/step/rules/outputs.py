@@ -1,4 +1,4 @@
-"""What the aggregation rule makes: events, and where each goes."""
+"""The results of the aggregation rule: events, and where each goes."""
 
 from __future__ import annotations
 
@@ -13,54 +13,55 @@ from topologies.step.rules.headers import HeaderValue
 from topologies.step.rules.targets import Target, a_key, a_name, flat_headers, targets
 
 DECLINE: Final = "decline"
-"""Returned by the aggregation rule: nothing comes of these events (UH-26)."""
+"""Returned by the aggregation rule: these events produce nothing (UH-26)."""
 PASSTHROUGH: Final = "passthrough"
-"""Returned by the aggregation rule: the events go on as they came; ``call.headers`` may redirect them (UH-27)."""
+"""Returned by the aggregation rule: the events are passed on unchanged; ``call.headers`` may redirect them (UH-27)."""
 
 DECLINED: Final = "declined"
-"""Counted: windows that the rule declined."""
+"""Counter of windows that the rule declined."""
 EMPTIED: Final = "emptied"
-"""Counted: windows of which nothing comes, as the rule returned nothing, or no status, and has not filled the call."""
+"""Counter of windows without a result, because the rule returned nothing or an unknown status and did not fill the
+call."""
 UNKNOWN_STATUS: Final = "unknown_status"
-"""Counted: windows for which the rule returned a text that is no status (UH-28)."""
+"""Counter of windows for which the rule returned a text that is not a status (UH-28)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Out:
-    """An event that goes out: ``Out({"n": 2}, key="k")``; a plain value is the same as an Out with nothing else.
+    """An outgoing event: ``Out({"n": 2}, key="k")``; a plain value is the same as an Out with nothing else.
 
-    A text that is to be an event needs one: a returned text is a status.
+    A text that is to be an event needs an Out, because a returned text is a status.
     """
 
     value: Any
-    """What the step's format writes; None: no value, a tombstone for its key, whatever the format."""
+    """The value that the step's format writes; None: no value, a tombstone for its key, whatever the format is."""
     key: str | None = None
     """The key of its Kafka message (TargetKey); None: none."""
     headers: Mapping[str, HeaderValue] | None = field(default_factory=dict)
-    """The headers of its Kafka message (kafka): texts, bytes, or None, a header without a value."""
+    """The headers of its Kafka message (kafka): texts, bytes, or None, which is a header without a value."""
     topic: str | None = None
-    """The topic it goes to (TargetTopic); None: that of the next step."""
+    """The topic it goes to (TargetTopic); None: that of the destination."""
     branch: str | None = None
     """The step it goes to instead of the next one (BranchName, UH-32)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What comes of a call of the aggregation rule, in order."""
+    """The results of a call of the aggregation rule, in order."""
 
     outs: list[Out]
     unchanged: bool = False
-    """Whether each is the event that came in at its place, whose value goes on as it came (UH-27)."""
+    """Whether each result is the incoming event at its index, whose value is passed on unchanged (UH-27)."""
     counted: tuple[str, ...] = ()
-    """What there is to be counted of the answer: DECLINED, EMPTIED, UNKNOWN_STATUS."""
+    """What to count about the answer: DECLINED, EMPTIED, UNKNOWN_STATUS."""
 
 
 def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Outputs:
-    """What comes of what an aggregation rule returned, or filled in its call (UH-24 to UH-28).
+    """The results of what an aggregation rule returned, or filled in its call (UH-24 to UH-28).
 
-    DECLINE: nothing. PASSTHROUGH: the events themselves. None or any other text: what ``call.out`` holds, nothing if it
-    is not filled. A list, tuple or generator: an event of each element. Anything else: one event. ``call.headers``
-    says where plain values go, and what an Out leaves open.
+    DECLINE: nothing. PASSTHROUGH: the events themselves. None or any other text: the content of ``call.out``, nothing
+    if it is not filled. A list, tuple or generator: an event of each element. Anything else: one event.
+    ``call.headers`` says where plain values go, and what an Out leaves open.
 
     Raises RuleError for what cannot be an event, and for headers that do not fit.
     """
@@ -87,10 +88,8 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
 
 
 def collected(returned: Iterator[Any]) -> Any:
-    """What a generator yields, as a list; the status that it returns at its end goes before it.
-
-    One that yields nothing is what it returns: None.
-    """
+    """The items of a generator as a list; a status that it returns at its end takes precedence. A generator that yields
+    nothing is what it returns: None."""
     values: list[Any] = []
     if not isinstance(returned, Generator):
         return list(returned)
@@ -121,7 +120,7 @@ def _out(value: Any) -> Out:
 
 
 def _sent(out: Out, place: Target) -> Out:
-    """An event with what it leaves open taken from HEADERS."""
+    """An event with its open fields filled from HEADERS."""
     if place == _OPEN:
         return out
     return Out(
@@ -134,7 +133,7 @@ def _sent(out: Out, place: Target) -> Out:
 
 
 def _changed(out: Out, change: Target) -> Out:
-    """An event that goes on, with what HEADERS changes; its other headers stay."""
+    """An event passed on with the changes of HEADERS; its other headers stay."""
     if change == _OPEN:
         return out
     key = out.key if change.key is None else change.key

@@ -1,4 +1,5 @@
-"""A rule of the aggregation step: a function that is found again in every process, and called under a time limit."""
+"""A rule of the aggregation step: a function that can be found again in every process, and is called under a time
+limit."""
 
 from __future__ import annotations
 
@@ -19,22 +20,23 @@ LIMIT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Rule:
-    """A function of a file or a module; ``load_rule`` makes them.
+    """A function of a file or a module, created by ``load_rule``.
 
-    It can be sent to other processes: with a rule of a file goes the file's text, so that the file need not be there.
-    What the file imports must be: neighbours of the file are found where its folder is, that is on the machine that
-    the rule was loaded on; for the workers of a cluster hand them to Spark (``--py-files``) or install them.
+    It can be sent to other processes: for a rule of a file, the file's text is sent along, so that the file need not
+    exist there. What the file imports must exist: neighbours of the file are found in its folder, that is on the
+    machine where the rule was loaded; for the workers of a cluster, pass them to Spark (``--py-files``) or install
+    them.
     """
 
     kind: Kind
     place: str
-    """The file, or the module."""
+    """The path of the file, or the name of the module."""
     name: str
-    """The function."""
+    """The name of the function."""
     source: str | None = None
     """The text of the file; None for a module."""
     limit_seconds: float = LIMIT_SECONDS
-    """How long a call may take. A call into C, such as ``time.sleep``, is interrupted only when it returns."""
+    """Maximum duration of a call. A call into C, such as ``time.sleep``, is interrupted only when it returns."""
 
     def __post_init__(self) -> None:
         limit = self.limit_seconds
@@ -51,9 +53,9 @@ class Rule:
         return f"{self.kind} rule {self.place}:{self.name}"
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the function returns; a generator of an aggregation rule is collected.
+        """Call the function and return its result; a generator of an aggregation rule is collected.
 
-        Raises RuleError for whatever it raises but KeyboardInterrupt, and if it takes too long; ConfigError if it
+        Raises RuleError for whatever it raises except KeyboardInterrupt, and if it takes too long; ConfigError if it
         cannot be found in this process.
         """
         function = self._function or self._found()  # type: ignore[attr-defined]
@@ -70,7 +72,7 @@ class Rule:
         return self.place if self.source is not None else str(getattr(self._module(), "__file__", self.place))
 
     def blame(self, error: Exception) -> RuleError:
-        """What is wrong with what the rule made, with its file and the line in which it begins."""
+        """The error for an invalid result of the rule, with its file and the line in which it begins."""
         place = self._place(None)
         return RuleError(f"{place}: {error}", brief=f"{place}: {type(error).__name__}")
 
@@ -102,7 +104,7 @@ class Rule:
     def _failed(self, error: BaseException) -> RuleError:
         line, cause = line_in(error, self.file), error
         while line is None and isinstance(cause, TooLong) and cause.__context__ is not None:
-            # Raised once more on its way here.
+            # Raised again on its way here.
             cause = cause.__context__
             line = line_in(cause, self.file)
         place = self._place(line)
@@ -119,7 +121,7 @@ class Rule:
 
 
 def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of an aggregation, with the events of generators made under its limit."""
+    """The function of an aggregation, with generators collected under its limit."""
 
     def collecting(events: Any, call: Any) -> Any:
         returned = function(events, call)

@@ -1,4 +1,4 @@
-"""Files of rules as modules: compiled from their text, wherever that came from."""
+"""Makes modules of files of rules: compiled from their text, wherever it came from."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ _LOADING = threading.RLock()
 
 
 def module_of(file: str, source: str) -> ModuleType:
-    """The module of a file of rules, run once per process; the file itself need not be there.
+    """The module of a file of rules, run once per process; the file itself need not exist.
 
-    Tracebacks show its lines nevertheless. Its folder, where there is one, is put at the end of ``sys.path``: a file of
-    rules may import its neighbours, but none of them hides a module that is installed.
-
-    Raises ConfigError for a file that cannot be compiled or run.
+    Tracebacks show its lines nevertheless. Its folder, if it exists, is appended to ``sys.path``: a file of rules may
+    import its neighbours, but none of them hides an installed module. Raises ConfigError for a file that cannot be
+    compiled or run.
     """
     found = _LOADED.get((file, source))
     if found is not None:
@@ -33,7 +32,7 @@ def module_of(file: str, source: str) -> ModuleType:
 
 
 def line_in(error: BaseException, file: str) -> int | None:
-    """The line of a file in which an exception happened: the innermost that its traceback has."""
+    """The line of a file at which an exception was raised: the innermost in its traceback."""
     line, step = None, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == file:
@@ -75,7 +74,7 @@ def _run(file: str, source: str) -> ModuleType:
 
 
 def broken(file: str, error: BaseException) -> ConfigError:
-    """Why a file of rules cannot be compiled or run."""
+    """The error for a file of rules that cannot be compiled or run."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return ConfigError(
             f"{file}, line {error.lineno}: this is no Python", why=f"{type(error).__name__}: {error.msg}", do="fix it"

@@ -15,7 +15,7 @@ _NAMES = ("TargetTopic", "TargetKey", "kafka", "BranchName")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an event goes; what is None is left open."""
+    """Where an event goes; None fields are left open."""
 
     topic: str | None = None
     key: str | None = None
@@ -24,11 +24,10 @@ class Target:
 
 
 def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Target]:
-    """HEADERS for each of so many events: a dict for one event, or a list in their order.
+    """The HEADERS of each of ``count`` events: a dict for one event, or a list in their order.
 
-    ``one_for_all``: a dict holds for each of several events.
-
-    Raises RuleError for lengths that differ, unknown names, and values that are no text.
+    ``one_for_all``: a dict applies to each of several events. Raises RuleError for lengths that differ, unknown names,
+    and values that are not text.
     """
     if headers is None:
         return [Target()] * count
@@ -64,7 +63,7 @@ def a_name(name: str, value: Any) -> str | None:
 
 
 def a_text(name: str, value: Any) -> str:
-    """A text, or a whole number as text; RuleError for anything else, and for what no encoding can hold."""
+    """A text, or a whole number as text. Raises RuleError for anything else, and for text that cannot be encoded."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return str(int(value))
     if not isinstance(value, str):
@@ -78,7 +77,7 @@ def a_text(name: str, value: Any) -> str:
 
 
 def flat_headers(name: str, headers: Any) -> Mapping[str, HeaderValue]:
-    """The headers of a Kafka message by name: texts, bytes, or None, which is no value."""
+    """The headers of a Kafka message by name: texts, bytes, or None for no value."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
