@@ -125,7 +125,7 @@ class EventWatermarks:
             if joins < count:
                 self.state.idle = [name for name in self.state.idle if name not in left_out]
         for stream in self._expected(unknown, speaking):
-            total = self._join(total, self._awaited(stream, unknown[stream], floor, count))
+            total = self._join(total, self._awaited_mark(stream, unknown[stream], floor, count))
             speaking.add(stream)
         total = self._import(arrivals, imported, marks, total, count)
         after = self._bolt(total, speaking | set(imported), count, floor)
@@ -185,7 +185,7 @@ class EventWatermarks:
         waited = {stream for stream, mark in self.state.sources.items() if not mark.counted and stream not in speaking}
         return [stream for stream in unknown if stream in waited]
 
-    def _awaited(
+    def _awaited_mark(
         self,
         stream: str,
         heard: list[tuple[int, NDArray[np.int64]]],

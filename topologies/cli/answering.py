@@ -49,36 +49,36 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = N
 
     outcomes: dict[int, Outcome] = {}
     sound: list[int] = []
-    for at, scenario in enumerate(scenarios):
-        found = _malformed(scenario, topology)
-        if found is None:
-            sound.append(at)
+    for index, scenario in enumerate(scenarios):
+        malformed = _malformed(scenario, topology)
+        if malformed is None:
+            sound.append(index)
         else:
-            outcomes[at] = found
+            outcomes[index] = malformed
 
     attempts = 0
 
-    def answer(part: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
+    def answer(indices: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
         """Answer all at once; where that fails, answer in halves, until the failing scenario is found."""
         nonlocal attempts
         attempts += 1
         try:
-            answers = replay_on_spark([scenarios[at] for at in part], topology)
+            answers = replay_on_spark([scenarios[index] for index in indices], topology)
         except EnvironmentMissing:
             raise
         except Exception as error:
-            if len(part) == 1 or attempts >= _MOST_ATTEMPTS:
-                yield from ((at, _failed(scenarios[at], error)) for at in part)
+            if len(indices) == 1 or attempts >= _MOST_ATTEMPTS:
+                yield from ((index, _failed(scenarios[index], error)) for index in indices)
                 return
-            half = len(part) // 2
-            yield from answer(part[:half])
-            yield from answer(part[half:])
+            half = len(indices) // 2
+            yield from answer(indices[:half])
+            yield from answer(indices[half:])
         else:
-            yield from zip(part, map(Outcome, answers), strict=True)
+            yield from zip(indices, map(Outcome, answers), strict=True)
 
     if sound:
         outcomes.update(answer(sound))
-    return [outcomes[at] for at in range(len(scenarios))]
+    return [outcomes[index] for index in range(len(scenarios))]
 
 
 def _malformed(scenario: Scenario, topology: Topology | None) -> Outcome | None:

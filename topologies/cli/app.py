@@ -35,10 +35,10 @@ def _print_version(wanted: bool) -> None:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            found = version("windbolt")
+            installed = version("windbolt")
         except PackageNotFoundError:
-            found = "(not installed)"
-        typer.echo(f"windbolt {found}")
+            installed = "(not installed)"
+        typer.echo(f"windbolt {installed}")
         raise typer.Exit
 
 

@@ -161,10 +161,10 @@ class DemoFolder:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = json.loads((self.path / _MARKER).read_text(encoding="utf-8"))
+            marker = json.loads((self.path / _MARKER).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return marker if isinstance(marker, dict) else {}
 
     def _write(self, state: dict[str, Any]) -> None:
         (self.path / _MARKER).write_text(json.dumps(state), encoding="utf-8")

@@ -49,8 +49,8 @@ def in_words(error: WindboltError) -> Text:
     if isinstance(error, TopologyError):
         problems = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
         text.append(f"topology {error.topology!r} cannot be built, {problems}", "bold")
-        for at, problem in enumerate(error.problems, 1):
-            text.append(f"\n{at:>3}. ", "bold red").append(_parts(problem, " " * 5))
+        for number, problem in enumerate(error.problems, 1):
+            text.append(f"\n{number:>3}. ", "bold red").append(_parts(problem, " " * 5))
         return text
     return text.append(_parts(error, "  "))
 

@@ -148,9 +148,9 @@ class LiveProgress:
     def _bolts(self, report: BatchReport) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("bolt", style="bold")
-        for at, (name, bolt) in enumerate(report.bolts.items()):
+        for index, (name, bolt) in enumerate(report.bolts.items()):
             cells = _cells(self.topology, name, bolt)
-            if at == 0:
+            if index == 0:
                 for what in cells:
                     table.add_column(what, justify="left" if what in ("watermark", "behind") else "right")
             table.add_row(name, *cells.values())
@@ -198,10 +198,10 @@ def accounts_table(bolts: dict[str, BoltReport]) -> Table:
         table.add_column(name, justify="right", header_style="bold")
     accounts = [bolt.accounts for bolt in bolts.values()]
     names = [name for name in accounts[0] if name not in ("received", "adjusted")] if accounts else []
-    for at, name in enumerate(names):
-        last = at == len(names) - 1
+    for index, name in enumerate(names):
+        last = index == len(names) - 1
         style = "" if any(account.get(name) for account in accounts) else "dim"
-        row = [f"{'+' if at else ' '} {name}", *(number(account.get(name, 0)) for account in accounts)]
+        row = [f"{'+' if index else ' '} {name}", *(number(account.get(name, 0)) for account in accounts)]
         table.add_row(*row, style=style, end_section=last)
     table.add_row("= received", *(_sum(account, names) for account in accounts), style="bold")
     if any(account.get("adjusted") for account in accounts):
@@ -289,4 +289,4 @@ def _spouts_table(spouts: dict[str, dict[str, int]]) -> Table:
 
 
 def _groups(bolts: list[tuple[str, BoltReport]], size: int = 6) -> list[list[tuple[str, BoltReport]]]:
-    return [bolts[at : at + size] for at in range(0, len(bolts), size)]
+    return [bolts[start : start + size] for start in range(0, len(bolts), size)]

@@ -13,8 +13,8 @@ def spoken(micros: int) -> str:
         return f"{micros / 1000:.4g}ms"
     if micros < 60_000_000:
         return f"{micros / 1e6:.4g}s"
-    at = next(at for at, (size, _) in enumerate(_UNITS) if micros >= size)
-    (size, unit), (smaller, small) = _UNITS[at : at + 2]
+    index = next(index for index, (size, _) in enumerate(_UNITS) if micros >= size)
+    (size, unit), (smaller, small) = _UNITS[index : index + 2]
     rest = micros % size // smaller
     return f"{micros // size}{unit}" + (f" {rest}{small}" if rest else "")
 

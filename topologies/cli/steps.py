@@ -77,11 +77,11 @@ NO_OPTIONS = StepOptions()
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:
     pairs = {}
-    for each in given:
-        key, sign, value = each.partition("=")
+    for assignment in given:
+        key, sign, value = assignment.partition("=")
         if not sign or not key.strip():
             raise ConfigError(
-                f"--set {each!r}", why="it takes a place and a value", do="write --set trigger.timeout=100"
+                f"--set {assignment!r}", why="it takes a place and a value", do="write --set trigger.timeout=100"
             )
         pairs[key.strip()] = value
     return pairs

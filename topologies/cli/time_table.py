@@ -33,19 +33,19 @@ def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="what the rules of time found", title_justify="left")
     table.add_column("", style="bold")
     table.add_column("watermark delay", justify="right")
-    shown = [name for name in FOUND if any(found.get(name) for _, _, found in rows)]
+    shown = [name for name in FOUND if any(counts.get(name) for _, _, counts in rows)]
     for name in shown:
         table.add_column(FOUND[name], justify="right")
-    for title, delay, found in rows:
-        table.add_row(title, delay, *(number(found.get(name, 0)) for name in shown))
+    for title, delay, counts in rows:
+        table.add_row(title, delay, *(number(counts.get(name, 0)) for name in shown))
     return table
 
 
 def time_words(bolt: BoltReport) -> dict[str, str]:
     """The counts of one bolt, without zeros: title and value."""
     words = {} if bolt.delay is None else {"watermark delay": _delay(bolt.delay)}
-    found = _found(bolt)
-    counts = {**{title: found.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
+    counted = _found(bolt)
+    counts = {**{title: counted.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
     return words | {what: number(count) for what, count in counts.items() if count}
 
 
@@ -77,10 +77,10 @@ def start_words(report: BatchReport) -> list[str]:
 
 
 def _rows(name: str, bolt: BoltReport) -> Iterator[tuple[str | Text, str, Mapping[str, int]]]:
-    found = _found(bolt)
-    if bolt.delay is None and not any(found.values()):
+    counted = _found(bolt)
+    if bolt.delay is None and not any(counted.values()):
         return
-    yield Text(name), "" if bolt.delay is None else _delay(bolt.delay), found
+    yield Text(name), "" if bolt.delay is None else _delay(bolt.delay), counted
     if len(bolt.streams) > 1:
         for stream, counts in bolt.streams.items():
             yield Text(f"  from {stream}", "not bold"), "", counts

@@ -16,7 +16,7 @@ what was cut."""
 
 OVERHEAD = 1_000
 """Bytes reserved per record for the id and Kafka's own overhead."""
-_TOLD = 250
+_CUT_HEADERS = 250
 """Bytes reserved for the headers that describe what was cut."""
 _KEY = 4
 """A key larger than one part in so many of a record is cut."""
@@ -43,13 +43,13 @@ def _bytes_of(header: Row) -> int:
     return len(header["key"].encode()) + len(header["value"] or b"")
 
 
-def with_told(headers: Sequence[Row] | None, told: Mapping[str, object]) -> list[Row]:
+def with_headers(headers: Sequence[Row] | None, added: Mapping[str, object]) -> list[Row]:
     """The headers with additional ones, which replace those of the same names; None values are left out."""
-    kept = [each for each in headers or () if each["key"] not in told]
-    return kept + [{"key": name, "value": str(value).encode()} for name, value in told.items() if value is not None]
+    kept = [header for header in headers or () if header["key"] not in added]
+    return kept + [{"key": name, "value": str(value).encode()} for name, value in added.items() if value is not None]
 
 
-def fitting(row: Row, limit: int | None) -> Row:
+def fit_to_limit(row: Row, limit: int | None) -> Row:
     """The record, cut to ``limit`` bytes if it is larger: its value, a very long key, and headers that do not fit.
 
     ``windbolt-cut`` says what was cut; for the value, its full size and SHA-256 are added. windbolt's own headers stay.
@@ -57,37 +57,37 @@ def fitting(row: Row, limit: int | None) -> Row:
     if limit is None or size_of(row) <= limit:
         return row
     value, key, cut = row["value"] or b"", row["key"], ["value"]
-    ours = [each for each in row["headers"] or () if each["key"].startswith("windbolt-")]
-    theirs = [each for each in row["headers"] or () if not each["key"].startswith("windbolt-")]
-    room = max(limit - OVERHEAD - _TOLD - sum(map(_bytes_of, ours)), 0)
+    own_headers = [header for header in row["headers"] or () if header["key"].startswith("windbolt-")]
+    other_headers = [header for header in row["headers"] or () if not header["key"].startswith("windbolt-")]
+    room = max(limit - OVERHEAD - _CUT_HEADERS - sum(map(_bytes_of, own_headers)), 0)
     if key is not None and len(key) > room // _KEY:
         key = key[: room // _KEY]
         cut.append("key")
     room -= len(key or b"")
     kept = []
-    for each in theirs:
-        if _bytes_of(each) <= room // 2:
-            kept.append(each)
-            room -= _bytes_of(each)
-    if len(kept) < len(theirs):
-        cut.append(f"{len(theirs) - len(kept)} headers")
-    told = {SIZE: str(len(value)), DIGEST: hashlib.sha256(value).hexdigest(), CUT: ", ".join(cut)}
-    headers = [*kept, *ours, *({"key": name, "value": text.encode()} for name, text in told.items())]
+    for header in other_headers:
+        if _bytes_of(header) <= room // 2:
+            kept.append(header)
+            room -= _bytes_of(header)
+    if len(kept) < len(other_headers):
+        cut.append(f"{len(other_headers) - len(kept)} headers")
+    added = {SIZE: str(len(value)), DIGEST: hashlib.sha256(value).hexdigest(), CUT: ", ".join(cut)}
+    headers = [*kept, *own_headers, *({"key": name, "value": text.encode()} for name, text in added.items())]
     return {**row, "key": key, "value": value[:room], "headers": headers}
 
 
-def redirected(table: pa.Table, missing: Collection[str], instead: Undeliverable) -> pa.Table:
-    """Rows for Kafka; those whose topic is missing are redirected to another topic, with the reason."""
+def redirect_missing(table: pa.Table, missing: Collection[str], instead: Undeliverable) -> pa.Table:
+    """Rows for Kafka; those whose topic is missing are redirect_missing to another topic, with the reason."""
     if "topic" not in table.column_names:
         return table
     topics = table.column("topic").to_pylist()
     if not any(topic in missing for topic in topics):
         return table
     rows = table.to_pylist()
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row["topic"] not in missing:
             continue
-        told = {REASON: "there is no such topic", TOPIC: row["topic"]}
-        letter = {**row, "topic": instead.topic, "headers": with_told(row["headers"], told)}
-        rows[place] = fitting(letter, instead.limit)
+        added = {REASON: "there is no such topic", TOPIC: row["topic"]}
+        letter = {**row, "topic": instead.topic, "headers": with_headers(row["headers"], added)}
+        rows[index] = fit_to_limit(letter, instead.limit)
     return pa.Table.from_pylist(rows, table.schema)

@@ -92,7 +92,7 @@ class KafkaSpout:
         if self.declared is None:
             return RECORD
         wanted = {*_ALWAYS, *(METADATA[name] for name in self.metadata)}
-        return pa.schema([each for each in RECORD if each.name in wanted])
+        return pa.schema([field for field in RECORD if field.name in wanted])
 
     @property
     def shown(self) -> str:
@@ -121,9 +121,10 @@ class KafkaSink:
         """Raise ConfigError for columns that do not make a record."""
         strange = [name for name in schema.names if name not in _COLUMNS]
         wrong = [
-            f"{each.name!r} is {format_schema(pa.schema([each])).split(' ', 1)[1]}, and should be {_COLUMNS[each.name]}"
-            for each in schema
-            if each.name in _COLUMNS and not _fits(each)
+            f"{field.name!r} is {format_schema(pa.schema([field])).split(' ', 1)[1]}, "
+            f"and should be {_COLUMNS[field.name]}"
+            for field in schema
+            if field.name in _COLUMNS and not _fits(field)
         ]
         if "value" not in schema.names:
             wrong.append("there is no column 'value'")
@@ -156,7 +157,7 @@ _COLUMNS = {
 
 def checked_servers(given: str | Sequence[str]) -> str:
     """The servers as ``host:port,host:port``. Raises ConfigError for anything else."""
-    servers = [each.strip() for each in (given.split(",") if isinstance(given, str) else given)]
+    servers = [address.strip() for address in (given.split(",") if isinstance(given, str) else given)]
     for server in servers:
         host, _, port = server.rpartition(":")
         if not host or not port.isdigit():
@@ -168,12 +169,12 @@ def checked_servers(given: str | Sequence[str]) -> str:
 
 def checked_options(given: Mapping[str, Any] | None) -> dict[str, str]:
     """Options for Spark's connector, as strings. Raises ConfigError for options that are arguments here."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for name, value in (given or {}).items():
         if name in _OURS:
             raise ConfigError(f"option {name!r} is an argument here", do=f"say {_OURS[name]}=... instead")
-        found[name] = str(value).lower() if isinstance(value, bool) else str(value)
-    return found
+        options[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return options
 
 
 def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> tuple[str, ...]:
@@ -207,8 +208,8 @@ def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
                 why=f"the topics are {', '.join(topics) or 'those of a pattern'}",
                 do="name topics that are read; partitions that are left out begin with their earliest record",
             )
-        offsets = [each for partitions in starting.values() for pair in partitions.items() for each in pair]
-        if all(isinstance(each, int) and each >= 0 for each in offsets):
+        offsets = [number for partitions in starting.values() for pair in partitions.items() for number in pair]
+        if all(isinstance(number, int) and number >= 0 for number in offsets):
             return starting
     raise ConfigError(
         f"starting={starting!r:.60}",
@@ -238,7 +239,9 @@ def checked_form(name: str, form: str) -> None:
 
 
 def _with_text(schema: pa.Schema, forms: Mapping[str, str]) -> pa.Schema:
-    return pa.schema([pa.field(each.name, pa.string()) if forms.get(each.name) == "text" else each for each in schema])
+    return pa.schema(
+        [pa.field(field.name, pa.string()) if forms.get(field.name) == "text" else field for field in schema]
+    )
 
 
 def _fits(column: pa.Field) -> bool:
@@ -254,7 +257,7 @@ def _fits(column: pa.Field) -> bool:
         return _are_headers(kind.key_type, kind.item_type)
     if not kinds.is_list(kind) or not kinds.is_struct(kind.value_type):
         return False
-    pair = {each.name: each.type for each in kind.value_type}
+    pair = {field.name: field.type for field in kind.value_type}
     return list(pair) == ["key", "value"] and _are_headers(pair["key"], pair["value"])
 
 

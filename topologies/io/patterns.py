@@ -36,7 +36,7 @@ def candidates(path: str) -> list[str]:
     pattern = _ALTERNATIVES.sub("*", path).replace("[^", "[!")
     # Hadoop's stars match folders whose names begin with a dot, too.
     matched = glob.glob(pattern, include_hidden=True)
-    return [each for name in matched for each in (_inside(name) if os.path.isdir(name) else [name])]
+    return [candidate for name in matched for candidate in (_inside(name) if os.path.isdir(name) else [name])]
 
 
 def _inside(folder: str) -> list[str]:

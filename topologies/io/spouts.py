@@ -101,7 +101,7 @@ class FileSpout:
 
     def files(self) -> list[str]:
         """The present files in the order in which they are read: by time of change, then by name."""
-        return [found.path for found in self.listed()]
+        return [file.path for file in self.listed()]
 
     def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
         """The present files in the order in which they are read, without those in ``passed``.
@@ -111,38 +111,38 @@ class FileSpout:
         path = shown_path(self.path)
         names = [name for name in candidates(path) if not hidden(name) and _is_text(name)]
         with reached(path):
-            found = [_looked_at(name) for name in names if name not in passed]
-        return sorted((each for each in found if each is not None), key=lambda each: (each.changed, each.path))
+            files = [_listing_entry(name) for name in names if name not in passed]
+        return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))
 
-    def cut(self, found: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
+    def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
         """Cut files, in their order, into micro-batches as Spark does."""
         batch: list[FoundFile] = []
         total = 0
-        for each in found:
-            full = total + each.size > (self.bytes_per_batch or BYTES_PER_BATCH)
+        for file in files:
+            full = total + file.size > (self.bytes_per_batch or BYTES_PER_BATCH)
             if batch and (full if self.files_per_batch is None else len(batch) == self.files_per_batch):
                 yield batch
                 batch, total = [], 0
-            batch.append(each)
-            total += each.size
+            batch.append(file)
+            total += file.size
         if batch:
             yield batch
 
     def batches(self) -> Iterator[list[str]]:
         """The present files, cut into micro-batches as Spark does."""
         for batch in self.cut(self.listed()):
-            yield [each.path for each in batch]
+            yield [file.path for file in batch]
 
     def _inferred(self) -> pa.Schema:
-        found = self.files() if "://" not in self.path else []
-        if not found:
+        files = self.files() if "://" not in self.path else []
+        if not files:
             raise ConfigError(
                 f"no file at {self.path!r} tells the columns",
                 why="without a declared schema they are taken from the first file",
                 do="give a schema like 'user string, amount double, ts timestamp', or correct the path",
             )
         try:
-            return infer_schema(pafs.LocalFileSystem(), found[0], self.format.name)
+            return infer_schema(pafs.LocalFileSystem(), files[0], self.format.name)
         except (DataError, UnreachableError) as error:
             raise ConfigError(str(error)) from error
 
@@ -340,20 +340,20 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _looked_at(name: str) -> FoundFile | None:
+def _listing_entry(name: str) -> FoundFile | None:
     """The listing entry of a file; None where it is not a file, or was deleted since it was listed."""
     try:
-        found = os.stat(name)
+        status = os.stat(name)
     except FileNotFoundError:
         return None
-    return FoundFile(name, found.st_mtime_ns // 1_000_000, found.st_size) if stat.S_ISREG(found.st_mode) else None
+    return FoundFile(name, status.st_mtime_ns // 1_000_000, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
 
 def _format_inside(path: str) -> str | None:
     if not os.path.isdir(path):
         return None
-    found = {format_of(name) for name in os.listdir(path) if not hidden(name)} - {None}
-    return found.pop() if len(found) == 1 else None
+    formats = {format_of(name) for name in os.listdir(path) if not hidden(name)} - {None}
+    return formats.pop() if len(formats) == 1 else None
 
 
 def _schema_of_frame(frame: Any) -> pa.Schema:

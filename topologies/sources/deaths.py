@@ -95,22 +95,22 @@ def count_lines(filesystem: pafs.FileSystem, path: str) -> int:
     return sum(1 for _ in _lines(filesystem, path))
 
 
-def told(chunks: list[Chunk], doomed: Sequence[Death], raw: dict[int, str]) -> list[Chunk] | None:
+def without_marked_lines(chunks: list[Chunk], doomed: Sequence[Death], raw: dict[int, str]) -> list[Chunk] | None:
     """The chunks of a file with its marked lines as bad rows, with the reasons; None where a mark was read as something
     else.
 
     ``raw`` has the text of the deadly lines by number.
     """
     left = sorted(doomed, key=lambda death: death.at)
-    found: list[Chunk] = []
+    result: list[Chunk] = []
     for table, numbers, bad in chunks:
         rows = [BadRow(**row) for row in bad.rows.to_pylist()]
-        for at, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if left and row.data.strip() == _MARK:
                 death = left.pop(0)
-                rows[at] = BadRow(row.row, death.reason, raw.get(death.at, ""))
-        found.append((table, numbers, BadRows.of(rows)))
-    return None if left else found
+                rows[index] = BadRow(row.row, death.reason, raw.get(death.at, ""))
+        result.append((table, numbers, BadRows.of(rows)))
+    return None if left else result
 
 
 def raw_lines(filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death]) -> dict[int, str]:
@@ -128,31 +128,31 @@ def without_rows(chunks: list[Chunk], doomed: Sequence[Death]) -> list[Chunk]:
     reasons = {death.at: death.reason for death in doomed}
     if not reasons:
         return chunks
-    found: list[Chunk] = []
+    result: list[Chunk] = []
     for table, numbers, bad in chunks:
         dead = np.isin(numbers, list(reasons))
         gone = np.flatnonzero(dead)
         if not len(gone):
-            found.append((table, numbers, bad))
+            result.append((table, numbers, bad))
             continue
         columns = python_columns(table.take(pa.array(gone)))
         rows = [
-            BadRow(number, reasons[number], row_as_json(columns, place))
-            for place, number in enumerate(numbers[gone].tolist())
+            BadRow(number, reasons[number], row_as_json(columns, index))
+            for index, number in enumerate(numbers[gone].tolist())
         ]
         more = pa.concat_tables([bad.rows, BadRows.of(rows).rows])
-        found.append((table.filter(pa.array(~dead)), numbers[~dead], BadRows(more.cast(BAD_SCHEMA))))
-    return found
+        result.append((table.filter(pa.array(~dead)), numbers[~dead], BadRows(more.cast(BAD_SCHEMA))))
+    return result
 
 
 def some_rows(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
     """The good rows from one index up to, not including, another; without bad rows."""
-    found, before = list[Chunk](), 0
+    result, before = list[Chunk](), 0
     for table, numbers, bad in chunks:
         start, stop = (min(max(edge - before, 0), len(numbers)) for edge in rows)
-        found.append((table.slice(start, stop - start), numbers[start:stop], BadRows(bad.rows.slice(0, 0))))
+        result.append((table.slice(start, stop - start), numbers[start:stop], BadRows(bad.rows.slice(0, 0))))
         before += len(numbers)
-    return found
+    return result
 
 
 def _lines(filesystem: pafs.FileSystem, path: str) -> Iterator[bytes]:

@@ -120,8 +120,8 @@ def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Ta
     numbers = pa.array(np.arange(first, first + rows)).cast(pa.string())
     columns = [topics]
     columns += [
-        table.column(each.name).cast(each.type) if each.name in table.column_names else pa.nulls(rows, each.type)
-        for each in (_OUTGOING.field("partition"), _OUTGOING.field("key"), _OUTGOING.field("value"))
+        table.column(field.name).cast(field.type) if field.name in table.column_names else pa.nulls(rows, field.type)
+        for field in (_OUTGOING.field("partition"), _OUTGOING.field("key"), _OUTGOING.field("value"))
     ]
     given = _whole(table.column("headers")) if "headers" in table.column_names else None
     columns.append(_with_ids(given, pc.binary_join_element_wise(name, numbers, "/")))
@@ -145,12 +145,12 @@ def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
             lengths = np.bincount(np.repeat(np.arange(rows), lengths)[~ours], minlength=rows)
             keys, values = keys.filter(pa.array(~ours)), values.filter(pa.array(~ours))
     edges = np.concatenate([[0], np.cumsum(lengths + 1)])
-    at = np.empty(edges[-1], np.int64)
-    own = np.zeros(len(at), np.bool_)
+    indices = np.empty(edges[-1], np.int64)
+    own = np.zeros(len(indices), np.bool_)
     own[edges[1:] - 1] = True
-    at[~own], at[own] = np.arange(len(keys)), len(keys) + np.arange(rows)
-    names = pa.concat_arrays([keys, pa.array([ID_HEADER] * rows, pa.string())]).take(pa.array(at))
-    texts = pa.concat_arrays([values, ids.cast(pa.binary())]).take(pa.array(at))
+    indices[~own], indices[own] = np.arange(len(keys)), len(keys) + np.arange(rows)
+    names = pa.concat_arrays([keys, pa.array([ID_HEADER] * rows, pa.string())]).take(pa.array(indices))
+    texts = pa.concat_arrays([values, ids.cast(pa.binary())]).take(pa.array(indices))
     pairs = pa.StructArray.from_arrays([names, texts], fields=list(_HEADER))
     return pa.ListArray.from_arrays(pa.array(edges, pa.int32()), pairs, type=pa.list_(_HEADER))
 

@@ -31,8 +31,8 @@ from topologies.sources.deaths import (
     header_lines,
     raw_lines,
     some_rows,
-    told,
     without_lines,
+    without_marked_lines,
     without_rows,
 )
 from windowing.errors import DataError, MissingError, UnreachableError
@@ -117,12 +117,12 @@ class FileSource:
         else:
             header = header_lines(spout.format.name)
             with without_lines(filesystem, path, lines, self.lines, header) as (files, copy):
-                found = told(
+                readable = without_marked_lines(
                     list(spout.format.read(files, FileSplit(copy), schema)), lines, raw_lines(filesystem, path, lines)
                 )
-            if found is None:
+            if readable is None:
                 raise DataError(f"{self._shown!r} is not read", why=lines[0].reason, do="look at it by other means")
-            chunks = found
+            chunks = readable
         chunks = without_rows(chunks, doomed[Deadly.ROW])
         return chunks if self.rows is None else some_rows(chunks, self.rows)
 
@@ -140,8 +140,8 @@ class FileSources:
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
         """The rows of the files."""
-        for each in self.files:
-            yield from each.read(topology)
+        for file in self.files:
+            yield from file.read(topology)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def line_count(source: FileSource, context: Context) -> int:
 
 
 def file_splits(
-    topology: Topology, found: Sequence[tuple[str, str]], wanted: int, deaths: Sequence[Death] = ()
+    topology: Topology, files: Sequence[tuple[str, str]], wanted: int, deaths: Sequence[Death] = ()
 ) -> list[SourceSplit | MergedSplits]:
     """The splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, where files can be
     divided.
@@ -179,20 +179,21 @@ def file_splits(
     ``deaths`` are the deadly parts of the files. Very many files share splits, since each split becomes a segment. The
     files of a spout that merges stay together.
     """
-    each = -(-wanted // len(found)) if found else 1
+    splits_per_file = -(-wanted // len(files)) if files else 1
     splits: list[FileSource] = []
-    for component, path in found:
+    for component, path in files:
         if hidden(path):
             continue
         spout = topology.spouts[component].spout
         assert isinstance(spout, FileSpout)
         parts = [FileSplit(path)]
-        if each > 1:
+        if splits_per_file > 1:
             with suppress(DataError, UnreachableError):  # the task that reads it will report what is wrong with it
                 with reached(path):
                     filesystem, inside, _ = locate(path)
                 parts = [
-                    FileSplit(path, part.part, part.parts) for part in spout.format.split(filesystem, inside, each)
+                    FileSplit(path, part.part, part.parts)
+                    for part in spout.format.split(filesystem, inside, splits_per_file)
                 ]
         for split in parts:
             mine = tuple(death for death in deaths if death.of(component, split))
@@ -209,4 +210,4 @@ def file_splits(
 def _together(splits: list[FileSource], most: int) -> Sequence[SourceSplit]:
     if most <= 1:
         return splits
-    return [FileSources(tuple(splits[at : at + most])) for at in range(0, len(splits), most)]
+    return [FileSources(tuple(splits[start : start + most])) for start in range(0, len(splits), most)]

@@ -17,12 +17,12 @@ UTF8 = "utf-8"
 def refuse_unnameable(topology: Topology, encoding: str = UTF8) -> None:
     """Raise DataError if a present input file has a name that cannot be encoded, for example in Java's encoding."""
     for name, node in topology.spouts.items():
-        found = list(unnameable(node.spout, encoding))
-        if found:
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        names = list(unnameable(node.spout, encoding))
+        if names:
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             locale = "" if encoding.lower() == UTF8 else ", or set the locale to one of UTF-8 (LC_ALL=C.UTF-8)"
             raise DataError(
-                f"spout {name!r}: '{found[0]}'{more} cannot be read",
+                f"spout {name!r}: '{names[0]}'{more} cannot be read",
                 why=f"its name is no {encoding.upper()}, and a file that cannot be named is not listed: its rows would "
                 "be missing without a word",
                 do=f"rename it{locale}",
@@ -36,10 +36,10 @@ def unnameable(spout: Spout, encoding: str) -> Iterator[str]:
     path = shown_path(spout.path)
     if "://" in path:
         return
-    for found in sorted(candidates(path)):
-        if hidden(found) or not os.path.isfile(found):
+    for candidate in sorted(candidates(path)):
+        if hidden(candidate) or not os.path.isfile(candidate):
             continue
         try:
-            found.encode(encoding)
+            candidate.encode(encoding)
         except UnicodeEncodeError:
-            yield os.fsencode(found).decode(UTF8, "backslashreplace")
+            yield os.fsencode(candidate).decode(UTF8, "backslashreplace")

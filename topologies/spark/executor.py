@@ -36,7 +36,7 @@ class TaskExecutor(RunExecutor, Protocol):
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]: ...
-    def break_off(self) -> None: ...
+    def cancel(self) -> None: ...
 
 
 class SparkExecutor:
@@ -78,7 +78,7 @@ class SparkExecutor:
 
         return run
 
-    def break_off(self) -> None:
+    def cancel(self) -> None:
         """Nothing to do: Spark cancels jobs together with their query."""
 
     def close(self) -> None:
@@ -93,9 +93,9 @@ def spark_failures() -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        found = decode_error(str(error))
-        if found is not None:
-            raise found from None
+        failure = decode_error(str(error))
+        if failure is not None:
+            raise failure from None
         known = kafka_trouble(str(error)) or storage_trouble(str(error))
         if known is not None:
             raise known from error
@@ -196,5 +196,5 @@ def _is_users(module: Any) -> bool:
 
 def own_paths() -> list[str]:
     """The entries of ``sys.path`` for the user's own modules, in order."""
-    found = [path or os.getcwd() for path in sys.path]
-    return [path for path in found if "site-packages" not in path and not path.startswith(sys.base_prefix)]
+    paths = [path or os.getcwd() for path in sys.path]
+    return [path for path in paths if "site-packages" not in path and not path.startswith(sys.base_prefix)]

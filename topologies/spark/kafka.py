@@ -20,7 +20,7 @@ from topologies.engine.batch.failures import run_encoding_errors
 from topologies.engine.batch.plan import Context, Handed
 from topologies.engine.commit.delivering import SinkBatch
 from topologies.graph.model import SinkNode, Topology
-from topologies.io.dead_letters import redirected
+from topologies.io.dead_letters import redirect_missing
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.run.options import RECORDS_PER_BATCH
 from topologies.sources.records import OUTGOING, outgoing
@@ -116,11 +116,11 @@ def _narrow(spark: SparkSession, admin: Any, name: str, sink: KafkaSink, there: 
     for topic in topics:
         asked.add(kind(kind.Type.TOPIC, topic))
     try:
-        found = admin.describeConfigs(asked).all().get()
+        configs = admin.describeConfigs(asked).all().get()
     except Py4JJavaError:
         return
-    for resource in found:
-        entry = found[resource].get("max.message.bytes")
+    for resource in configs:
+        entry = configs[resource].get("max.message.bytes")
         limit = None if entry is None else int(entry.value())
         if limit is not None and limit < sink.largest:
             yield (
@@ -137,8 +137,8 @@ def _makes_topics(spark: SparkSession, admin: Any) -> bool:
         broker = admin.describeCluster().nodes().get().iterator().next().idString()
         asked = jvm.java.util.ArrayList()
         asked.add(kind(kind.Type.BROKER, broker))
-        found = next(iter(admin.describeConfigs(asked).all().get().values()))
-        entry = found.get("auto.create.topics.enable")
+        broker_config = next(iter(admin.describeConfigs(asked).all().get().values()))
+        entry = broker_config.get("auto.create.topics.enable")
         return entry is None or str(entry.value()).lower() != "false"
     except Py4JJavaError:  # not every user may query this
         return True
@@ -150,19 +150,22 @@ def send_records(
     """Write rows to Kafka from the workers, one task per reference."""
     sink, schema = node.sink, node.schema
     assert isinstance(sink, KafkaSink)
-    topic, named = sink.topic, [(each.ref, batch.record_name(node.name, each), each.first) for each in handed]
+    topic, named = (
+        sink.topic,
+        [(batch_rows.ref, batch.record_name(node.name, batch_rows), batch_rows.first) for batch_rows in handed],
+    )
     missing, instead = _missing_topics(spark, node.name, sink, handed, store), sink.undeliverable
 
     def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for each in batches:
-            for number in each.column("id").to_pylist():
+        for batch_rows in batches:
+            for number in batch_rows.column("id").to_pylist():
                 yield from run_encoding_errors(of_one, number, cast("Context", None))
 
     def of_one(number: int, _: Context) -> list[pa.RecordBatch]:
         ref, name, first = named[number]
         rows = store.read(ref).cast(schema)
         if missing and instead is not None:
-            rows = redirected(rows, missing, instead)
+            rows = redirect_missing(rows, missing, instead)
         records: list[pa.RecordBatch] = outgoing(rows, topic, name, first).to_batches(_ROWS)
         return records
 
@@ -183,8 +186,8 @@ def _missing_topics(
     if sink.undeliverable is None:
         return frozenset()
     named: set[str] = set()
-    for each in handed:
-        table = store.read(each.ref)
+    for rows in handed:
+        table = store.read(rows.ref)
         if "topic" in table.column_names:
             named.update(topic for topic in pc.unique(table.column("topic")).to_pylist() if topic is not None)
     unknown = named.difference(sink.topics)
@@ -209,10 +212,17 @@ def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
             return {"startingTimestamp": str(milliseconds), "startingOffsetsByTimestampStrategy": "latest"}
         case offsets:
             every = {
-                topic: {str(each): offsets.get(topic, {}).get(each, _EARLIEST) for each in range(partitions)}
+                topic: {
+                    str(partition): offsets.get(topic, {}).get(partition, _EARLIEST) for partition in range(partitions)
+                }
                 for topic, partitions in topics.items()
             }
-            strange = [f"{topic} {each}" for topic in offsets for each in offsets[topic] if each >= topics[topic]]
+            strange = [
+                f"{topic} {partition}"
+                for topic in offsets
+                for partition in offsets[topic]
+                if partition >= topics[topic]
+            ]
             if strange:
                 raise ConfigError(f"starting names partition {strange[0]}, which there is not", do="correct the number")
             return {"startingOffsets": json.dumps(every)}
@@ -236,8 +246,8 @@ def _described(spark: SparkSession, whose: str, spout: KafkaSpout) -> dict[str, 
         asked = jvm.java.util.ArrayList()
         for topic in spout.topics:
             asked.add(topic)
-        found = admin.describeTopics(asked).allTopicNames().get()
-        return {topic: found[topic].partitions().size() for topic in spout.topics}
+        topics = admin.describeTopics(asked).allTopicNames().get()
+        return {topic: topics[topic].partitions().size() for topic in spout.topics}
 
 
 @contextmanager

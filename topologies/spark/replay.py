@@ -84,33 +84,35 @@ class _Replays:
         self.executor = executor_for(spark)
 
     def answers(self) -> list[Replayed]:
-        found: dict[int, Replayed] = {}
-        bare = [at for at, scenario in enumerate(self.scenarios) if scenario.bolt is not None]
+        by_index: dict[int, Replayed] = {}
+        bare = [index for index, scenario in enumerate(self.scenarios) if scenario.bolt is not None]
         for start in range(0, len(bare), _SIDE_BY_SIDE):
             group = bare[start : start + _SIDE_BY_SIDE]
-            members = [self._member(at, f"s{at}-") for at in group]
+            members = [self._member(index, f"s{index}-") for index in group]
             builder = TopologyBuilder("scenarios")
             for member in members:
                 add_bare_bolt(builder, member.scenario, member.prefix)
-            found |= dict(zip(group, self._group(builder.build(), members), strict=True))
-        steps = [at for at, scenario in enumerate(self.scenarios) if scenario.step is not None and not self.topology]
+            by_index |= dict(zip(group, self._group(builder.build(), members), strict=True))
+        steps = [
+            index for index, scenario in enumerate(self.scenarios) if scenario.step is not None and not self.topology
+        ]
         for start in range(0, len(steps), _STEPS_SIDE_BY_SIDE):
             group = steps[start : start + _STEPS_SIDE_BY_SIDE]
-            members = [self._member(at, f"s{at}-") for at in group]
+            members = [self._member(index, f"s{index}-") for index in group]
             built = joined(prefixed(watched_topology(member.scenario), member.prefix) for member in members)
-            found |= dict(zip(group, self._group(built, members), strict=True))
-        for at, scenario in enumerate(self.scenarios):
-            if at not in found:
+            by_index |= dict(zip(group, self._group(built, members), strict=True))
+        for index, scenario in enumerate(self.scenarios):
+            if index not in by_index:
                 built = watched_topology(scenario, self.topology)
-                found[at] = self._group(built, [self._member(at, "")])[0]
-        return [found[at] for at in range(len(self.scenarios))]
+                by_index[index] = self._group(built, [self._member(index, "")])[0]
+        return [by_index[index] for index in range(len(self.scenarios))]
 
     def _group(self, topology: Topology, members: list[_Member]) -> list[Replayed]:
         self.executor.load(topology)
         return _Group(self.spark, self.executor, topology, members).run()
 
-    def _member(self, at: int, prefix: str) -> _Member:
-        return _Member(self.scenarios[at], prefix, script(self.scenarios[at], prefix))
+    def _member(self, index: int, prefix: str) -> _Member:
+        return _Member(self.scenarios[index], prefix, script(self.scenarios[index], prefix))
 
 
 class _Group:
@@ -155,7 +157,7 @@ class _Group:
                     self.recording.note(member.batches[number], report, member.prefix)
 
         options = RunOptions()
-        guarded = Guarded(run, options.stop, self.executor.break_off)
+        guarded = Guarded(run, options.stop, self.executor.cancel)
         writer = (
             new_files(self.spark, f"{folder}/batches", 1)
             .writeStream.foreachBatch(guarded)

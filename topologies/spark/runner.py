@@ -22,7 +22,7 @@ from topologies.run.options import RunOptions, Summary
 from topologies.sources.deaths import Death
 from topologies.spark.executor import TaskExecutor
 from topologies.spark.frames import SparkFrames
-from topologies.spark.jvm.java import java_runs, telling_of_javas_end
+from topologies.spark.jvm.java import explaining_javas_end, java_runs
 from topologies.spark.jvm.session import check_session, names_of_java, open_session
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
@@ -33,9 +33,9 @@ from topologies.spark.workers.pool import executor_for
 from topologies.spark.workers.processes import WorkerDied
 from windowing.errors import ConfigError, WindboltError
 
-_CHANCES = 3
+_MAX_RESTARTS = 3
 """Number of times a batch is restarted after the death of a worker that does not recur."""
-_LOOK_EVERY = 0.1
+_POLL_SECONDS = 0.1
 """Seconds between checks whether the query has ended or is to be stopped."""
 
 
@@ -71,7 +71,7 @@ def run_on_spark(
     kafka = reaches_kafka(topology)
     session, own = (spark, False) if spark is not None else open_session(master, conf or {}, kafka=kafka)
     try:
-        with telling_of_javas_end():
+        with explaining_javas_end():
             check_session(session, kafka=kafka)
             return SparkRun(session, topology, options, metrics).run()
     finally:
@@ -103,7 +103,7 @@ class SparkRun(CheckpointedRun):
         return self.source.file_spouts, self.source.kafka_spouts
 
     def _batches(self) -> None:
-        guarded = Guarded(self._spark_batch, self.options.stop, self.executor.break_off)
+        guarded = Guarded(self._spark_batch, self.options.stop, self.executor.cancel)
         writer = self.source.stream.writeStream.foreachBatch(guarded)
         writer = writer.option("checkpointLocation", self.halves.spark)
         every = self.options.every
@@ -136,19 +136,19 @@ class SparkRun(CheckpointedRun):
 
     def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan], *, again: bool) -> None:
         """Run a batch, without the input on which workers die, if they do."""
-        book, chances = DeathLog(self.checkpoint, key), _CHANCES
+        book, chances = DeathLog(self.checkpoint, key), _MAX_RESTARTS
         while True:
             try:
                 return self._run(plan(book.deaths), again=again)
             except WorkerDied as death:
                 if not is_of_input(death) or death.context is None:
                     raise
-                found = autopsy(self.executor, self.topology, death, death.context)
-                chances -= found is None
+                deadly = autopsy(self.executor, self.topology, death, death.context)
+                chances -= deadly is None
                 if chances < 0:
                     raise
-                if found is not None:
-                    book.add(found, death)
+                if deadly is not None:
+                    book.add(deadly, death)
             again = True
 
     def _note(self, query: str | None, report: BatchReport) -> None:
@@ -165,10 +165,10 @@ class Guarded:
         self,
         function: Callable[[DataFrame, int], None],
         stop: threading.Event,
-        break_off: Callable[[], None] = lambda: None,
+        cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """``break_off`` ends the tasks of a batch that is not to be completed."""
-        self.function, self.stop, self.break_off = function, stop, break_off
+        """``cancel`` ends the tasks of a batch that is not to be completed."""
+        self.function, self.stop, self.cancel = function, stop, cancel
         self.failure: BaseException | None = None
         self._busy = threading.Lock()
 
@@ -190,7 +190,7 @@ class Guarded:
     def wait(self, query: StreamingQuery) -> None:
         """Wait until the query has ended; raises the error that it failed with."""
         try:
-            while not query.awaitTermination(_LOOK_EVERY):  # type: ignore[arg-type]
+            while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
                 if self.stop.is_set():
                     with self._busy:
                         pass  # the current batch completes; the next one refuses to start
@@ -199,7 +199,7 @@ class Guarded:
             if self.failure is None:
                 raise _explained(error) from error
         except BaseException:
-            self.break_off()
+            self.cancel()
             query.stop()
             raise
         if self.failure is not None and not isinstance(self.failure, StopRequested):
@@ -209,8 +209,8 @@ class Guarded:
 def _explained(error: StreamingQueryException) -> WindboltError:
     """Spark's own error in one sentence."""
     text = str(error)
-    found = decode_error(text) or kafka_trouble(text) or storage_trouble(text)
-    if found is not None:
-        return found
+    known = decode_error(text) or kafka_trouble(text) or storage_trouble(text)
+    if known is not None:
+        return known
     first = next((line for line in text.splitlines() if line.strip()), text)
     return WindboltError("Spark stopped the query", why=first, do="see the chained error for all that Spark says")

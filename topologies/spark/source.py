@@ -92,21 +92,21 @@ class StreamSource:
         _count_rows(batch.sparkSession, min(rows_at_once(self._columns(name)) for name in names))
         with spark_failures():
             results = batch.mapInArrow(run, _RESULT).collect()
-        found = sorted((pickle.loads(row["output"]) for row in results), key=lambda each: each[:2])
+        outputs = sorted((pickle.loads(row["output"]) for row in results), key=lambda split: split[:2])
         ready: list[Output | Run] = []
-        for _, group in groupby(found, key=lambda each: each[0]):
+        for _, group in groupby(outputs, key=lambda split: split[0]):
             mine = [result for _, _, result in group]
             parts = [part for result in mine if isinstance(result, list) for part in result]
             ready.extend(runs(parts, context.store, slots) if parts else mine)
-        ingested = iter(executor.map(ingest, [each for each in ready if isinstance(each, Run)], context))
-        return [next(ingested) if isinstance(each, Run) else each for each in ready]
+        ingested = iter(executor.map(ingest, [split for split in ready if isinstance(split, Run)], context))
+        return [next(ingested) if isinstance(split, Run) else split for split in ready]
 
     def _files(self, spark: SparkSession, name: str) -> DataFrame:
         spout = self.topology.spouts[name].spout
         assert isinstance(spout, FileSpout)
         try:
-            found = new_files(spark, spout.path, spout.files_per_batch, spout.bytes_per_batch or BYTES_PER_BATCH)
-            return self._with_columns(found)
+            paths = new_files(spark, spout.path, spout.files_per_batch, spout.bytes_per_batch or BYTES_PER_BATCH)
+            return self._with_columns(paths)
         except Exception as error:
             raise ConfigError(
                 f"spout {name!r}: Spark cannot read {spout.path!r}",
@@ -259,11 +259,11 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Cont
             rows = column.filter(column.is_valid()) if column.null_count else column
             if len(rows):
                 gathered.setdefault(name, []).append(pa.Table.from_struct_array(rows))
-    found = [
+    outputs = [
         pickle.dumps((names.index(name), *_ingested(name, parts, context, merged=name in how.merged)))
         for name, parts in gathered.items()
     ]
-    return iter([pa.RecordBatch.from_arrays([pa.array(found, pa.binary())], ["output"])] if found else [])
+    return iter([pa.RecordBatch.from_arrays([pa.array(outputs, pa.binary())], ["output"])] if outputs else [])
 
 
 def _ingested(

@@ -36,11 +36,11 @@ def unreachable(whose: str, servers: str, said: str) -> WindboltError:
 
 def storage_trouble(text: str) -> StorageError | None:
     """The error of one of Spark's own files contained in its long text; None where there is none."""
-    told = _OF_DISK.search(text)
-    if told is None:
+    match = _OF_DISK.search(text)
+    if match is None:
         return None
-    why = told[0].strip().rsplit("Exception: ", 1)[-1]
-    do = f"{remedy(_OF_DISKS[told[1]])}, then run again"
+    why = match[0].strip().rsplit("Exception: ", 1)[-1]
+    do = f"{remedy(_OF_DISKS[match[1]])}, then run again"
     return StorageError("Spark cannot write or read a file of its own", why=why, do=do)
 
 

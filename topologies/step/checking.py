@@ -25,12 +25,12 @@ def step_problems(config: StepConfig, *, load: bool, complete: bool = False) -> 
     checked. ``complete``: what a run needs and the step does not say is a problem, too.
     """
     file = str(config.file)
-    found = [*_problems(config, load), *(_gaps(config) if complete else ())]
-    return [StepProblem(file, path, text) for path, text in found]
+    problems = [*_problems(config, load), *(_gaps(config) if complete else ())]
+    return [StepProblem(file, path, text) for path, text in problems]
 
 
 def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
-    gaps = [each for each in missing(config) if each == "source" or not config.connections]
+    gaps = [name for name in missing(config) if name == "source" or not config.connections]
     if gaps:
         said = f"it does not say {' and '.join(gaps)}, which a run needs"
         yield gaps[0].split(".")[0], f"{said}. Add this, here or in a file given with --with:\n{snippet(config)}"
@@ -38,7 +38,7 @@ def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
 
 def _unknown(config: StepConfig) -> Iterator[tuple[str, str]]:
     """Named connections that are missing; where there are none at all, they are given elsewhere."""
-    uses = [(dotted(place), to.config.name) for place, to in config.destinations]
+    uses = [(dotted(location), to.config.name) for location, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         uses.append(("source", config.source.config.name))
     for section, name in uses:
@@ -51,9 +51,9 @@ def _unknown(config: StepConfig) -> Iterator[tuple[str, str]]:
 
 def _problems(config: StepConfig, load: bool) -> Iterator[tuple[str, str]]:
     yield from _unknown(config)
-    for place, step in config.steps:
+    for location, step in config.steps:
         for path, text in _of_step(step, load, files=config.allow_file_rules):
-            yield f"{dotted(place)}.{path}" if place else path, text
+            yield f"{dotted(location)}.{path}" if location else path, text
 
 
 def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]]:
@@ -63,13 +63,15 @@ def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]
     for name, given in (("input", step.format.input), ("output", step.format.output)):
         path = f"format.{name}"
         if isinstance(given, AvroFormat):
-            found = [_tried(f"{path}.schema[{at}]", schema_of, schema) for at, schema in enumerate(given.schemas)]
-            wrong = [problem for each in found for problem in each]
+            results = [
+                _tried(f"{path}.schema[{index}]", schema_of, schema) for index, schema in enumerate(given.schemas)
+            ]
+            wrong = [problem for problems in results for problem in problems]
             yield from wrong or _tried(path, messages_of, given)
         else:
             yield from _tried(path, messages_of, given)
     for path, rules in rules_of(step, files=files).items():
-        yield from _tried(path, RuleAt.load if load else RuleAt.look, rules)
+        yield from _tried(path, RuleAt.load if load else RuleAt.check, rules)
 
 
 def _tried(path: str, call: Callable[[Any], object], argument: Any) -> Iterator[tuple[str, str]]:

@@ -54,7 +54,7 @@ class Parts:
     def of(cls, step: Step) -> Parts:
         """The names for a further step: ``totals-read``, ``totals-aggregate``."""
         name = named_by(step.name)
-        return cls(*(f"{name}-{each}" for each in (READ, AGGREGATE, FAILURES, NONE)))
+        return cls(*(f"{name}-{part}" for part in (READ, AGGREGATE, FAILURES, NONE)))
 
 
 def named_by(name: str) -> str:
@@ -114,11 +114,11 @@ class _Building:
             first = OPEN
             failing = [(OPEN, UNREADABLE)]
         parts = self._add(config, Parts(), (first, DEFAULT_STREAM), failing)
-        found = _Sinks(builder, config, {SOURCE, OPEN, *parts})
+        sinks = _Sinks(builder, config, {SOURCE, OPEN, *parts})
         if self.feed is None:
-            found.send(self.routes)
+            sinks.send(self.routes)
         else:
-            found.keep(self.routes)
+            sinks.keep(self.routes)
         return builder.build()
 
     def _add(
@@ -129,7 +129,7 @@ class _Building:
         ``failing``: streams of messages that failed before the step. ``again``: its input has failed in another step.
         """
         rules = rules_of(step, files=self.config.allow_file_rules)
-        rule = {name: each.load() if self.load else each.look() for name, each in rules.items()}
+        rule = {name: rule_at.load() if self.load else rule_at.check() for name, rule_at in rules.items()}
         read = messages_of(step.format.input)
         reader = ReadMessages(read, step.key, rule.get("key"), step.error_details)
         self.builder.set_bolt(parts.read, reader).shuffle_grouping(*before)

@@ -28,19 +28,19 @@ def as_text(config: StepConfig) -> str:
     """The step as text: where events come from, key, window, rules, and where results and failures go; then the same
     for each following step."""
     blocks = [[f"step {config.name} ({config.file})"]]
-    for name, found in _all_blocks(config).items():
+    for name, described in _all_blocks(config).items():
         if name != config.name:
             blocks.append([f"step {name}"])
-        blocks += [[title, *(f"  {fact}" for fact in facts)] for title, facts in found.items()]
+        blocks += [[title, *(f"  {fact}" for fact in facts)] for title, facts in described.items()]
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
 def summary(config: StepConfig) -> str:
     """A few lines that say that a step is valid, and what it is; what a run still needs is a remark, not a problem."""
     lines = [f"{config.file}: ok"]
-    for place, step in config.steps:
-        lines += [f"  step {step.name}"] if place else []
-        lines += [f"  {'  ' if place else ''}{line}" for line in _brief(config, step)]
+    for location, step in config.steps:
+        lines += [f"  step {step.name}"] if location else []
+        lines += [f"  {'  ' if location else ''}{line}" for line in _brief(config, step)]
     gaps = missing(config)
     if gaps:
         lines += [f"  To run it, {' and '.join(gaps)} must be given too, here or with --with FILE:", snippet(config)]
@@ -62,7 +62,7 @@ def _brief(config: StepConfig, step: Step) -> Iterator[str]:
 def as_mermaid(config: StepConfig) -> str:
     """The step, and those that follow it, as a flowchart in Mermaid's language."""
     lines = ["flowchart LR", f"    source([{label('source', source_in_words(config))}])"]
-    signs = {step.name: f"{at}" if at else "" for at, (_, step) in enumerate(config.steps)}
+    signs = {step.name: f"{index}" if index else "" for index, (_, step) in enumerate(config.steps)}
     for _, step in config.steps:
         lines += _step_mermaid(config, step, signs)
     return "\n".join(lines)
@@ -71,7 +71,7 @@ def as_mermaid(config: StepConfig) -> str:
 def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> Iterator[str]:
     """The nodes of a step and their outgoing edges; those of later steps have the step's number."""
     sign = signs[step.name]
-    key, window, rules = (f"{each}{sign}" for each in ("key", "window", "rules"))
+    key, window, rules = (f"{component}{sign}" for component in ("key", "window", "rules"))
     yield f"    {key}[{label(f'{step.name}: key' if sign else 'key', key_in_words(step))}]"
     yield f"    {window}[{label('window', trigger_in_brief(step))}]"
     yield f"    {rules}[{label('rules', str(step.dsl))}]"
@@ -79,11 +79,11 @@ def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> I
         yield f"    source --> {key}"
     yield f"    {key} -->|{label('by key')}| {window}"
     yield f"    {window} --> {rules}"
-    for at, to in enumerate([step.destination, *step.branches]):
-        out = f"key{signs[to.name]}" if isinstance(to, Step) else f"out{sign}{'_' if sign else ''}{at}"
+    for index, to in enumerate([step.destination, *step.branches]):
+        out = f"key{signs[to.name]}" if isinstance(to, Step) else f"out{sign}{'_' if sign else ''}{index}"
         if isinstance(to, Destination):
             yield f"    {out}[({label(to.name, destination_in_words(config, to))})]"
-        text = f"|{label('branch ' + to.name)}|" if at else ""
+        text = f"|{label('branch ' + to.name)}|" if index else ""
         yield f"    {rules} -->{text} {out}"
     if step.error:
         error = f"key{signs[step.error.name]}" if isinstance(step.error, Step) else f"error{sign}"
@@ -117,8 +117,8 @@ def source_in_words(config: StepConfig) -> str:
             return f"files {files.path}"
         case kafka:
             connection = config.connections.get(kafka.config.name)
-            at = f" at {connection.servers}" if isinstance(connection, KafkaConnection) else ""
-            return f"Kafka {kafka.config.name}{at}, topic{_s(kafka.topics)} {', '.join(kafka.topics)}"
+            servers = f" at {connection.servers}" if isinstance(connection, KafkaConnection) else ""
+            return f"Kafka {kafka.config.name}{servers}, topic{_s(kafka.topics)} {', '.join(kafka.topics)}"
 
 
 def key_in_words(step: Step) -> str:
@@ -185,15 +185,15 @@ def format_in_words(given: Format) -> str:
 def _all_blocks(config: StepConfig) -> dict[str, dict[str, list[str]]]:
     """The description of each step, by its name."""
     came: dict[str, str] = {}
-    found = {}
-    for place, step in config.steps:
-        has_place = all(way == "error" for way in place)
+    described = {}
+    for location, step in config.steps:
+        has_place = all(way == "error" for way in location)
         blocks = _blocks(config, step, came.get(step.name), has_place=has_place)
-        found[step.name] = {title: list(facts) for title, facts in blocks}
+        described[step.name] = {title: list(facts) for title, facts in blocks}
         came[step.destination.name] = f"the results of step {step.name}"
         came |= {branch.name: f"branch {branch.name} of step {step.name}" for branch in step.branches}
         came |= {step.error.name: f"what fails in step {step.name}"} if step.error else {}
-    return found
+    return described
 
 
 def _blocks(
@@ -221,9 +221,9 @@ def _source(config: StepConfig, step: Step, came: str | None) -> Iterator[str]:
 
 def _schemas(given: Format) -> Iterator[str]:
     if isinstance(given, AvroFormat):
-        default = next((at for at, schema in enumerate(given.schemas) if schema.default), 0)
-        for at, schema in enumerate(given.schemas):
-            yield f"schema {schema}" + (", taken where the header schemaName is not given" if at == default else "")
+        default = next((index for index, schema in enumerate(given.schemas) if schema.default), 0)
+        for index, schema in enumerate(given.schemas):
+            yield f"schema {schema}" + (", taken where the header schemaName is not given" if index == default else "")
 
 
 def _window(step: Step) -> Iterator[str]:

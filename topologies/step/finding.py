@@ -47,9 +47,11 @@ def read_variables(place: Place) -> dict[str, Any]:
     """The variables in a JSON file. Raises ConfigError where it holds something else."""
     text = read_text(place)
     try:
-        found = json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float)
+        variables = json.loads(
+            text, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float
+        )
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{place.path} is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{place.path}: expected a JSON object of variables, found {shown(found)}")
-    return found
+    if not isinstance(variables, dict):
+        raise ConfigError(f"{place.path}: expected a JSON object of variables, found {shown(variables)}")
+    return variables

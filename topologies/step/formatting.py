@@ -26,7 +26,7 @@ def messages_of(given: Format) -> MessageFormat:
         case CsvFormat():
             return given.messages
         case AvroFormat(schemas=schemas):
-            return AvroMessages(tuple(schema_of(each) for each in schemas))
+            return AvroMessages(tuple(schema_of(schema) for schema in schemas))
 
 
 def schema_of(place: AvroSchemaPlace) -> AvroSchema:

@@ -30,9 +30,9 @@ def snippet(config: StepConfig) -> str:
     """An example, as HOCON, of what to add to the step so that it can be run."""
     lines: list[str] = []
     unknown = list(_unknown(config))
-    for each in unknown:
-        close = difflib.get_close_matches(each, config.connections, n=1)
-        lines += [f'  # "{each}" is not among the connections: did you mean "{close[0]}"?'] if close else []
+    for connection in unknown:
+        close = difflib.get_close_matches(connection, config.connections, n=1)
+        lines += [f'  # "{connection}" is not among the connections: did you mean "{close[0]}"?'] if close else []
     name = unknown[0] if unknown else next(iter(config.connections), "kafka")
     if config.source is None:
         of_files = isinstance(config.connections.get(name), FilesConnection)
@@ -41,7 +41,9 @@ def snippet(config: StepConfig) -> str:
         lines.append(f"  source {files if of_files else kafka}")
     if unknown:
         lines.append("  connections {")
-        lines += [f'    "{each}" {{ type: kafka, bootstrap.servers: "localhost:9092" }}' for each in unknown]
+        lines += [
+            f'    "{connection}" {{ type: kafka, bootstrap.servers: "localhost:9092" }}' for connection in unknown
+        ]
         lines += ["  }", '  # or, for files in place of Kafka: { type: files, path: "output" }']
     return "\n".join(lines)
 

@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 
-from topologies.spark.jvm.java import JavaOptions, java_runs, telling_of_javas_end
+from topologies.spark.jvm.java import JavaOptions, explaining_javas_end, java_runs
 from windowing import WindboltError
 
 
@@ -43,7 +43,7 @@ def test_a_java_that_was_killed_is_told_of_and_forgotten(java: subprocess.Popen[
     assert java_runs()
 
     def broken() -> None:
-        with telling_of_javas_end():
+        with explaining_javas_end():
             java.kill()
             raise Py4JNetworkError("Answer from Java side is empty")
 
@@ -57,7 +57,7 @@ def test_a_java_that_was_killed_is_told_of_and_forgotten(java: subprocess.Popen[
 
 
 def test_errors_while_java_runs_are_what_they_are(java: subprocess.Popen[bytes]) -> None:
-    with pytest.raises(ValueError, match="mine"), telling_of_javas_end():
+    with pytest.raises(ValueError, match="mine"), explaining_javas_end():
         raise ValueError("mine")
     assert java_runs()
 
@@ -67,7 +67,7 @@ def test_py4j_is_quiet_about_a_java_that_has_died(java: subprocess.Popen[bytes])
     record = logger.makeRecord(logger.name, logging.ERROR, __file__, 1, "Exception while sending command.", (), None)
 
     def broken() -> None:
-        with telling_of_javas_end():
+        with explaining_javas_end():
             assert logger.filter(record), "Java runs"
             java.kill()
             assert not logger.filter(record)

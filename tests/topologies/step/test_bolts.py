@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies.io.dead_letters import Undeliverable, fitting, redirected, size_of
+from topologies.io.dead_letters import Undeliverable, fit_to_limit, redirect_missing, size_of
 from topologies.io.formats.split import FileSplit
 from topologies.io.messages import AvroMessages, AvroSchema, CsvMessages, JsonMessages, MessageFormat, XmlMessages
 from topologies.local import run_local
@@ -230,7 +230,7 @@ def test_a_dead_letter_fits_whatever_was_in_it(
     pairs = [{"key": name, "value": b"h" * size} for name, size in headers]
     told = {"key": "windbolt-reason", "value": reason.encode("utf-8", "backslashreplace")}
     letter = {"topic": "dead", "key": b"k" * key, "value": b"v" * value, "headers": [*pairs, told]}
-    found = fitting(letter, limit)
+    found = fit_to_limit(letter, limit)
     assert size_of(found) <= limit
     if size_of(letter) <= limit:
         assert found == letter
@@ -248,7 +248,7 @@ def test_a_topic_that_is_not_there_makes_a_dead_letter_of_the_result() -> None:
         {"topic": "out", "key": b"a", "value": b"1", "headers": []},
         {"topic": "nowhere", "key": b"b", "value": b"2", "headers": [{"key": "x", "value": b"y"}]},
     ]
-    kept, letter = redirected(table(OUTPUT, *rows), {"nowhere"}, Undeliverable("dead")).to_pylist()
+    kept, letter = redirect_missing(table(OUTPUT, *rows), {"nowhere"}, Undeliverable("dead")).to_pylist()
     assert kept == rows[0]
     assert (letter["topic"], letter["key"], letter["value"]) == ("dead", b"b", b"2")
     assert [(each["key"], each["value"]) for each in letter["headers"]] == [
@@ -410,7 +410,7 @@ def test_what_passes_through_keeps_its_bytes() -> None:
     given = message(b'{ "n": 1.50 }', b"\xff", headers=headers)
     calls = Calls(rule("dsl", "return 'passthrough'"))
     assert calls(given) == {"default": [{"topic": "out", "key": b"\xff", "value": given["value"], "headers": headers}]}
-    redirected = Calls(
+    redirect_missing = Calls(
         rule(
             "dsl",
             "call.headers = {'TargetTopic': 't', 'TargetKey': 'k', 'kafka': {'b': '2', 'c': '3'}}",
@@ -418,7 +418,7 @@ def test_what_passes_through_keeps_its_bytes() -> None:
         )
     )
     now = [headers[0], {"key": "b", "value": b"2"}, {"key": "c", "value": b"3"}]
-    assert redirected(given)["default"] == [{"topic": "t", "key": b"k", "value": given["value"], "headers": now}]
+    assert redirect_missing(given)["default"] == [{"topic": "t", "key": b"k", "value": given["value"], "headers": now}]
 
 
 @pytest.mark.feature("UH-2", "UH-27")

@@ -60,9 +60,9 @@ class ArrowFormat:
 
     def _batches(self, reader: _Reader, path: str) -> Iterator[pa.RecordBatch]:
         if isinstance(reader, ipc.RecordBatchFileReader):
-            for place in range(reader.num_record_batches):
+            for index in range(reader.num_record_batches):
                 with reading(path, "Arrow IPC"):
-                    batch = reader.get_batch(place)
+                    batch = reader.get_batch(index)
                 yield batch
             return
         while True:

@@ -78,8 +78,8 @@ def python_columns(table: pa.Table) -> dict[str, list[Any]]:
     return {name: _python(column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def row_as_json(columns: dict[str, list[Any]], at: int) -> str:
-    values = {name: column[at] for name, column in columns.items()}
+def row_as_json(columns: dict[str, list[Any]], index: int) -> str:
+    values = {name: column[index] for name, column in columns.items()}
     return json.dumps(values, default=_text, ensure_ascii=False)
 
 

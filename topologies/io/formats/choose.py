@@ -74,8 +74,8 @@ def infer_schema(fs: pafs.FileSystem, path: str, format: str | None = None) -> p
             why=f"{'a ' + name if name else 'such a'} file does not say what types its columns have",
             do="give a schema like 'user string, amount double, ts timestamp'",
         )
-    found = chosen[name].schema(fs, path)
-    return pa.schema([pa.field(field.name, _declarable(field.type)) for field in found])
+    columns = chosen[name].schema(fs, path)
+    return pa.schema([pa.field(field.name, _declarable(field.type)) for field in columns])
 
 
 def _declarable(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - one for each kind of type

@@ -31,9 +31,11 @@ def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema) -> None:
     pairs = [(field, present.field(field.name).type) for field in schema]
     wrong = [(field, kind) for field, kind in pairs if not convertible(kind, field.type)]
     if wrong:
-        told = "; ".join(f"{field.name!r} is {kind}, declared as {type_name(field.type)}" for field, kind in wrong)
+        mismatches = "; ".join(
+            f"{field.name!r} is {kind}, declared as {type_name(field.type)}" for field, kind in wrong
+        )
         raise DataError(
-            f"{path!r} does not fit the declared columns: {told}",
+            f"{path!r} does not fit the declared columns: {mismatches}",
             why="the one type cannot be turned into the other without guessing",
             do="declare the columns as they are in the file",
         )
@@ -276,7 +278,7 @@ def _within(values: pa.Array, target: pa.DataType) -> Converted:
 def _holds_times(kind: pa.DataType) -> bool:
     if not _kinds.is_nested(kind):
         return bool(_kinds.is_date(kind) or _kinds.is_timestamp(kind))
-    return any(_holds_times(kind.field(at).type) for at in range(kind.num_fields))
+    return any(_holds_times(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _checked_after(values: pa.Array, target: pa.DataType) -> Converted:
@@ -301,7 +303,7 @@ def _nested(values: pa.Array, target: pa.DataType) -> Converted:
     else:
         inside, inner = convert(values.values, target.value_type)
         built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=target, mask=absent)
-    return _spoiled(built, inner, offsets)
+    return _bad_lists(built, inner, offsets)
 
 
 def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
@@ -311,7 +313,7 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
     return offsets
 
 
-def _spoiled(built: pa.Array, inner: Mask | None, offsets: npt.NDArray[np.int64]) -> Converted:
+def _bad_lists(built: pa.Array, inner: Mask | None, offsets: npt.NDArray[np.int64]) -> Converted:
     """Mask of the lists that are bad because an element is."""
     if inner is None:
         return built, None
@@ -337,10 +339,10 @@ def _structs(values: pa.Array, target: pa.DataType) -> Converted:
 
 def _takeable(raw: pa.Table) -> pa.Table:
     """The table with view types replaced, since Arrow cannot take rows of some of them."""
-    for at, field in enumerate(raw.schema):
+    for index, field in enumerate(raw.schema):
         if _kinds.is_string_view(field.type) or _kinds.is_binary_view(field.type):
-            column = pa.chunked_array([as_bytes(chunk) for chunk in raw.column(at).chunks], pa.binary())
-            raw = raw.set_column(at, field.name, column)
+            column = pa.chunked_array([as_bytes(chunk) for chunk in raw.column(index).chunks], pa.binary())
+            raw = raw.set_column(index, field.name, column)
     return raw
 
 
@@ -353,8 +355,8 @@ def _with_bytes(raw: pa.Table, to_bytes: Callable[[pa.Array], pa.Array]) -> pa.T
     return pa.Table.from_arrays(columns, names=raw.column_names)
 
 
-def _reason(field: pa.Field, wrong: dict[str, list[Any]], at: int) -> str:
-    value = wrong[field.name][at]
+def _reason(field: pa.Field, wrong: dict[str, list[Any]], index: int) -> str:
+    value = wrong[field.name][index]
     if not isinstance(value, bytes):
         return misfit(field.name, value, field.type)
     try:

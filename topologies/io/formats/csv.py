@@ -184,21 +184,21 @@ class _Rows:
 
     def _turned_away(self, row: Any) -> str:
         """Called for a row whose number of values differs from the header's."""
-        place = row.number - 2
+        index = row.number - 2
         if row.text.startswith(_END):
             self.ended = True
         elif _END in row.text:
-            self.away[place] = BadRow(place, _UNCLOSED, unescaped(row.text[: row.text.index(_END)]))
+            self.away[index] = BadRow(index, _UNCLOSED, unescaped(row.text[: row.text.index(_END)]))
             self.ended = True
         else:
             reason = f"{row.actual_columns} values where the header has {row.expected_columns}"
-            self.away[place] = BadRow(place, reason, unescaped(row.text))
+            self.away[index] = BadRow(index, reason, unescaped(row.text))
         return "skip"
 
     def _chunk(self, batch: pa.RecordBatch, last: bool) -> Chunk:
         raw = pa.Table.from_batches([batch])
         numbers = self._numbers(raw.num_rows)
-        before = [self.away.pop(place) for place in sorted(self.away) if last or place < self.row]
+        before = [self.away.pop(index) for index in sorted(self.away) if last or index < self.row]
         if last and not self.ended and raw.num_rows:
             before.append(self._unclosed(raw, numbers))
             raw, numbers = raw.slice(0, raw.num_rows - 1), numbers[:-1]
@@ -207,7 +207,7 @@ class _Rows:
 
     def _numbers(self, count: int) -> npt.NDArray[np.int64]:
         """The row numbers of the next ``count`` rows, without the rejected ones."""
-        taken = np.array(sorted(place for place in self.away if place >= self.row), dtype=np.int64)
+        taken = np.array(sorted(index for index in self.away if index >= self.row), dtype=np.int64)
         # before the k-th gap there are taken[k] - k - row rows, so each row moves on by the gaps before it
         gaps = taken - np.arange(len(taken)) - self.row
         steps = np.arange(count, dtype=np.int64)
@@ -217,8 +217,8 @@ class _Rows:
         return numbers
 
     def _unclosed(self, raw: pa.Table, numbers: npt.NDArray[np.int64]) -> BadRow:
-        at = raw.num_rows - 1
-        return BadRow(int(numbers[at]), _UNCLOSED, unescaped(row_as_json(python_columns(raw.slice(at)), 0)))
+        last = raw.num_rows - 1
+        return BadRow(int(numbers[last]), _UNCLOSED, unescaped(row_as_json(python_columns(raw.slice(last)), 0)))
 
     def _typed(self, raw: pa.Table, numbers: npt.NDArray[np.int64]) -> Chunk:
         columns: list[pa.ChunkedArray] = []
@@ -240,8 +240,8 @@ class _Rows:
     def _not_utf8(self, texts: pa.Array) -> Mask | None:
         if not self.stream.escaped:
             return None
-        found: Mask = pc.match_substring_regex(texts, ESCAPED).fill_null(False).to_numpy(zero_copy_only=False)
-        return found if found.any() else None
+        escaped: Mask = pc.match_substring_regex(texts, ESCAPED).fill_null(False).to_numpy(zero_copy_only=False)
+        return escaped if escaped.any() else None
 
 
 _UNCLOSED = "the file ends inside a quoted value: a quote was opened and never closed"

@@ -104,7 +104,7 @@ def parse_values(values: pa.Array, schema: pa.Schema) -> Chunk:
     block = _joined(kept)
     starts = np.concatenate([[0], np.cumsum(lengths[given] + 1)[:-1]]).astype(np.int64) if len(given) else given
     odd = np.flatnonzero(_BLANK_OR_END[np.frombuffer(block, np.uint8)[starts]])
-    blank = [at for at in odd.tolist() if not kept[at].as_py().strip()]
+    blank = [index for index in odd.tolist() if not kept[index].as_py().strip()]
     if blank:
         given = np.delete(given, blank)
         kept = values.take(pa.array(given))
@@ -117,8 +117,8 @@ def parse_values(values: pa.Array, schema: pa.Schema) -> Chunk:
     wrong = [BadRow(int(given[row]), reason, data) for row, reason, data in _listed(bad)]
     absent = np.setdiff1d(np.arange(len(values)), given)
     wrong += [
-        BadRow(at, "the value is blank" if values[at].is_valid else "the value is null (a tombstone)", "")
-        for at in absent.tolist()
+        BadRow(index, "the value is blank" if values[index].is_valid else "the value is null (a tombstone)", "")
+        for index in absent.tolist()
     ]
     return table, given[places], BadRows.of(wrong)
 
@@ -165,9 +165,9 @@ class _Block:
         if self.longest is None or len(self.bytes) <= self.longest:
             return np.arange(len(self.lines))
         long = self.lines[:, 1] - self.lines[:, 0] > self.longest
-        for at in np.flatnonzero(long).tolist():
-            start = self._line(at)[:LONGEST_DATA]
-            self.bad.append(LongLine(start, self.longest).bad_row(self.row + at))
+        for line in np.flatnonzero(long).tolist():
+            start = self._line(line)[:LONGEST_DATA]
+            self.bad.append(LongLine(start, self.longest).bad_row(self.row + line))
         return np.flatnonzero(~long)
 
     def _aside(self) -> Mask:
@@ -195,8 +195,8 @@ class _Block:
     def _numbers_longer_than(self, length: int) -> npt.NDArray[np.int64]:
         """Positions where a number has at least ``length`` consecutive characters, without an exponent's e."""
         others = np.flatnonzero(~_IN_NUMBER[self.bytes])
-        found: npt.NDArray[np.int64] = others[:-1][np.diff(others) > length] + 1
-        return found
+        positions: npt.NDArray[np.int64] = others[:-1][np.diff(others) > length] + 1
+        return positions
 
     def _mark(self, aside: Mask, positions: npt.NDArray[np.int64]) -> None:
         if len(positions):
@@ -206,12 +206,12 @@ class _Block:
         high = np.flatnonzero(self.bytes >= 0x80)
         owners = np.unique(np.searchsorted(self.lines[:, 0], high, side="right") - 1)
         broken = np.zeros(len(self.lines), dtype=np.bool_)
-        for at in owners[owners >= 0]:
-            broken[at] = not _is_utf8(self._line(int(at)))
+        for line in owners[owners >= 0]:
+            broken[line] = not _is_utf8(self._line(int(line)))
         return broken
 
-    def _line(self, at: int) -> bytes:
-        start, end = self.lines[at]
+    def _line(self, index: int) -> bytes:
+        start, end = self.lines[index]
         return self.block[start:end]
 
     def _read(self, places: npt.NDArray[np.int64]) -> None:
@@ -253,15 +253,15 @@ class _Block:
             return self.block[self.lines[places[0], 0] : self.lines[places[-1], 1]]
         return b"\n".join([self.block[start:end] for start, end in self.lines[places].tolist()])
 
-    def _reading_type(self, field: pa.Field, at: int) -> pa.DataType:
+    def _reading_type(self, field: pa.Field, line: int) -> pa.DataType:
         """The type in which Arrow reads a column; for times, according to the first line."""
         if _kinds.is_timestamp(field.type):
-            return pa.int64() if isinstance(self._peek(at, field.name), Number) else pa.string()
+            return pa.int64() if isinstance(self._peek(line, field.name), Number) else pa.string()
         return pa.string() if _as_text(field.type) else field.type
 
-    def _peek(self, at: int, name: str) -> Any:
+    def _peek(self, line: int, name: str) -> Any:
         try:
-            value = parse_json(self._line(at).decode("utf-8"))
+            value = parse_json(self._line(line).decode("utf-8"))
         except ValueError:
             return None
         return value.get(name) if isinstance(value, Object) else None
@@ -275,7 +275,11 @@ class _Block:
         names = [field.name for field, kind in read if _kinds.is_floating(kind) and kind != field.type]
         first, last = np.searchsorted(self._long_numbers, [self.lines[places[0], 0], self.lines[places[-1], 1]])
         numbers = self._long_numbers[first:last]
-        whole = [at for at in numbers[self._named(numbers, names)].tolist() if _whole_as_double(self.block, at)]
+        whole = [
+            position
+            for position in numbers[self._named(numbers, names)].tolist()
+            if _whole_as_double(self.block, position)
+        ]
         if not whole:
             return None
         marked = np.zeros(len(self.lines), dtype=np.bool_)
@@ -293,10 +297,10 @@ class _Block:
         # Only one blank on each side is skipped: beyond that the value may have any name.
         named: Mask = _BLANK[self.bytes[colons]] | _BLANK[self.bytes[quotes]] | self._escaped(quotes)
         for name in names:
-            found = np.arange(len(values))
+            candidates = np.arange(len(values))
             for back, byte in enumerate(reversed(b'"' + name.encode()), start=1):
-                found = found[self.bytes[np.maximum(quotes[found] - back, 0)] == byte]
-            named[found] = True
+                candidates = candidates[self.bytes[np.maximum(quotes[candidates] - back, 0)] == byte]
+            named[candidates] = True
         return named
 
     def _before(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -341,12 +345,12 @@ class _Block:
         """Read lines with Python, line by line, then convert them column by column."""
         kept: list[int] = []
         objects: list[Object] = []
-        for at in places.tolist():
+        for line in places.tolist():
             try:
-                objects.append(_object(self._line(at)))
-                kept.append(at)
+                objects.append(_object(self._line(line)))
+                kept.append(line)
             except ValueError as error:
-                self._turn_away(at, str(error))
+                self._turn_away(line, str(error))
         if objects:
             self._columns(np.array(kept, dtype=np.int64), objects)
 
@@ -356,16 +360,16 @@ class _Block:
         for field in self.schema:
             values, bad = column_of([declared_value(made, field.name) for made in objects], field.type)
             columns.append(values)
-            for at in np.flatnonzero(bad).tolist() if bad is not None else ():
-                reasons.setdefault(at, []).append(_reason(objects[at], field))
-        for at, told in reasons.items():
-            self._turn_away(int(places[at]), "; ".join(told))
-        good = np.array([at not in reasons for at in range(len(objects))], dtype=np.bool_)
+            for index in np.flatnonzero(bad).tolist() if bad is not None else ():
+                reasons.setdefault(index, []).append(_reason(objects[index], field))
+        for index, row_reasons in reasons.items():
+            self._turn_away(int(places[index]), "; ".join(row_reasons))
+        good = np.array([index not in reasons for index in range(len(objects))], dtype=np.bool_)
         table = pa.Table.from_arrays(columns, schema=self.schema)
         self.rows.append((places[good], table.filter(pa.array(good)) if reasons else table))
 
-    def _turn_away(self, at: int, reason: str) -> None:
-        self.bad.append(BadRow(self.row + at, reason, self._line(at).decode("utf-8", "backslashreplace")))
+    def _turn_away(self, line: int, reason: str) -> None:
+        self.bad.append(BadRow(self.row + line, reason, self._line(line).decode("utf-8", "backslashreplace")))
 
 
 _IN_NUMBER = np.zeros(256, dtype=np.bool_)
@@ -382,7 +386,7 @@ def _lines(data: npt.NDArray[np.uint8], block: bytes) -> _Lines:
     lines = np.stack([starts, ends], axis=1)
     lines = lines[lines[:, 1] > lines[:, 0]]
     odd = np.flatnonzero(_BLANK[data[lines[:, 0]]])
-    blank = [at for at in odd.tolist() if not block[lines[at, 0] : lines[at, 1]].strip()]
+    blank = [index for index in odd.tolist() if not block[lines[index, 0] : lines[index, 1]].strip()]
     return np.delete(lines, blank, axis=0) if blank else lines
 
 
@@ -395,8 +399,8 @@ _BLANK_OR_END[ord("\n")] = True
 _NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
 
-def _whole_as_double(block: bytes, at: int) -> bool:
-    number = _NUMBER.match(block, at)
+def _whole_as_double(block: bytes, position: int) -> bool:
+    number = _NUMBER.match(block, position)
     return number is not None and float(number[0]).is_integer()
 
 
@@ -461,7 +465,7 @@ def _trusted(kind: pa.DataType) -> bool:
 
 def _holds_decimals(kind: pa.DataType) -> bool:
     if _kinds.is_nested(kind):
-        return any(_holds_decimals(kind.field(at).type) for at in range(kind.num_fields))
+        return any(_holds_decimals(kind.field(index).type) for index in range(kind.num_fields))
     return bool(_kinds.is_decimal(kind))
 
 
@@ -506,8 +510,8 @@ def _narrowed(values: pa.Array, target: pa.DataType) -> tuple[pa.ChunkedArray, M
 def _infinite(values: pa.Array) -> Mask | None:
     """Mask of infinities, which Arrow also makes of numbers that are too large."""
     if _kinds.is_floating(values.type):
-        found = pc.is_inf(values).fill_null(False)
-        return found.to_numpy(zero_copy_only=False) if pc.any(found).as_py() else None
+        infinite = pc.is_inf(values).fill_null(False)
+        return infinite.to_numpy(zero_copy_only=False) if pc.any(infinite).as_py() else None
     if not _kinds.is_nested(values.type):
         return None
     children = [values.values] if _kinds.is_list(values.type) else values.flatten()

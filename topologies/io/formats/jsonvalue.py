@@ -152,7 +152,7 @@ def _lists(values: list[Any], target: pa.DataType) -> Converted:
     shaped = _shaped(values, list)
     inside, inner = column_of([one for value in shaped if isinstance(value, list) for one in value], target.value_type)
     offsets = _offsets(shaped)
-    bad = _spoiled(shaped, inner, offsets)
+    bad = _bad_lists(shaped, inner, offsets)
     absent = pa.array([value is None for value in shaped], pa.bool_())
     small = pa.list_(target.value_field)
     built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=small, mask=absent).cast(target)
@@ -169,7 +169,7 @@ def _maps(values: list[Any], target: pa.DataType) -> Converted:
         inner = inner if some is None else inner | some
     keys = keys.fill_null(_filler(keys)) if keys.null_count else keys
     offsets = _offsets(shaped)
-    bad = _spoiled(shaped, inner, offsets)
+    bad = _bad_lists(shaped, inner, offsets)
     absent = pa.array([value is None for value in shaped], pa.bool_())
     built = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=target, mask=absent)
     return _blanked(built, bad)
@@ -196,7 +196,7 @@ def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
-def _spoiled(shaped: list[Any], inner: Mask | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Mask:
+def _bad_lists(shaped: list[Any], inner: Mask | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Mask:
     """Mask of the values that are not a list, or a list with a bad element."""
     bad: Mask = np.fromiter((isinstance(value, _Wrong) for value in shaped), np.bool_, len(shaped))
     if inner is None:

@@ -89,8 +89,8 @@ def _write_jsonl(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
 
 def _json_lines(batch: pa.RecordBatch) -> bytes:
     parts: list[pa.Array | pa.Scalar] = []
-    for place, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
-        opening = f"{',' if place else '{'}{json.dumps(name, ensure_ascii=False)}:"
+    for index, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+        opening = f"{',' if index else '{'}{json.dumps(name, ensure_ascii=False)}:"
         parts += [pa.scalar(opening), pc.fill_null(_json_texts(column), "null")]
     lines = pc.binary_join_element_wise(*parts, pa.scalar("}\n"), "") if parts else pa.array(["{}\n"] * batch.num_rows)
     return "".join(lines.to_pylist()).encode()

@@ -22,7 +22,7 @@ class Misfit(Exception):
         self.steps.append(step)
         return self
 
-    def told(self) -> Unwritable:
+    def unwritable(self) -> Unwritable:
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(self.steps))
         return Unwritable(f"{_shortened(place.removeprefix('.')) or 'the event'}: {self.reason}")
 

@@ -21,7 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from topologies.spark.jvm.jars import CONNECTOR, are_cached, is_published, jars
-from topologies.spark.jvm.java import JavaOptions, ends_with_driver, finding_windbolt
+from topologies.spark.jvm.java import JavaOptions, ends_with_driver, importable_windbolt
 from windowing.errors import EnvironmentMissing
 
 ARTIFACT = "spark-sql-kafka-0-10"
@@ -50,7 +50,7 @@ def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
     """
     settings = _defaults() | dict(conf)
     packages, files = settings.get(_PACKAGES, ""), settings.get(_JARS, "")
-    if any(ARTIFACT in each for each in (packages, files, os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
+    if any(ARTIFACT in text for text in (packages, files, os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
         return {}
     elsewhere = any(name in settings for name in ("spark.jars.repositories", "spark.jars.ivySettings"))
     if not elsewhere and _is_known_to_work() and _must_be_older():
@@ -76,17 +76,17 @@ def _poms() -> list[str]:
 
 
 def _older() -> list[str]:
-    found, spark = _VERSION.search(CONNECTOR.read_text("utf-8")), pyspark.__version__
-    assert found is not None
+    match, spark = _VERSION.search(CONNECTOR.read_text("utf-8")), pyspark.__version__
+    assert match is not None
     try:
         files = jars(CONNECTOR)
     except OSError as error:
         raise EnvironmentMissing(
-            f"Spark's Kafka connector cannot be had: Maven Central has none for {spark}, nor gives {found[1]}",
+            f"Spark's Kafka connector cannot be had: Maven Central has none for {spark}, nor gives {match[1]}",
             why=str(error),
             do=_REMEDY,
         ) from error
-    sys.stderr.write(f"windbolt: Maven Central has no Kafka connector for Spark {spark}; that of {found[1]} is used\n")
+    sys.stderr.write(f"windbolt: Maven Central has no Kafka connector for Spark {spark}; that of {match[1]} is used\n")
     return files
 
 
@@ -106,11 +106,11 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
             gateway = _launched(conf, stdout=out.end, stderr=said.end)
         except PySparkRuntimeError as error:
             text = out.text() + said.text()
-            found = _UNRESOLVED.search(text)
-            if found is None:
+            match = _UNRESOLVED.search(text)
+            if match is None:
                 sys.stderr.write(text)
                 raise
-            reason = next(each for each in found.groups() if each)
+            reason = next(group for group in match.groups() if group)
             raise EnvironmentMissing(
                 f"Spark's Kafka connector cannot be had: {settings.get(_PACKAGES, coordinates())}",
                 why=f"Maven Central, or what stands in for it, does not give it ({reason})",
@@ -120,7 +120,7 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
 
 
 def _launched(conf: SparkConf, **options: Any) -> Any:
-    with finding_windbolt():
+    with importable_windbolt():
         gateway = launch_gateway(conf, JavaOptions(**options))  # type: ignore[no-untyped-call]
     ends_with_driver(gateway.proc)
     return gateway
@@ -147,14 +147,14 @@ def _defaults() -> dict[str, str]:
     """The settings of ``spark-defaults.conf``; a setting given at the start would replace them."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     if folder:
         with suppress(OSError, UnicodeDecodeError):
             for line in Path(folder, "spark-defaults.conf").read_text("utf-8").splitlines():
                 name, *value = re.split(r"[\s=:]+", line.strip(), maxsplit=1)
                 if value and not name.startswith("#"):
-                    found[name] = value[0].strip()
-    return found
+                    defaults[name] = value[0].strip()
+    return defaults
 
 
 class _HeldBack:

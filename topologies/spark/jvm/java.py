@@ -19,7 +19,7 @@ from topologies.spark.workers.offspring import OFFSPRING
 from windowing.errors import WindboltError
 
 _ROOT = str(Path(__file__).resolve().parents[3])
-_LAST_BREATH = 20.0
+_GRACE_SECONDS = 20.0
 """Seconds that Java has for cleanup after the driver's end, which it sees on its standard input."""
 _LOGGERS = ("py4j.clientserver", "py4j.java_gateway")
 
@@ -50,11 +50,11 @@ def _ignoring_sigterm(prepare: Callable[[], None]) -> Callable[[], None]:
 def ends_with_driver(java: subprocess.Popen[bytes] | None) -> None:
     """Have Java killed if it does not end by itself soon after the driver."""
     if java is not None:
-        OFFSPRING.watch(java.pid, _LAST_BREATH)
+        OFFSPRING.watch(java.pid, _GRACE_SECONDS)
 
 
 @contextmanager
-def finding_windbolt() -> Iterator[None]:
+def importable_windbolt() -> Iterator[None]:
     """Let processes started in this context, and their children, import windbolt, even where it is not installed."""
     before = os.environ.get("PYTHONPATH")
     if "-packages" not in _ROOT:
@@ -69,7 +69,7 @@ def finding_windbolt() -> Iterator[None]:
 
 
 @contextmanager
-def telling_of_javas_end() -> Iterator[None]:
+def explaining_javas_end() -> Iterator[None]:
     """Replace errors caused by Java's death by one that says that Java has ended."""
     java = _process()
     if java is None:
@@ -78,8 +78,8 @@ def telling_of_javas_end() -> Iterator[None]:
     quiet = _Quiet(java)
     for name in _LOGGERS:
         logger = logging.getLogger(name)
-        for left in [each for each in logger.filters if isinstance(each, _Quiet)]:
-            logger.removeFilter(left)  # from an earlier Java that died
+        for leftover in [log_filter for log_filter in logger.filters if isinstance(log_filter, _Quiet)]:
+            logger.removeFilter(leftover)  # from an earlier Java that died
         logger.addFilter(quiet)
     try:
         yield

@@ -108,9 +108,9 @@ def check_java() -> None:
     match = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
     if match is None:
         raise EnvironmentMissing(f"{command} -version does not name a version", why=wanted, do=remedy)
-    found = int(match[2] or 0) if match[1] == "1" else int(match[1])
-    if found < OLDEST_JAVA:
-        raise EnvironmentMissing(f"Java {found} is too old ({command})", why=wanted, do=remedy)
+    version = int(match[2] or 0) if match[1] == "1" else int(match[1])
+    if version < OLDEST_JAVA:
+        raise EnvironmentMissing(f"Java {version} is too old ({command})", why=wanted, do=remedy)
 
 
 def names_of_java(spark: SparkSession) -> str:

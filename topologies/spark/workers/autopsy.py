@@ -38,9 +38,9 @@ def autopsy(pool: Pool, topology: Topology, death: WorkerDied, context: Context)
     """
     item = death.item
     for source in item.files if isinstance(item, FileSources) else (item,):
-        found = _Autopsy(pool, topology, source, context).find()
-        if found is not None:
-            return found
+        deadly = _Autopsy(pool, topology, source, context).find()
+        if deadly is not None:
+            return deadly
     if isinstance(item, FileSources) and not _lives(pool, ingest, item, context):
         raise WorkerDied(
             "a worker process dies on some small files together, and on none of them alone",
@@ -64,14 +64,14 @@ class _Autopsy:
         if not self._lives(row_numbers, self.source):
             return self._unreadable()
         numbers = self._run(row_numbers, self.source)
-        place = _first(len(numbers), lambda stop: not self._lives(ingest, replace(self.source, rows=(0, stop))))
-        if place is None or self._lives(ingest, replace(self.source, rows=(place, place + 1))):
+        index = _first(len(numbers), lambda stop: not self._lives(ingest, replace(self.source, rows=(0, stop))))
+        if index is None or self._lives(ingest, replace(self.source, rows=(index, index + 1))):
             raise WorkerDied(
                 f"a worker process {self.how} on rows of {self.source.split.path} together, and on none of them alone",
                 why="for want of memory, or since a bolt remembers what it has seen",
                 do="give the machine more memory or fewer workers (local[N] has N), read less a batch, or fix the bolt",
             )
-        return self._death(Deadly.ROW, int(numbers[place]))
+        return self._death(Deadly.ROW, int(numbers[index]))
 
     def _unreadable(self) -> Death:
         """The deadly part of a file on which the reader dies: one line, if that line alone is deadly too, else the
@@ -86,10 +86,10 @@ class _Autopsy:
                 return self._death(Deadly.LINE, line)
         return self._death(Deadly.FILE, 0)
 
-    def _death(self, what: Deadly, at: int) -> Death:
+    def _death(self, what: Deadly, number: int) -> Death:
         split = self.source.split
         reason = f"the worker process that read it {self.how}"
-        return Death(self.source.component, split.path, split.part, split.parts, what, at, reason)
+        return Death(self.source.component, split.path, split.part, split.parts, what, number, reason)
 
     def _lives(self, function: Callable[[Any, Context], Any], source: FileSource) -> bool:
         try:
@@ -137,7 +137,7 @@ class DeathLog:
 
     def __init__(self, checkpoint: FileCheckpoint, key: str) -> None:
         self._checkpoint, self._key = checkpoint, key
-        self.deaths = [Death.from_json(found) for found in checkpoint.deadly(key)]
+        self.deaths = [Death.from_json(values) for values in checkpoint.deadly(key)]
 
     def add(self, death: Death, cause: WorkerDied) -> None:
         """Record one more. Raises ``cause``, with an explanation, where there are too many."""
@@ -148,4 +148,4 @@ class DeathLog:
                 do="look at what is on stderr, and fix the bolt or update the library that it comes from",
             ) from cause
         self.deaths.append(death)
-        self._checkpoint.note_deadly(self._key, [each.to_json() for each in self.deaths])
+        self._checkpoint.note_deadly(self._key, [known.to_json() for known in self.deaths])

@@ -89,14 +89,14 @@ class PoolExecutor:
             self._topology = None
         return self._spark.task(function, context)
 
-    def break_off(self) -> None:
+    def cancel(self) -> None:
         """End the workers, whatever they are doing."""
         self._sound = False
         self.pool.close()
 
     def close(self) -> None:
         """Leave the workers to the next run, unless something failed or processes of a bolt are left."""
-        if self._sound and self.pool.childless():
+        if self._sound and self.pool.has_no_children():
             SPARE.leave(self.pool)
         else:
             self.pool.close()

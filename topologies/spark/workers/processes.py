@@ -27,9 +27,9 @@ from windowing.errors import WindboltError
 
 _ROOT = str(Path(__file__).parents[3])
 _WORKER = "topologies.spark.workers.worker"
-_LOOK_EVERY = 1.0
+_POLL_SECONDS = 1.0
 """Seconds between checks of silent processes: one may have died and left its socket to a child of its own."""
-_LAST_BREATH = 5.0
+_GRACE_SECONDS = 5.0
 """Seconds that a process has to end after closing its socket."""
 
 
@@ -61,8 +61,8 @@ class WorkerPool:
 
     def like(self, other: WorkerPool) -> bool:
         """Whether the workers of both pools are configured alike."""
-        mine, others = ((each.most, each._environment, each._folder) for each in (self, other))
-        return mine == others
+        own, others = ((pool.most, pool._environment, pool._folder) for pool in (self, other))
+        return own == others
 
     def load(self, topology: bytes, paths: Sequence[str], wanted: int = 1) -> None:
         """Set the packed topology of the following tasks; ``wanted`` workers prepare themselves meanwhile.
@@ -84,22 +84,22 @@ class WorkerPool:
         results: dict[int, Any] = {}
         with self._lock:
             try:
-                self._hire(min(len(items), self.most))
+                self._ensure_workers(min(len(items), self.most))
                 waiting = iter(range(len(items)))
                 while len(results) < len(items):
                     for worker in self._idle():
-                        at = next(waiting, None)
-                        if at is None:
+                        index = next(waiting, None)
+                        if index is None:
                             break
-                        worker.give(at, job, items[at])
-                    for worker in self._heard():
+                        worker.give(index, job, items[index])
+                    for worker in self._wait_for_workers():
                         answered = self._answer(worker, function, items, context)
                         if answered is not None:
                             results[answered[0]] = answered[1]
             except BaseException:
                 self._dismiss(worker for worker in self._workers if worker.task is not None)
                 raise
-        return [results[at] for at in range(len(items))]
+        return [results[index] for index in range(len(items))]
 
     def close(self) -> None:
         """End the workers, even during a task that another thread waits for."""
@@ -109,15 +109,15 @@ class WorkerPool:
         with self._lock:
             self._dismiss(self._workers)
 
-    def childless(self) -> bool:
+    def has_no_children(self) -> bool:
         """Whether no process started by a bolt is left, as far as can be determined."""
         return not any(followers(worker.process.pid) for worker in self._workers)
 
     def _prepare(self, wanted: int) -> None:
         with self._lock, suppress(OSError, WindboltError):  # the first tasks will report it
-            self._hire(wanted)
+            self._ensure_workers(wanted)
 
-    def _hire(self, wanted: int) -> None:
+    def _ensure_workers(self, wanted: int) -> None:
         """Ensure at least ``wanted`` live workers with the topology."""
         if self._closed:
             raise WindboltError("the workers have ended", why="the run was closed, or broken off")
@@ -134,28 +134,28 @@ class WorkerPool:
     def _idle(self) -> list[_WorkerProcess]:
         return [worker for worker in self._workers if not worker.busy]
 
-    def _heard(self) -> list[_WorkerProcess]:
+    def _wait_for_workers(self) -> list[_WorkerProcess]:
         """Wait for workers that have answered or died."""
         by_connection = {worker.connection: worker for worker in self._workers if worker.busy}
-        heard = wait(by_connection, _LOOK_EVERY)
-        found = [by_connection[cast("Connection", connection)] for connection in heard]
-        return found or [worker for worker in by_connection.values() if worker.process.poll() is not None]
+        heard = wait(by_connection, _POLL_SECONDS)
+        workers = [by_connection[cast("Connection", connection)] for connection in heard]
+        return workers or [worker for worker in by_connection.values() if worker.process.poll() is not None]
 
     def _answer(
         self, worker: _WorkerProcess, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
     ) -> tuple[int, Any] | None:
         """The index of the task that a worker has completed, and its result; None where its answer is not about a
         task."""
-        at = worker.task
+        index = worker.task
         try:
             answer = worker.answer()
         except (EOFError, OSError):
-            status = worker.end(_LAST_BREATH)
-            doing = None if at is None else f"in {_named(function, items[at])}{worker.where}"
+            status = worker.end(_GRACE_SECONDS)
+            doing = None if index is None else f"in {_named(function, items[index])}{worker.where}"
             self._workers.remove(worker)
             death = self._died(status, doing, context.batch)
-            if isinstance(death, WorkerDied) and at is not None:
-                death.item, death.context = items[at], context
+            if isinstance(death, WorkerDied) and index is not None:
+                death.item, death.context = items[index], context
             raise death from None
         if answer is None:
             return None
@@ -168,7 +168,7 @@ class WorkerPool:
                 do=f"see the chained error (--debug); batch {context.batch} was not committed, and comes again",
             ) from RuntimeError(text)
         self._teach(worker)
-        return None if at is None else (at, result)
+        return None if index is None else (index, result)
 
     def _died(self, status: int, doing: str | None, batch: int) -> WindboltError:
         if self._closed:
@@ -228,11 +228,11 @@ class _WorkerProcess:
         self.topology, self._job = topology, b""
         self._send(topology, None, None)
 
-    def give(self, at: int, job: bytes, item: Any) -> None:
+    def give(self, index: int, job: bytes, item: Any) -> None:
         """Send a task."""
         packed = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
         fresh = None if job is self._job else job
-        self.task, self._job = at, job
+        self.task, self._job = index, job
         self._send(None, fresh, packed)
 
     def answer(self) -> tuple[Any, Any] | None:
@@ -267,10 +267,10 @@ class _WorkerProcess:
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
     """The environment of a worker, like that of Spark's Python workers."""
-    found = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ, **more, "PYTHONUNBUFFERED": "1"}
+    environment = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ, **more, "PYTHONUNBUFFERED": "1"}
     if "-packages" not in _ROOT:
-        found["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, found.get("PYTHONPATH")]))
-    return found
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, environment.get("PYTHONPATH")]))
+    return environment
 
 
 def _named(function: Callable[..., Any], item: Any) -> str:

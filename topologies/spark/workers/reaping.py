@@ -17,7 +17,7 @@ import sys
 import time
 from contextlib import suppress
 
-_LOOK_EVERY = 1.0
+_POLL_SECONDS = 1.0
 """Seconds between checks of the driver, whose standard input a fork of it may keep open."""
 
 
@@ -36,7 +36,7 @@ def end_session(leader: int) -> None:
 
 def followers(leader: int) -> list[int]:
     """The processes in a session, without its leader; empty where there is no ``/proc``."""
-    found = []
+    members = []
     try:
         processes = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -48,8 +48,8 @@ def followers(leader: int) -> list[int]:
         except (OSError, ValueError):
             continue  # it has ended since then
         if int(session) == leader and int(name) != leader and state not in (b"Z", b"X"):
-            found.append(int(name))
-    return found
+            members.append(int(name))
+    return members
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
     driver, text, watched = int(sys.argv[1]), b"", dict[int, float]()
     while True:
         alive = os.getppid() == driver
-        if not select.select([0], [], [], _LOOK_EVERY if alive else 0)[0]:
+        if not select.select([0], [], [], _POLL_SECONDS if alive else 0)[0]:
             if alive:
                 continue
             break  # and all its input has been read

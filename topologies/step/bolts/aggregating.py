@@ -101,8 +101,8 @@ class AggregateMessages(StatefulWindowedBolt):
             self.state["caches"].pop(key, None)
         self.counters.update(counted)
         names = _names(ids, len(messages), unchanged=unchanged) if ids else []
-        for at, (stream, message) in enumerate(messages):
-            yield Emit({**message, ID: names[at]} if names else message, stream=stream)
+        for index, (stream, message) in enumerate(messages):
+            yield Emit({**message, ID: names[index]} if names else message, stream=stream)
 
     def _made(self, rows: list[Row], call: Aggregation) -> _Made:
         """The messages that the rules make of those of a window."""
@@ -115,10 +115,10 @@ class AggregateMessages(StatefulWindowedBolt):
             raise self.rule.blame(error) from error
 
     def _messages(self, rows: list[Row], events: list[Event], made: Outputs) -> Iterator[tuple[str, Row]]:
-        for at, out in enumerate(made.outs):
+        for index, out in enumerate(made.outs):
             if made.unchanged:  # read again: rules may have modified what they were given
-                event = event_of(rows[at], self.read)
-                yield self.sender.unchanged(out, rows[at], event, same_format=self.read == self.sender.messages)
+                event = event_of(rows[index], self.read)
+                yield self.sender.unchanged(out, rows[index], event, same_format=self.read == self.sender.messages)
             else:
                 yield self.sender.message(out)
 

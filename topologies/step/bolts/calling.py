@@ -37,7 +37,7 @@ class RuleAt:
     files: bool
     """Whether rules may be read from files."""
 
-    def look(self) -> Rule:
+    def check(self) -> Rule:
         """The rule, checked by its text without loading it. Raises ConfigError where the text shows that it is missing
         or cannot be called."""
         return self._by(look_at_rule)

@@ -73,12 +73,12 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 def header_bytes(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, bytes]:
     """The headers by name; of repeated ones the last. Headers without a value are empty."""
-    return {each["key"]: each["value"] or b"" for each in pairs or ()}
+    return {pair["key"]: pair["value"] or b"" for pair in pairs or ()}
 
 
 def header_texts(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
     """The headers as rules see them; of repeated ones the last. See ``header_text``."""
-    return {each["key"]: header_text(each["value"]) for each in pairs or ()}
+    return {pair["key"]: header_text(pair["value"]) for pair in pairs or ()}
 
 
 def as_text(value: bytes) -> str:

@@ -8,7 +8,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from topologies.io.dead_letters import OFFSET, PARTITION, REASON, TOPIC, fitting, with_told
+from topologies.io.dead_letters import OFFSET, PARTITION, REASON, TOPIC, fit_to_limit, with_headers
 from topologies.step.bolts.columns import ID, MESSAGE, OUTPUT, Row, header_texts, sent
 from windowing.bolt import BatchBolt
 from windowing.errors import DataError
@@ -20,7 +20,7 @@ class DeadLetters(BatchBolt):
     """Sends failed messages to the error section's topic or step, unchanged but for additional headers.
 
     ``windbolt-reason`` says why, and ``windbolt-topic``, ``-partition`` and ``-offset`` where the message came from.
-    One that is larger than the topic accepts is cut (``topologies.io.dead_letters.fitting``).
+    One that is larger than the topic accepts is cut (``topologies.io.dead_letters.fit_to_limit``).
     """
 
     def __init__(self, topic: str, limit: int | None = None, *, again: bool = False) -> None:
@@ -42,14 +42,14 @@ class DeadLetters(BatchBolt):
     def execute(self, batch: pa.Table) -> Rows:
         """Called with failed messages."""
         for row in batch.to_pylist():
-            place = {TOPIC: row["topic"], PARTITION: row.get("partition"), OFFSET: row.get("offset")}
+            origin = {TOPIC: row["topic"], PARTITION: row.get("partition"), OFFSET: row.get("offset")}
             if self.again:
-                told = header_texts(row["headers"])
-                place = {name: told.get(name) for name in place}
-            headers = with_told(row["headers"], {REASON: row["_reason"], **place})
+                earlier = header_texts(row["headers"])
+                origin = {name: earlier.get(name) for name in origin}
+            headers = with_headers(row["headers"], {REASON: row["_reason"], **origin})
             letter = {"topic": self.topic, "key": row["key"], "value": row["value"], "headers": headers}
             named = {ID: row[ID]} if ID in self.columns.names else {}
-            yield {**fitting(letter, self.limit), **named}
+            yield {**fit_to_limit(letter, self.limit), **named}
 
 
 class StopAtFailure(BatchBolt):

@@ -94,7 +94,7 @@ class CloseEnvelopes(BatchBolt):
     def execute(self, batch: pa.Table) -> Rows:
         """Called with messages."""
         for row in batch.to_pylist():
-            headers = [{"key": each["key"], **_sealed("value", each["value"])} for each in row["headers"] or ()]
+            headers = [{"key": header["key"], **_sealed("value", header["value"])} for header in row["headers"] or ()]
             yield {
                 "topic": row["topic"],
                 **_sealed("key", row["key"]),
@@ -163,9 +163,9 @@ def _headers(value: object) -> Iterator[Row]:
     pairs: Pairs
     if isinstance(value, dict):
         pairs = [{"key": name, "value": item} for name, item in value.items()]
-    elif isinstance(value, list) and all(isinstance(each, dict) for each in value):
+    elif isinstance(value, list) and all(isinstance(header, dict) for header in value):
         pairs = value
     else:
         raise ValueError(f"headers: expected an object, or a list of {{key, value}}, found {shown(value)}")
-    for each in pairs:
-        yield {"key": _name("headers", each.get("key")), "value": _bytes(each, "value")}
+    for header in pairs:
+        yield {"key": _name("headers", header.get("key")), "value": _bytes(header, "value")}

@@ -45,6 +45,10 @@ class LinesFormat:
 
 
 def _chunk(lines: list[bytes], row: int, schema: pa.Schema) -> Chunk:
-    kept = [(at, line.removesuffix(b"\r")) for at, line in enumerate(lines, row) if line.strip()]
-    column = pa.array([line for _, line in kept], pa.binary())
-    return pa.Table.from_arrays([column], schema=schema), np.array([at for at, _ in kept], np.int64), NO_BAD_ROWS
+    numbered = [(number, line.removesuffix(b"\r")) for number, line in enumerate(lines, row) if line.strip()]
+    column = pa.array([line for _, line in numbered], pa.binary())
+    return (
+        pa.Table.from_arrays([column], schema=schema),
+        np.array([number for number, _ in numbered], np.int64),
+        NO_BAD_ROWS,
+    )

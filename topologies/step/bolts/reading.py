@@ -52,12 +52,12 @@ class ReadMessages(BatchBolt):
         """Called with incoming messages."""
         keys: list[str | None] = []
         failed: dict[int, str] = {}
-        for at, row in enumerate(message_rows(batch)):
+        for index, row in enumerate(message_rows(batch)):
             try:
                 keys.append(self._key(row))
             except (Unreadable, NoKey, RuleError) as error:
                 keys.append(None)
-                failed[at] = reason_of(error, self.details)
+                failed[index] = reason_of(error, self.details)
         keyed = batch.append_column(KEY, pa.array(keys, pa.string()))
         if not failed:
             return keyed

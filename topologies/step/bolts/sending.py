@@ -57,11 +57,11 @@ class Sender:
         Unchanged keys and headers keep their bytes, and repeated headers stay repeated.
         """
         way, topic = self._way(out)
-        came = {each["key"]: each["value"] for each in header_pairs(event.headers)}
+        came = {header["key"]: header["value"] for header in header_pairs(event.headers)}
         now = header_pairs(out.headers)
-        same = {each["key"] for each in now if each["key"] in came and came[each["key"]] == each["value"]}
-        kept = [each for each in row["headers"] or () if each["key"] in same]
-        headers = kept + [each for each in now if each["key"] not in same]
+        same = {header["key"] for header in now if header["key"] in came and came[header["key"]] == header["value"]}
+        kept = [header for header in row["headers"] or () if header["key"] in same]
+        headers = kept + [header for header in now if header["key"] not in same]
         key = row["key"] if out.key == event.key else _encoded(out.key)
         value = row["value"] if same_format else self.messages.write(event.value, header_bytes(headers))
         return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)

@@ -96,7 +96,7 @@ SourceSection: TypeAlias = Annotated[KafkaSource | FilesSource, Field(discrimina
 def _servers(value: object) -> str:
     from topologies.io.kafka import checked_servers
 
-    if not isinstance(value, str | list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, str | list) or not all(isinstance(server, str) for server in value):
         raise ValueError(f'expected servers such as "host:9092,host:9092", found {kind_of(value)}')
     try:
         return checked_servers(value)
@@ -166,7 +166,7 @@ def same_servers(connections: Mapping[str, Connection], one: str, other: str) ->
     if one == other:
         return True
     found = [connections.get(name) for name in (one, other)]
-    servers = [set(each.servers.split(",")) for each in found if isinstance(each, KafkaConnection)]
+    servers = [set(connection.servers.split(",")) for connection in found if isinstance(connection, KafkaConnection)]
     return len(servers) == 2 and bool(servers[0] & servers[1])
 
 

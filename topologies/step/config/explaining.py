@@ -113,7 +113,7 @@ def _spot(location: tuple[str | int, ...]) -> _Spot:
 
 
 def _types(models: list[type[BaseModel]]) -> list[str]:
-    return [str(each) for model in models for each in get_args(model.model_fields["type"].annotation)]
+    return [str(name) for model in models for name in get_args(model.model_fields["type"].annotation)]
 
 
 def _within(kind: Any) -> tuple[list[type[BaseModel]], Any]:
@@ -122,7 +122,7 @@ def _within(kind: Any) -> tuple[list[type[BaseModel]], Any]:
     if origin is Annotated:
         return _within(inner[0])
     if origin in (Union, types.UnionType):
-        parts = [_within(each) for each in inner if each is not type(None)]
+        parts = [_within(argument) for argument in inner if argument is not type(None)]
         return [model for models, _ in parts for model in models], next((items for _, items in parts if items), None)
     if origin in (list, dict):
         return [], inner[-1]

@@ -77,7 +77,7 @@ class AvroFormat(Section):
     @field_validator("schemas")
     @classmethod
     def _one_default(cls, value: list[AvroSchemaPlace]) -> list[AvroSchemaPlace]:
-        defaults = [str(at) for at, schema in enumerate(value) if schema.default]
+        defaults = [str(index) for index, schema in enumerate(value) if schema.default]
         if len(defaults) > 1:
             raise ValueError(f"expected one schema with default: true, found {len(defaults)} ({', '.join(defaults)})")
         return value

@@ -62,8 +62,8 @@ class _Reader:
         except ConfigSubstitutionException as error:  # names the variable, and where it stands
             raise HoconError(" ".join(str(error).split())) from None
         except ConfigException as error:
-            at = _PLACE.search(str(error))
-            where = f"line {at[1]}, column {at[2]}: " if at else ""
+            match = _PLACE.search(str(error))
+            where = f"line {match[1]}, column {match[2]}: " if match else ""
             raise HoconError(f"{where}texts, lists and mappings are mixed in one value") from None
         except (AttributeError, KeyError, TypeError):
             raise HoconError("its parts, or what it includes, do not fit together") from None
@@ -108,10 +108,10 @@ class _Parser(config_parser.ConfigParser):  # type: ignore[misc]
 
 def _matching(pattern: str, **options: Any) -> list[str]:
     """The files that match an included pattern, at least one."""
-    found = sorted(glob(pattern, **options))
-    if not found:
+    files = sorted(glob(pattern, **options))
+    if not files:
         raise HoconError(f"it includes {pattern}, and there is no such file")
-    return found
+    return files
 
 
 def _plain(value: Any) -> Any:
@@ -138,13 +138,13 @@ def _plain(value: Any) -> Any:
 def _met(error: ParseBaseException) -> str:
     """The place of a mistake, the character found there, and what was expected, where the parser has short words for
     it."""
-    text, at = error.pstr, error.loc
-    place = f"line {error.lineno}, column {error.col}"
-    if text[max(at - 1, 0) : at + 1] in ('."', '".'):
-        return f'{place}: a path with quotes in it (a."b".c: ...) cannot be read; write a {{ "b" {{ c: ... }} }}'
-    found = repr(text[at]) if at < len(text) else "the end of the file"
+    text, index = error.pstr, error.loc
+    position = f"line {error.lineno}, column {error.col}"
+    if text[max(index - 1, 0) : index + 1] in ('."', '".'):
+        return f'{position}: a path with quotes in it (a."b".c: ...) cannot be read; write a {{ "b" {{ c: ... }} }}'
+    character = repr(text[index]) if index < len(text) else "the end of the file"
     known = _EXPECTED.fullmatch(str(error.msg))
     expected = str(error.msg).lower() if known else "expected a value, a key or a sign"
-    if found == "'\"'" and known and "end" in expected:
-        return f"{place}: quotes that are not closed in their line"
-    return f"{place}: {expected}, met {found}"
+    if character == "'\"'" and known and "end" in expected:
+        return f"{position}: quotes that are not closed in their line"
+    return f"{position}: {expected}, met {character}"

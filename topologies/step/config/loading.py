@@ -83,13 +83,15 @@ def _checked(path: Path, merged: Merged, further: Further | None = None) -> Step
     try:
         config = StepConfig.model_validate(merged.tree)
     except ValidationError as error:
-        found_in = [_section(merged.tree, each.path) for details in error.errors() for each in explained(details)]
+        found_in = [_section(merged.tree, problem.path) for details in error.errors() for problem in explained(details)]
         problems += _problems(error, merged)
-        broken = [dotted(place) for place in found_in]
+        broken = [dotted(location) for location in found_in]
         config = StepConfig.model_validate(_without(merged.tree, found_in))
     config._file = path
-    found = [*_mismatches(config, merged, broken), *(further(config) if further else ())]
-    problems += [each for each in found if not any(_lies_in(each.path, place) for place in broken)]
+    further_problems = [*_mismatches(config, merged, broken), *(further(config) if further else ())]
+    problems += [
+        problem for problem in further_problems if not any(_lies_in(problem.path, location) for location in broken)
+    ]
     if problems:
         raise StepConfigError(path, problems)
     return config
@@ -109,11 +111,11 @@ def _depth(tree: object) -> int:
         deepest = max(deepest, depth)
         branches = step.get("branches")
         further = [step.get("destination"), step.get("error"), *(branches if isinstance(branches, list) else ())]
-        waiting += [(each, depth + 1) for each in further if _is_step(each)]
+        waiting += [(child, depth + 1) for child in further if _is_step(child)]
     return deepest
 
 
-_STAND_INS: Mapping[str, Any] = {
+_PLACEHOLDERS: Mapping[str, Any] = {
     "type": "aggregation",
     "format": {"input": "json", "output": "json"},
     "key": {"type": "key"},
@@ -146,17 +148,17 @@ def _is_step(value: object) -> bool:
 def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str, Any]:
     """The tree with placeholders for its invalid sections."""
     whole = deepcopy(dict(tree))
-    for at, place in enumerate(sorted(set(broken), key=len)):
-        *before, name = place
+    for index, location in enumerate(sorted(set(broken), key=len)):
+        *before, name = location
         within: Any = whole
         for part in before:
             within = within[part]
         if isinstance(name, int):
-            within[name] = {**_STAND_INS["destination"], "name": f"output {at}"}
+            within[name] = {**_PLACEHOLDERS["destination"], "name": f"output {index}"}
         elif name == "name":
-            within[name] = f"step {at}"
-        elif name in _STAND_INS:
-            within[name] = deepcopy(_STAND_INS[name])
+            within[name] = f"step {index}"
+        elif name in _PLACEHOLDERS:
+            within[name] = deepcopy(_PLACEHOLDERS[name])
         else:
             within.pop(name, None)
     return whole
@@ -169,8 +171,8 @@ def _lies_in(path: str, place: str) -> bool:
 
 def _problems(error: ValidationError, merged: Merged) -> Iterator[StepProblem]:
     for details in error.errors():
-        for each in explained(details):
-            yield StepProblem(merged.origin(each.path), dotted(each.path), each.text)
+        for explanation in explained(details):
+            yield StepProblem(merged.origin(explanation.path), dotted(explanation.path), explanation.text)
 
 
 def _mismatches(config: StepConfig, merged: Merged, broken: Collection[str] = ()) -> Iterator[StepProblem]:
@@ -182,30 +184,30 @@ def _mismatches(config: StepConfig, merged: Merged, broken: Collection[str] = ()
 def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
     """Steps of equal names: their windows, counts and errors could not be distinguished."""
     seen: dict[str, Location] = {}
-    for place, step in config.steps:
+    for location, step in config.steps:
         if step.name in seen:
             other = dotted(seen[step.name]) or "the first step"
-            yield (*place, "name"), f"expected a name of its own, found {shown(step.name)}, which is that of {other}"
-        seen.setdefault(step.name, place)
+            yield (*location, "name"), f"expected a name of its own, found {shown(step.name)}, which is that of {other}"
+        seen.setdefault(step.name, location)
 
 
 def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Location, str]]:
     """Steps that can read nothing of their input. Those for errors also get messages that were unreadable elsewhere."""
-    for place, step in config.steps:
+    for location, step in config.steps:
         for way, to in step.ways:
-            if not isinstance(to, Step) or way == ("error",) or dotted((*place, "format")) in broken:
+            if not isinstance(to, Step) or way == ("error",) or dotted((*location, "format")) in broken:
                 continue
             made, read = step.format.output, to.format.input
             if {made.type, read.type} == {"json", "xml"}:
                 yield (
-                    (*place, *way, "format", "input"),
+                    (*location, *way, "format", "input"),
                     f"expected {made.type}, which is what {step.name} writes, found {read.type}",
                 )
             elif isinstance(made, CsvFormat) and isinstance(read, CsvFormat):
                 fields = len(made.field_names), len(read.field_names)
                 if made.column_separator == read.column_separator and fields[0] != fields[1]:
                     text = f"expected {fields[0]} fields, as {step.name} writes them, found {fields[1]}"
-                    yield (*place, *way, "format", "input", "fieldNames"), text
+                    yield (*location, *way, "format", "input", "fieldNames"), text
 
 
 def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
@@ -225,9 +227,9 @@ def _loops(config: StepConfig) -> Iterator[tuple[Location, str]]:
     source = config.source
     if config.allow_loops or not isinstance(source, KafkaSource):
         return
-    for place, destination in config.destinations:
+    for location, destination in config.destinations:
         if destination.topic in source.topics and same_servers(
             config.connections, source.config.name, destination.config.name
         ):
             text = f"expected a topic that the step does not read itself, found {destination.topic!r}: a loop"
-            yield (*place, "topic"), f"{text}; if it is meant to be, say allowLoops: true"
+            yield (*location, "topic"), f"{text}; if it is meant to be, say allowLoops: true"

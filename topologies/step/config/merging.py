@@ -72,8 +72,8 @@ def assigned(key: str, value: str) -> Tree:
     except HoconError as error:
         text = f"expected a value, found a mistake: {error}; put texts with signs in quotes"
         raise StepConfigError(SET, [StepProblem(SET, key, text)]) from None
-    found: Tree = with_folders(tree, Path.cwd())
-    return found
+    assignment: Tree = with_folders(tree, Path.cwd())
+    return assignment
 
 
 def _nested(key: str, value: str) -> str:

@@ -84,8 +84,8 @@ class Step(Section):
     def ways(self) -> Iterator[tuple[Location, Destination | Step]]:
         """Where its messages go, each with its place in the step: the main way, the branches, and that of errors."""
         yield ("destination",), self.destination
-        for at, branch in enumerate(self.branches):
-            yield ("branches", at), branch
+        for index, branch in enumerate(self.branches):
+            yield ("branches", index), branch
         if self.error is not None:
             yield ("error",), self.error
 
@@ -126,8 +126,8 @@ class StepConfig(Step):
     def destinations(self) -> list[Placed[Destination]]:
         """The topics to which messages finally go, step by step."""
         return [
-            Placed((*place, *way), to)
-            for place, step in self.steps
+            Placed((*location, *way), to)
+            for location, step in self.steps
             for way, to in step.ways
             if isinstance(to, Destination)
         ]
@@ -145,8 +145,8 @@ class StepConfig(Step):
         return self.model_copy(update={"allow_file_rules": False})
 
 
-def _steps(place: Location, step: Step) -> Iterator[Placed[Step]]:
-    yield Placed(place, step)
+def _steps(location: Location, step: Step) -> Iterator[Placed[Step]]:
+    yield Placed(location, step)
     for way, to in step.ways:
         if isinstance(to, Step):
-            yield from _steps((*place, *way), to)
+            yield from _steps((*location, *way), to)

@@ -39,15 +39,15 @@ def read_tree(path: Path) -> Tree:
     except UnicodeDecodeError as error:
         raise _unreadable(path, f"expected text in UTF-8, found byte {error.object[error.start]:#04x}") from None
     try:
-        found = reader(text, path)
-        _ = json.dumps(found, ensure_ascii=False, default=str).encode()
+        content = reader(text, path)
+        _ = json.dumps(content, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError as error:
         raise _unreadable(path, f"half a character, {error.object[error.start]!r}, is no text") from None
     except RecursionError:
         raise _unreadable(path, "it is nested too deep") from None
-    if not isinstance(found, dict):
-        raise _unreadable(path, f"expected a mapping with name, type, format and so on, found {kind_of(found)}")
-    tree: Tree = with_folders(found, path.absolute().parent)
+    if not isinstance(content, dict):
+        raise _unreadable(path, f"expected a mapping with name, type, format and so on, found {kind_of(content)}")
+    tree: Tree = with_folders(content, path.absolute().parent)
     return tree
 
 
@@ -75,9 +75,9 @@ def _yaml(text: str, path: Path) -> Any:
         return yaml.load(text, Yaml)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        at = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
+        position = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
         problem = _NAMED.sub(r"\1", str(error.problem))
-        raise _unreadable(path, f"expected YAML, found a mistake{at}: {problem}") from None
+        raise _unreadable(path, f"expected YAML, found a mistake{position}: {problem}") from None
     except yaml.YAMLError as error:
         raise _unreadable(path, f"expected YAML, found {' '.join(str(error).split())}") from None
     except ValueError:
@@ -88,8 +88,8 @@ def _json(text: str, path: Path) -> Any:
     try:
         return json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant)
     except json.JSONDecodeError as error:
-        at = f"line {error.lineno}, column {error.colno}"
-        raise _unreadable(path, f"expected JSON, found a mistake at {at}: {error.msg}") from None
+        position = f"line {error.lineno}, column {error.colno}"
+        raise _unreadable(path, f"expected JSON, found a mistake at {position}: {error.msg}") from None
     except ValueError as error:
         raise _unreadable(path, f"expected JSON, found {error}{_twice(text)}") from None
 

@@ -109,12 +109,12 @@ def _time(value: object) -> Duration:
     """A time above zero."""
     wanted = 'expected a time above zero, as milliseconds (100) or with a unit ("5s")'
     try:
-        found = _duration(value)
+        duration = _duration(value)
     except ConfigError:
-        found = None
-    if found is None or found.micros <= 0:
+        duration = None
+    if duration is None or duration.micros <= 0:
         raise ValueError(f"{wanted}, found {shown_value(value)}")
-    return found
+    return duration
 
 
 def _duration(value: object) -> Duration | None:

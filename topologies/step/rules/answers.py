@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from topologies.step.rules.errors import RuleError
-from topologies.step.rules.targets import a_text
+from topologies.step.rules.targets import checked_text
 from windowing.daytimes import DayTime, DayTimePattern
 from windowing.errors import ConfigError
 
@@ -17,7 +17,7 @@ def as_key(returned: Any) -> str:
     """
     if returned is None:
         raise RuleError("the key rule returned nothing", why="an event needs a key (UH-8)", do="return a text")
-    return a_text("the returned key", returned)
+    return checked_text("the returned key", returned)
 
 
 def as_time(returned: Any, pattern: DayTimePattern) -> DayTime:

@@ -89,7 +89,7 @@ class _Watchdog:
 
     def watch(self, caller: _Caller) -> None:
         with self.lock:
-            self.callers = [each for each in self.callers if each() is not None] + [weakref.ref(caller)]
+            self.callers = [known for known in self.callers if known() is not None] + [weakref.ref(caller)]
             if not self.started:
                 threading.Thread(target=self._run, name="windbolt-rule-limit", daemon=True).start()
                 self.started = True

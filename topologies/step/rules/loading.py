@@ -65,12 +65,12 @@ def load_rule(
     The file or module is run here, without a limit of time. Raises ConfigError for a rule that cannot be found, loaded
     or called.
     """
-    place, name, in_file = found_rule(kind, source, path, roots, allow_files)
+    place, name, in_file = find_rule(kind, source, path, roots, allow_files)
     load = _of_file if in_file else _of_module
     return load(kind, place, name, limit_seconds)
 
 
-def found_rule(
+def find_rule(
     kind: Kind, source: str, path: str, roots: Sequence[Path], allow_files: bool
 ) -> tuple[str, str | None, bool]:
     """The file or module of a rule, the named function, and whether it is a file. Nothing of it is run."""
@@ -121,7 +121,7 @@ def _python(place: str) -> str:
 
 
 def _missing(kind: Kind, place: str, tried: Sequence[str]) -> ConfigError:
-    original = [file for file in (f"{each.removesuffix('.py')}.tr" for each in tried) if os.path.isfile(file)]
+    original = [file for file in (f"{path.removesuffix('.py')}.tr" for path in tried) if os.path.isfile(file)]
     if original:
         return ConfigError(
             f"the {kind} rule {original[0]} is in the original's language of rules",
@@ -174,11 +174,11 @@ def _function(kind: Kind, place: str, module: ModuleType, name: str | None) -> s
         name = FORMS[kind].name
         if not callable(getattr(module, name, None)):
             if len(own) != 1:
-                raise unclear(kind, place, name, list(own))
+                raise unclear_error(kind, place, name, list(own))
             (name,) = own
     function = getattr(module, name, None)
     if function is None:
-        raise unclear(kind, place, name, list(own))
+        raise unclear_error(kind, place, name, list(own))
     _check(kind, place, name, function)
     return name
 
@@ -190,7 +190,7 @@ def _own(module: ModuleType) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def unclear(kind: Kind, place: str, name: str, own: Sequence[str]) -> ConfigError:
+def unclear_error(kind: Kind, place: str, name: str, own: Sequence[str]) -> ConfigError:
     """The error for a file without the named function, or without one that could be meant."""
     return ConfigError(
         f"{place} has no function {name!r}",
@@ -219,10 +219,10 @@ def _check(kind: Kind, place: str, name: str, function: Callable[..., Any]) -> N
             why = f"it has the parameters {signature}"
     if why:
         line = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_firstlineno", None)
-        raise unfit(kind, place, name, line, why)
+        raise unfit_error(kind, place, name, line, why)
 
 
-def unfit(kind: Kind, place: str, name: str, line: int | None, why: str) -> ConfigError:
+def unfit_error(kind: Kind, place: str, name: str, line: int | None, why: str) -> ConfigError:
     """The error for a function that cannot be a rule of this kind."""
     where = f"{place}, line {line}" if line else place
     return ConfigError(f"{where}: {name!r} cannot be the {kind} rule", why=why, do=f"write {FORMS[kind].named(name)}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 
-from topologies.step.rules.loading import FORMS, Path, found_rule, text_of, unclear, unfit
+from topologies.step.rules.loading import FORMS, Path, find_rule, text_of, unclear_error, unfit_error
 from topologies.step.rules.rule import LIMIT_SECONDS, Kind, Rule
 from topologies.step.rules.sources import broken
 from windowing.errors import ConfigError
@@ -31,7 +31,7 @@ def look_at_rule(
     It checks the file, its syntax, the function and its parameters. Whether imports exist, and what is bound to names
     at run time, only loading can tell. Raises ConfigError where loading would fail for what it checks.
     """
-    place, name, in_file = found_rule(kind, source, path, roots, allow_files)
+    place, name, in_file = find_rule(kind, source, path, roots, allow_files)
     file = place if in_file else _file_of(kind, place)
     if file is not None:
         name = _checked(kind, place, name, _names(file))
@@ -48,10 +48,10 @@ class _Names:
     """Imported or assigned names: whether they are functions is unknown."""
 
     def take(self, statements: Sequence[ast.stmt]) -> None:
-        for each in statements:
-            match each:
+        for statement in statements:
+            match statement:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                    self.functions[name] = each
+                    self.functions[name] = statement
                 case ast.ClassDef(name=name):
                     self.classes.add(name)
                 case ast.Import(names=names) | ast.ImportFrom(names=names):
@@ -59,10 +59,10 @@ class _Names:
                 case _:
                     self.others.update(
                         node.id
-                        for node in ast.walk(each)
+                        for node in ast.walk(statement)
                         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
                     )
-                    for block in _blocks(each):
+                    for block in _blocks(statement):
                         self.take(block)
 
 
@@ -88,8 +88,8 @@ def _names(file: str) -> _Names:
 
 
 def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
-    """The name of the function of a rule. Raises ConfigError where the text shows that it is missing or unfit."""
-    own = [each for each in names.functions if not each.startswith("_")]
+    """The name of the function of a rule. Raises ConfigError where the text shows that it is missing or unfit_error."""
+    own = [candidate for candidate in names.functions if not candidate.startswith("_")]
     bound = {*names.functions, *names.classes, *names.others}
     if name is None:
         name = FORMS[kind].name
@@ -99,10 +99,10 @@ def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
     if name in names.others or (name not in bound and "*" in names.others):
         return name
     if function is None and name not in names.classes:
-        raise unclear(kind, place, name, own)
+        raise unclear_error(kind, place, name, own)
     why = "it is no function of Python" if function is None else _misfit(kind, function)
     if why:
-        raise unfit(kind, place, name, getattr(function, "lineno", None), why)
+        raise unfit_error(kind, place, name, getattr(function, "lineno", None), why)
     return name
 
 
@@ -142,8 +142,8 @@ def _file_of(kind: Kind, module: str) -> str | None:
                 why=f"there is no module {'.'.join(parts[:count])!r}",
                 do="write it like package.module:function, or folder/file.py, and install what it needs",
             )
-        found = spec.submodule_search_locations
-        folders = None if found is None else list(found)
+        locations = spec.submodule_search_locations
+        folders = None if locations is None else list(locations)
     return spec.origin if spec is not None and spec.origin and spec.origin.endswith(".py") else None
 
 

@@ -10,7 +10,7 @@ from topologies.step.rules.aggregation import Aggregation
 from topologies.step.rules.errors import RuleError
 from topologies.step.rules.event import Event
 from topologies.step.rules.headers import HeaderValue
-from topologies.step.rules.targets import Target, a_key, a_name, flat_headers, targets
+from topologies.step.rules.targets import Target, checked_key, checked_name, flat_headers, targets
 
 DECLINE: Final = "decline"
 """Returned by the aggregation rule: these events produce nothing (UH-26)."""
@@ -114,8 +114,8 @@ def _out(value: Any) -> Out:
         value = Out(value)
     if isinstance(value.value, (Iterator, Set, Out)):
         raise RuleError(f"{value.value!r:.80} cannot be the value of an event", do="give a dict, list, text or number")
-    key, headers = a_key("key", value.key), flat_headers("headers", value.headers)
-    topic, branch = a_name("topic", value.topic), a_name("branch", value.branch)
+    key, headers = checked_key("key", value.key), flat_headers("headers", value.headers)
+    topic, branch = checked_name("topic", value.topic), checked_name("branch", value.branch)
     return Out(value.value, key, headers, topic, branch)
 
 

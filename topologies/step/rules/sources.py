@@ -22,9 +22,9 @@ def module_of(file: str, source: str) -> ModuleType:
     import its neighbours, but none of them hides an installed module. Raises ConfigError for a file that cannot be
     compiled or run.
     """
-    found = _LOADED.get((file, source))
-    if found is not None:
-        return found
+    loaded = _LOADED.get((file, source))
+    if loaded is not None:
+        return loaded
     with _LOADING:
         if (file, source) not in _LOADED:
             _LOADED[file, source] = _run(file, source)

@@ -47,22 +47,22 @@ def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Targ
             why="each event has its own, in the same order (UH-25)",
             do="make them as many",
         )
-    return [Target() if each is None else _target(each) for each in headers]
+    return [Target() if header is None else _target(header) for header in headers]
 
 
-def a_key(name: str, value: Any) -> str | None:
+def checked_key(name: str, value: Any) -> str | None:
     """A key: a text, or a whole number as text; None is none."""
-    return None if value is None else a_text(name, value)
+    return None if value is None else checked_text(name, value)
 
 
-def a_name(name: str, value: Any) -> str | None:
+def checked_name(name: str, value: Any) -> str | None:
     """The name of a topic or a step; None is none."""
     if value is None or (isinstance(value, str) and value):
         return value
     raise RuleError(f"{name} is {value!r:.80}", do="give a name, or leave it out")
 
 
-def a_text(name: str, value: Any) -> str:
+def checked_text(name: str, value: Any) -> str:
     """A text, or a whole number as text. Raises RuleError for anything else, and for text that cannot be encoded."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return str(int(value))
@@ -89,13 +89,15 @@ def flat_headers(name: str, headers: Any) -> Mapping[str, HeaderValue]:
             raise RuleError(
                 f"{name}[{key!r:.40}] is {value!r:.80}", why="headers are not nested (UH-25)", do="make it a text"
             )
-    return {a_text(f"a name in {name}", key): _header(f"{name}[{key!r:.40}]", value) for key, value in headers.items()}
+    return {
+        checked_text(f"a name in {name}", key): _header(f"{name}[{key!r:.40}]", value) for key, value in headers.items()
+    }
 
 
 def _header(name: str, value: Any) -> HeaderValue:
     if value is None or isinstance(value, HeaderText):
         return value
-    return bytes(value) if isinstance(value, (bytes, bytearray)) else a_text(name, value)
+    return bytes(value) if isinstance(value, (bytes, bytearray)) else checked_text(name, value)
 
 
 def _target(headers: Any) -> Target:
@@ -104,8 +106,8 @@ def _target(headers: Any) -> Target:
     if unknown := [repr(name)[:40] for name in headers if name not in _NAMES]:
         raise RuleError(f"HEADERS has {', '.join(unknown)}", do=f"use {', '.join(_NAMES[:-1])} and {_NAMES[-1]}")
     return Target(
-        a_name("TargetTopic", headers.get("TargetTopic")),
-        a_key("TargetKey", headers.get("TargetKey")),
+        checked_name("TargetTopic", headers.get("TargetTopic")),
+        checked_key("TargetKey", headers.get("TargetKey")),
         flat_headers("kafka", headers.get("kafka")),
-        a_name("BranchName", headers.get("BranchName")),
+        checked_name("BranchName", headers.get("BranchName")),
     )

@@ -55,7 +55,7 @@ class _Checks:
 
     def _by_name(self, name: str) -> Check:
         if name not in self._named:
-            self._named[name] = lambda data, at, levels: self._named[name](data, at, levels)  # noqa: PLW0108  once made
+            self._named[name] = lambda data, position, levels: self._named[name](data, position, levels)  # noqa: PLW0108  once made
             self._named[name] = self._definition(self._parsed.named[name])
         return self._named[name]
 
@@ -65,67 +65,67 @@ class _Checks:
         return _record(tuple((str(field["name"]), self.of(field["type"])) for field in schema["fields"]))
 
 
-def long_at(data: bytes, at: int) -> tuple[int, int]:
+def long_at(data: bytes, position: int) -> tuple[int, int]:
     """The whole number at a position, and the position where it ends."""
-    byte = data[at]
-    at += 1
+    byte = data[position]
+    position += 1
     if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
+        return (byte >> 1) ^ -(byte & 1), position
     number, shift = byte & 0x7F, 7
     while byte > 0x7F:
         if shift > 63:
             raise Misfit("a number of more than 10 bytes")
-        byte = data[at]
-        at += 1
+        byte = data[position]
+        position += 1
         number |= (byte & 0x7F) << shift
         shift += 7
     if number >> 64:
         raise Misfit("a number of more than 64 bits")
-    return (number >> 1) ^ -(number & 1), at
+    return (number >> 1) ^ -(number & 1), position
 
 
-def _null(data: bytes, at: int, levels: int) -> int:
-    return at
+def _null(data: bytes, position: int, levels: int) -> int:
+    return position
 
 
-def _boolean(data: bytes, at: int, levels: int) -> int:
-    if data[at] > 1:
-        raise Misfit(f"{data[at]} is neither 0 nor 1")
-    return at + 1
+def _boolean(data: bytes, position: int, levels: int) -> int:
+    if data[position] > 1:
+        raise Misfit(f"{data[position]} is neither 0 nor 1")
+    return position + 1
 
 
-def _int(data: bytes, at: int, levels: int) -> int:
-    if data[at] < 0x80:
-        return at + 1
-    number, end = long_at(data, at)
+def _int(data: bytes, position: int, levels: int) -> int:
+    if data[position] < 0x80:
+        return position + 1
+    number, end = long_at(data, position)
     if not -(2**31) <= number < 2**31:
         raise Misfit(f"{number} is no number of 32 bits")
     return end
 
 
-def _long(data: bytes, at: int, levels: int) -> int:
-    return at + 1 if data[at] < 0x80 else long_at(data, at)[1]
+def _long(data: bytes, position: int, levels: int) -> int:
+    return position + 1 if data[position] < 0x80 else long_at(data, position)[1]
 
 
-def _bytes(data: bytes, at: int, levels: int) -> int:
-    length, start = long_at(data, at)
+def _bytes(data: bytes, position: int, levels: int) -> int:
+    length, start = long_at(data, position)
     if not 0 <= length <= len(data) - start:
         raise Misfit(f"{length} bytes are said to follow, {len(data) - start} do")
     return start + length
 
 
 def _sized(size: int) -> Check:
-    def check(data: bytes, at: int, levels: int) -> int:
-        if size > len(data) - at:
+    def check(data: bytes, position: int, levels: int) -> int:
+        if size > len(data) - position:
             raise IndexError
-        return at + size
+        return position + size
 
     return check
 
 
 def _enum(name: str, symbols: int) -> Check:
-    def check(data: bytes, at: int, levels: int) -> int:
-        number, end = long_at(data, at)
+    def check(data: bytes, position: int, levels: int) -> int:
+        number, end = long_at(data, position)
         if not 0 <= number < symbols:
             raise Misfit(f"{number} is no symbol of {name}, which has {symbols}")
         return end
@@ -134,8 +134,8 @@ def _enum(name: str, symbols: int) -> Check:
 
 
 def _union(branches: tuple[Check, ...]) -> Check:
-    def check(data: bytes, at: int, levels: int) -> int:
-        number, start = long_at(data, at)
+    def check(data: bytes, position: int, levels: int) -> int:
+        number, start = long_at(data, position)
         if not 0 <= number < len(branches):
             raise Misfit(f"{number} is no branch of a union of {len(branches)}")
         return branches[number](data, start, levels)
@@ -144,49 +144,49 @@ def _union(branches: tuple[Check, ...]) -> Check:
 
 
 def _record(fields: tuple[tuple[str, Check], ...]) -> Check:
-    def check(data: bytes, at: int, levels: int) -> int:
+    def check(data: bytes, position: int, levels: int) -> int:
         if levels == 0:
             raise Misfit("nested too deep")
         name = ""
         try:
             for name, inner in fields:  # noqa: B007  the last one is told
-                at = inner(data, at, levels - 1)
+                position = inner(data, position, levels - 1)
         except (Misfit, IndexError) as error:
             raise _placed(error, name) from None
-        return at
+        return position
 
     return check
 
 
 def _entry(value: Check) -> Check:
-    return lambda data, at, levels: value(data, _bytes(data, at, levels), levels)
+    return lambda data, position, levels: value(data, _bytes(data, position, levels), levels)
 
 
 def _blocks(inner: Check) -> Check:
     """The check of an array or a map: blocks of items, each at least a byte long."""
 
-    def check(data: bytes, at: int, levels: int) -> int:
+    def check(data: bytes, position: int, levels: int) -> int:
         if levels == 0:
             raise Misfit("nested too deep")
         done = 0
         try:
-            count, at = long_at(data, at)
+            count, position = long_at(data, position)
             while count:
                 end = None
                 if count < 0:
-                    size, at = long_at(data, at)
-                    count, end = -count, at + size
-                if count > len(data) - at:
-                    raise Misfit(f"{count} items are said to follow in {len(data) - at} bytes")
+                    size, position = long_at(data, position)
+                    count, end = -count, position + size
+                if count > len(data) - position:
+                    raise Misfit(f"{count} items are said to follow in {len(data) - position} bytes")
                 for _ in range(count):
-                    at = inner(data, at, levels - 1)
+                    position = inner(data, position, levels - 1)
                     done += 1
-                if end not in (None, at):
+                if end not in (None, position):
                     raise Misfit("a block is not as long as it says")
-                count, at = long_at(data, at)
+                count, position = long_at(data, position)
         except (Misfit, IndexError) as error:
             raise _placed(error, done) from None
-        return at
+        return position
 
     return check
 
@@ -206,14 +206,14 @@ def _logical(schema: Any) -> Check | None:
         case "bytes-decimal":
             return _decimal(_bytes, int(schema["precision"]), long_at)
         case "fixed-decimal":
-            return _decimal(_sized(int(schema["size"])), int(schema["precision"]), lambda data, at: (0, at))
+            return _decimal(_sized(int(schema["size"])), int(schema["precision"]), lambda data, position: (0, position))
     return None
 
 
 def _time(inner: Check, day: int) -> Check:
-    def check(data: bytes, at: int, levels: int) -> int:
-        end = inner(data, at, levels)
-        number, _ = long_at(data, at)
+    def check(data: bytes, position: int, levels: int) -> int:
+        end = inner(data, position, levels)
+        number, _ = long_at(data, position)
         if not 0 <= number < day:
             raise Misfit(f"{number} is no time of a day")
         return end
@@ -224,9 +224,9 @@ def _time(inner: Check, day: int) -> Check:
 def _decimal(inner: Check, precision: int, length_at: Callable[[bytes, int], tuple[int, int]]) -> Check:
     beyond = 10**precision
 
-    def check(data: bytes, at: int, levels: int) -> int:
-        end = inner(data, at, levels)
-        _, start = length_at(data, at)
+    def check(data: bytes, position: int, levels: int) -> int:
+        end = inner(data, position, levels)
+        _, start = length_at(data, position)
         if not -beyond < int.from_bytes(data[start:end], signed=True) < beyond:
             raise Misfit(f"a decimal of more than {precision} digits")
         return end

@@ -85,7 +85,7 @@ def _check(schemas: tuple[AvroSchema, ...]) -> None:
     if not schemas:
         raise ConfigError("messages in Avro without a schema", do="give one at least")
     names = [schema.name for schema in schemas]
-    twice = [name for at, name in enumerate(names) if name in names[:at]]
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:
         raise ConfigError(f"the Avro schema {twice[0]} is given twice")
     defaults = [schema.name for schema in schemas if schema.default]

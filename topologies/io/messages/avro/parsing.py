@@ -80,7 +80,7 @@ def _problems(schema: Any, made: Parsed) -> Iterator[str]:
         yield from _union_problems(schema, made)
     elif kind in RECORDS:
         names = [field["name"] for field in schema["fields"]]
-        yield from (f"field {name} is given twice" for at, name in enumerate(names) if name in names[:at])
+        yield from (f"field {name} is given twice" for index, name in enumerate(names) if name in names[:index])
         for field in schema["fields"]:
             yield from _problems(field["type"], made)
     elif kind == "array":
@@ -110,7 +110,7 @@ def _union_problems(union: list[Any], made: Parsed) -> Iterator[str]:
     tags = [tag_of(branch) for branch in union]
     if not tags:
         yield "a union of nothing"
-    yield from (f"{tag} is twice in a union" for at, tag in enumerate(tags) if tag in tags[:at])
+    yield from (f"{tag} is twice in a union" for index, tag in enumerate(tags) if tag in tags[:index])
     for branch in union:
         if isinstance(branch, list):
             yield "a union in a union"

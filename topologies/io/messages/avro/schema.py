@@ -52,7 +52,7 @@ class AvroSchema:
                 raise Misfit(f"{len(value) - end} bytes are left over after it")
             return schemaless_reader(BytesIO(value), self._schema, None)
         except Misfit as misfit:
-            reason: Any = misfit.told()
+            reason: Any = misfit.unwritable()
         except IndexError:
             reason = "the message ends within the value"
         except Exception as error:  # right shape but no value: invalid UTF-8, the year 10,000
@@ -65,7 +65,7 @@ class AvroSchema:
         try:
             schemaless_writer(message, self._schema, self._fit(event, max_depth))
         except Misfit as misfit:
-            raise Unwritable(f"not a value of {self.name}: {misfit.told()}") from None
+            raise Unwritable(f"not a value of {self.name}: {misfit.unwritable()}") from None
         except Exception as error:  # objects may run their own code
             raise Unwritable(f"not a value of {self.name}: {error!r}") from error
         return message.getvalue()

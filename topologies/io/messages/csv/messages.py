@@ -72,7 +72,7 @@ class CsvMessages:
         try:
             return within(self._row.join(self._texts(event)).encode(), self.max_bytes)
         except Misfit as misfit:
-            raise misfit.told() from None
+            raise misfit.unwritable() from None
         except UnicodeEncodeError as error:
             raise Unwritable(f"the event cannot be written as UTF-8: {error}") from None
         except Unwritable:
@@ -103,7 +103,7 @@ class CsvMessages:
 def _check(fields: tuple[str, ...], types: Mapping[str, str]) -> None:
     if not fields or not all(fields):
         raise ConfigError(f"the fields of a CSV message are {fields!r}", do="name every field, at least one")
-    twice = [name for at, name in enumerate(fields) if name in fields[:at]]
+    twice = [name for index, name in enumerate(fields) if name in fields[:index]]
     if twice:
         raise ConfigError(f"field {twice[0]!r} of a CSV message is named twice")
     for name, kind in types.items():

@@ -45,11 +45,11 @@ class CsvRow:
 
     def _split_quoted(self, row: str) -> list[str]:
         values: list[str] = []
-        at = 0
-        while found := self._value.match(row, at):
-            quoted, plain, end = found.groups()
+        position = 0
+        while match := self._value.match(row, position):
+            quoted, plain, end = match.groups()
             values.append(plain if quoted is None else quoted.replace('""', '"'))
             if not end:
                 return values
-            at = found.end()
+            position = match.end()
         raise Unreadable(f"value {len(values) + 1} of the row has a quote or a line break where none may be")

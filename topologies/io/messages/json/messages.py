@@ -72,7 +72,7 @@ class JsonMessages:
         try:
             return within(orjson.dumps(plain(event, self.max_depth)), self.max_bytes)
         except Misfit as misfit:
-            raise misfit.told() from None
+            raise misfit.unwritable() from None
         except Unwritable:
             raise
         except Exception as error:  # objects may run their own code

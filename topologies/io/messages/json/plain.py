@@ -63,11 +63,11 @@ def _object(value: dict[Any, Any], max_depth: int) -> dict[str, Any]:
 
 def _list(value: list[Any] | tuple[Any, ...], max_depth: int) -> list[Any]:
     made = []
-    for at, item in enumerate(value):
+    for index, item in enumerate(value):
         try:
             made.append(plain(item, max_depth))
         except Misfit as misfit:
-            raise misfit.inside(at) from None
+            raise misfit.inside(index) from None
     return made
 
 

@@ -53,7 +53,7 @@ class XmlMessages:
         try:
             return within(XmlWriting(self.max_bytes, self.max_depth).write(event), self.max_bytes)
         except Misfit as misfit:
-            raise misfit.told() from None
+            raise misfit.unwritable() from None
         except Unwritable:
             raise
         except Exception as error:  # objects may run their own code

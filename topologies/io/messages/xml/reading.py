@@ -43,7 +43,7 @@ class XmlReading:
         if len(self._outer) == self._max_depth:
             raise too_deep(self._max_depth)
         self._outer.append((self._content, self._texts))
-        self._content = {f"@{attributes[at]}": attributes[at + 1] for at in range(0, len(attributes), 2)}
+        self._content = {f"@{attributes[index]}": attributes[index + 1] for index in range(0, len(attributes), 2)}
         self._texts = []
 
     def _text(self, text: str) -> None:

@@ -46,10 +46,10 @@ class XmlWriting:
         if not isinstance(value, list | tuple):
             _inside(name, self._element, checked, value, levels)
             return
-        for at, item in enumerate(value):
+        for index, item in enumerate(value):
             if isinstance(item, list | tuple):
-                raise Misfit("a list in a list has no form in XML").inside(at).inside(name)
-            _inside(name, _inside, at, self._element, checked, item, levels)
+                raise Misfit("a list in a list has no form in XML").inside(index).inside(name)
+            _inside(name, _inside, index, self._element, checked, item, levels)
 
     def _element(self, name: str, value: Any, levels: int) -> None:
         if levels == 0:
@@ -90,8 +90,8 @@ def _text(value: Any, escapes: dict[int, str]) -> str:
     text = value if type(value) is str else text_of(value)
     if not _UNUSUAL.search(text):
         return text
-    if found := _FORBIDDEN.search(text):
-        raise Misfit(f"the character {found[0]!a} is forbidden in XML")
+    if match := _FORBIDDEN.search(text):
+        raise Misfit(f"the character {match[0]!a} is forbidden in XML")
     return text.translate(escapes)
 
 
@@ -110,14 +110,14 @@ def _is_name(name: str) -> bool:
     """Whether the parser takes it as the name of an element."""
     if not name or len(name) > 1000 or _MARKUP.search(name) or _FORBIDDEN.search(name):
         return False
-    found: list[str] = []
+    names: list[str] = []
     parser = expat.ParserCreate()
-    parser.StartElementHandler = lambda element, attributes: found.append(element)
+    parser.StartElementHandler = lambda element, attributes: names.append(element)
     try:
         parser.Parse(f"<{name}/>".encode(), True)
     except expat.ExpatError:
         return False
-    return found == [name]
+    return names == [name]
 
 
 def _summary(event: Any) -> str:
