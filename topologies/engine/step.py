@@ -29,7 +29,7 @@ from topologies.engine.commit.delivering import (
 )
 from topologies.engine.ingest.merging import replace_merged
 from topologies.engine.tasks import compact, fire, ingest
-from topologies.engine.ticking import carry, deferred_tick, idle, ticked
+from topologies.engine.ticking import deferred_tick, idle, inherit_watermarks, ticked
 from topologies.engine.time.behind import watermark_delay
 from topologies.engine.time.first_output import FirstOutput
 from topologies.graph.model import Topology, WindowedNode
@@ -178,7 +178,7 @@ class MicroBatch:
             yield from deferred_tick(progress, node, advance, self.checkpoint.segments)
             return
         if node.event_time:
-            carry(self.topology, progress.state, node, bolt)
+            inherit_watermarks(self.topology, progress.state, node, bolt)
             frontier = ticked(node, bolt, advance)
             if frontier is not None:
                 progress.emitted[node.name] = frontier

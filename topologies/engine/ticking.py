@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from topologies.engine.batch.progress import BatchProgress
 
 
-def carry(topology: Topology, state: Manifest, node: WindowedNode, bolt: BoltState) -> None:
+def inherit_watermarks(topology: Topology, state: Manifest, node: WindowedNode, bolt: BoltState) -> None:
     """Set the latest time of each input that comes from another windowed bolt, from the watermark of that bolt.
 
     Such a stream promises that none of its events is from before the open windows of that bolt. Where this bolt gives
@@ -62,13 +62,13 @@ def deferred_tick(
     due."""
     bolt, settings = progress.state.bolts[node.name], node.bolt.settings
     if settings.anchor == START and bolt.anchor is None:
-        bolt.anchor = min(advance.clock, progress.began.get(node.name, advance.clock))
+        bolt.anchor = min(advance.clock, progress.first_clock.get(node.name, advance.clock))
     node = anchored(node, bolt.anchor)
     arrived = progress.arrived.get(node.name, {})
     before = NONE if bolt.watermark.emitted is None else bolt.watermark.emitted
     forced, marks = bolt.watermark.forced, None
     if node.event_time:
-        marks = _move(progress, node, advance, store)
+        marks = _move_watermark(progress, node, advance, store)
         if bolt.watermark.emitted is not None and bolt.watermark.emitted > before:
             progress.emitted[node.name] = bolt.watermark.emitted
     frontier = _frontier(node, bolt, advance)
@@ -126,24 +126,26 @@ def _has_work(
     return not idle(node, task, refs, passed, frontier)
 
 
-def _move(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore) -> Ref | None:
+def _move_watermark(
+    progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore
+) -> Ref | None:
     """Advance the watermark of a bolt. Where it follows the events: the reference to the marks before each event, else
     None."""
     bolt, settings = progress.state.bolts[node.name], node.bolt.settings
-    carry(progress.context.topology, progress.state, node, bolt)
-    heard = progress.heard.get(node.name)
+    inherit_watermarks(progress.context.topology, progress.state, node, bolt)
+    last_clock = progress.last_clock.get(node.name)
     watermarks = EventWatermarks(node.streams, settings, bolt.watermark, [bool(origin) for origin in node.origins])
     marks = None
     if node.sequenced:
-        known = _partitions_there(progress.context, node)
-        watermarks.add_partitions(known, min(advance.clock, progress.began.get(node.name, advance.clock)))
-    doors = progress.doors.get(node.name, []) if node.sequenced else []
-    if doors:
-        arrivals = _arrivals(pa.concat_tables([store.read(ref) for ref in doors], promote_options="default"))
-        assert heard is not None
-        marks = _write(store, progress.context, watermarks.sequence(arrivals, heard))
-    if node.name in progress.arrivals and heard is not None:
-        watermarks.arrived(progress.arrivals[node.name], heard)
+        known = _known_partitions(progress.context, node)
+        watermarks.add_partitions(known, min(advance.clock, progress.first_clock.get(node.name, advance.clock)))
+    arrival_refs = progress.arrival_order.get(node.name, []) if node.sequenced else []
+    if arrival_refs:
+        arrivals = _arrivals(pa.concat_tables([store.read(ref) for ref in arrival_refs], promote_options="default"))
+        assert last_clock is not None
+        marks = _write(store, progress.context, watermarks.sequence(arrivals, last_clock))
+    if node.name in progress.arrivals and last_clock is not None:
+        watermarks.arrived(progress.arrivals[node.name], last_clock)
     if settings.watermark_per_key:
         return None
     if not node.sequenced:
@@ -158,24 +160,24 @@ def _move(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, sto
     return marks
 
 
-def _arrivals(door: pa.Table) -> Arrivals:
-    names = door.column_names
+def _arrivals(table: pa.Table) -> Arrivals:
+    names = table.column_names
 
     def column(name: str) -> Any:
-        return door.column(name).to_numpy()
+        return table.column(name).to_numpy()
 
     return Arrivals(
         column("time"),
         column("input"),
         column("counts"),
         column("given") if "given" in names else None,
-        *_partitions(door.column("partition") if "partition" in names else None),
-        door.column("heard").fill_null(True).to_numpy() if "heard" in names else None,
-        door.column("arrived").fill_null(NONE).to_numpy() if "arrived" in names else None,
+        *_partitions(table.column("partition") if "partition" in names else None),
+        table.column("heard").fill_null(True).to_numpy() if "heard" in names else None,
+        table.column("arrived").fill_null(NONE).to_numpy() if "arrived" in names else None,
     )
 
 
-def _partitions_there(context: Context, node: WindowedNode) -> dict[str, list[str]]:
+def _known_partitions(context: Context, node: WindowedNode) -> dict[str, list[str]]:
     """Per input of a bolt, the partitions that exist, as far as the source or the user names them."""
     settings, partitions = node.bolt.settings, dict[str, list[str]]()
     spouts = context.topology.spouts_before(node)

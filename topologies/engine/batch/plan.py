@@ -208,13 +208,13 @@ class Output:
     """(bolt, task, rows): admitted events for the queues of windowed bolts."""
     arrived: list[tuple[str, int, Ref]] = field(default_factory=list)
     """(bolt, task, rows): events for windowed bolts whose tasks admit them."""
-    doors: dict[str, tuple[int, Ref | None]] = field(default_factory=dict)
+    arrival_order: dict[str, tuple[int, Ref | None]] = field(default_factory=dict)
     """Per such bolt: the number of rows, and the segment with their order of arrival."""
     arrivals: dict[str, int] = field(default_factory=dict)
     """Per such bolt: the latest arrival time in microseconds."""
-    heard: dict[str, int] = field(default_factory=dict)
+    last_clock: dict[str, int] = field(default_factory=dict)
     """Per such bolt: the clock in microseconds when the last of its events came."""
-    began: dict[str, int] = field(default_factory=dict)
+    first_clock: dict[str, int] = field(default_factory=dict)
     """Per such bolt: the clock in microseconds when the first of its events came."""
     for_sinks: list[tuple[str, Ref]] = field(default_factory=list)
     """(sink, rows): rows for sinks that the driver serves."""

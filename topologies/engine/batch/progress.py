@@ -30,15 +30,15 @@ class BatchProgress:
     complaints: list[str] = field(default_factory=list)
     arrived: dict[str, dict[int, list[Arrived]]] = field(default_factory=dict)
     """Per bolt and task, events not admitted yet."""
-    doors: dict[str, list[Ref]] = field(default_factory=dict)
+    arrival_order: dict[str, list[Ref]] = field(default_factory=dict)
     """Per bolt, segments with the order of arrival of the batch's events."""
     counts: dict[str, int] = field(default_factory=dict)
     """Per bolt, the number of events that arrived."""
     arrivals: dict[str, int] = field(default_factory=dict)
     """Per bolt, the latest arrival time in microseconds."""
-    heard: dict[str, int] = field(default_factory=dict)
+    last_clock: dict[str, int] = field(default_factory=dict)
     """Per bolt, the clock in microseconds when the last of its events came."""
-    began: dict[str, int] = field(default_factory=dict)
+    first_clock: dict[str, int] = field(default_factory=dict)
     """Per bolt, the clock in microseconds when the first of its events came."""
 
     def take(self, output: Output, origin: str = _INPUT) -> None:
@@ -71,13 +71,13 @@ class BatchProgress:
         for name, task, ref in output.arrived:
             tasks = self.arrived.setdefault(name, {})
             tasks.setdefault(task, []).append(Arrived(ref, self.counts.get(name, 0)))
-        for name, (count, door) in output.doors.items():
+        for name, (count, order) in output.arrival_order.items():
             self.counts[name] = self.counts.get(name, 0) + count
-            self.doors.setdefault(name, []).extend([door] if door is not None else [])
+            self.arrival_order.setdefault(name, []).extend([order] if order is not None else [])
         _raise_all(self.arrivals, output.arrivals)
-        _raise_all(self.heard, output.heard)
-        for name, clock in output.began.items():
-            self.began[name] = min(clock, self.began.get(name, clock))
+        _raise_all(self.last_clock, output.last_clock)
+        for name, clock in output.first_clock.items():
+            self.first_clock[name] = min(clock, self.first_clock.get(name, clock))
 
 
 def _raise_all(greatest: dict[str, int], values: Mapping[str, int]) -> None:

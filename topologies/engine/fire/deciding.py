@@ -151,7 +151,7 @@ def _decided(
         actions = np.where(late, Decision.OUT_OF_ORDER, actions)
     elif node.event_time:
         edges = batch.column(END_EDGE_COLUMN)
-        times, actions, over = _at_the_door(node, batch, times, ends, actions, marks, edges)
+        times, actions, over = _decide_by_watermark(node, batch, times, ends, actions, marks, edges)
     if node.event_time and item.forced is not None:
         actions, over = _forced(node, times, ends, actions, over, item.forced)
     moved = actions == Decision.ADJUSTED_OUT_OF_ORDER
@@ -162,7 +162,7 @@ def _decided(
     return _Decided(times, actions, over, splits, adjusted, out_of_order)
 
 
-def _at_the_door(
+def _decide_by_watermark(
     node: WindowedNode,
     batch: _Batch,
     times: NDArray[np.int64],

@@ -35,7 +35,7 @@ class Arriving:
 
     tables: list[pa.Table] = field(default_factory=list)
     tasks: list[NDArray[np.int64]] = field(default_factory=list)
-    doors: list[dict[str, Any]] = field(default_factory=list)
+    arrival_columns: list[dict[str, Any]] = field(default_factory=list)
     partitions: dict[str, int] = field(default_factory=dict)
     """The partitions of the events so far, and their codes."""
     count: int = 0
@@ -159,24 +159,24 @@ def note(
         arriving.tasks.append(tasks)
     if node.sequenced:
         codes = _partitions(arriving, settings.watermark_partition, table, partition)
-        arriving.doors.append(_at_the_door(node, timed_rows, inner[STREAM_COLUMN], codes))
+        arriving.arrival_columns.append(_arrival_columns(node, timed_rows, inner[STREAM_COLUMN], codes))
 
 
-def _at_the_door(
+def _arrival_columns(
     node: WindowedNode, timed_rows: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
     """The columns from which the watermark is computed, for rows in order of arrival."""
     settings, seen = node.bolt.settings, timely(timed_rows.actions)
     counts = seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
-    door: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "counts": counts}
+    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "counts": counts}
     if settings.watermark_field is not None:
-        door["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given
+        columns["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given
     if partitions is not None:
-        door["partition"] = partitions
-        door["heard"] = seen | (timed_rows.actions == Decision.WATERMARK)
+        columns["partition"] = partitions
+        columns["heard"] = seen | (timed_rows.actions == Decision.WATERMARK)
     if settings.estimate_arrival and (partitions is not None or len(node.inputs) > 1):
-        door["arrived"] = timed_rows.arrivals
-    return door
+        columns["arrived"] = timed_rows.arrivals
+    return columns
 
 
 def write(arriving: Arriving, node: WindowedNode, writer: SegmentWriter) -> tuple[list[tuple[int, Ref]], Ref | None]:
@@ -196,22 +196,22 @@ def write(arriving: Arriving, node: WindowedNode, writer: SegmentWriter) -> tupl
             if edges[task + 1] > edges[task]:
                 split = table.slice(edges[task], edges[task + 1] - edges[task])
                 sections.append((task, _section(writer, split, len(node.inputs))))
-    door = None
-    if arriving.doors:
-        door = writer.add(_door(arriving))
-    return sections, door
+    order_ref = None
+    if arriving.arrival_columns:
+        order_ref = writer.add(_arrival_table(arriving))
+    return sections, order_ref
 
 
 _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
 """Values for rows of a source without partitions, where other sources have some."""
 
 
-def _door(arriving: Arriving) -> pa.Table:
+def _arrival_table(arriving: Arriving) -> pa.Table:
     """The order of arrival of all events; the partition is null where an event has none."""
-    names = dict.fromkeys(name for door in arriving.doors for name in door)
+    names = dict.fromkeys(name for batch in arriving.arrival_columns for name in batch)
     columns = {
         name: np.concatenate(
-            [door.get(name, np.full(len(door["time"]), _NOTHING.get(name))) for door in arriving.doors]
+            [batch.get(name, np.full(len(batch["time"]), _NOTHING.get(name))) for batch in arriving.arrival_columns]
         )
         for name in names
     }

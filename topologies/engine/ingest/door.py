@@ -68,7 +68,7 @@ class InputDoor:
             self._ledger.count(node, input_index, "received", len(wrong) * copies(node, input_index))
             self._invalid(node, input_index, rows, wrong, timed_rows.reasons)
             timed_rows.actions[wrong] = Decision.INVALID
-        self._ledger.heard(node, rows.clock, timed_rows.arrived)
+        self._ledger.note_arrivals(node, rows.clock, timed_rows.arrived)
         if node.event_time and not node.origins[input_index]:
             seen = timed_rows.times[timely(timed_rows.actions)]
             if len(seen):

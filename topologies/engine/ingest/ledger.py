@@ -31,8 +31,8 @@ class Ledger:
         self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
         self._latest: dict[str, dict[str, int]] = {}
         self._skew: dict[str, dict[str, int]] = {}
-        self._heard: dict[str, int] = {}
-        self._began: dict[str, int] = {}
+        self._last_clock: dict[str, int] = {}
+        self._first_clock: dict[str, int] = {}
         self._arrivals: dict[str, int] = {}
         self._traces: dict[str, list[dict[str, Any]]] = {}
         self._complaints: list[str] = []
@@ -56,10 +56,10 @@ class Ledger:
         """Record by how many microseconds an event's time here lies behind the time it came with."""
         _raise(self._skew, node, input_index, micros)
 
-    def heard(self, node: WindowedNode, clock: int, arrived: int | None) -> None:
+    def note_arrivals(self, node: WindowedNode, clock: int, arrived: int | None) -> None:
         """Record that events came at this clock, and the latest of their arrival times, None where they have none."""
-        self._heard[node.name] = clock
-        self._began.setdefault(node.name, clock)
+        self._last_clock[node.name] = clock
+        self._first_clock.setdefault(node.name, clock)
         if arrived is not None:
             self._arrivals[node.name] = max(arrived, self._arrivals.get(node.name, arrived))
 
@@ -86,7 +86,7 @@ class Ledger:
             bolt: {account: counts.tolist() for account, counts in accounts.items()}
             for bolt, accounts in self._counts.items()
         }
-        output.arrivals, output.heard, output.began = self._arrivals, self._heard, self._began
+        output.arrivals, output.last_clock, output.first_clock = self._arrivals, self._last_clock, self._first_clock
         output.latest, output.skew, output.complaints = self._latest, self._skew, self._complaints
         for name, rows in self._traces.items():
             output.traced.append((name, writer.add(pa.Table.from_pylist(rows, schema=TRACES[name]))))

@@ -75,9 +75,9 @@ class Staging:
             for task, events in self._by_task(node, queued):
                 output.queued.append((name, task, write_events(writer, events, len(node.inputs))))
         for name, arriving in self._arriving.items():
-            sections, door = write_arriving(arriving, self._topology.windowed[name], writer)
+            sections, order = write_arriving(arriving, self._topology.windowed[name], writer)
             output.arrived.extend((name, task, ref) for task, ref in sections)
-            output.doors[name] = (arriving.count, door)
+            output.arrival_order[name] = (arriving.count, order)
         for name, tables in self._for_sinks.items():
             self._write_for_sink(name, pa.concat_tables(tables), output, writer)
 
