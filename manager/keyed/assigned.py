@@ -15,7 +15,7 @@ from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.last_windows import LastWindows
 from manager.keyed.panes import PaneDecisions, WindowStates
 from manager.keyed.released import ReleasedEnds
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from policies.assigners import Assigned, Live, SessionWindows, WindowAssigner
 from policies.assigners.assigner import limit_at
 from windowing.order import group_numbers
@@ -274,7 +274,7 @@ class AssignedWindows:
     def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
         """The keys of these live events: a value where the key is one column, else a tuple of values."""
         chosen = self.payload.select(list(self.key))
-        columns = [column.to_pylist() for column in taken(chosen, self.positions(members)).columns]
+        columns = [column.to_pylist() for column in take_rows(chosen, self.positions(members)).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def streams_of(self, members: NDArray[np.int64]) -> list[str]:
@@ -304,7 +304,7 @@ class GatheredEvents:
         payload = self._gathered()
         if isinstance(members, range):
             return payload.slice(members.start, len(members))
-        return taken(payload, members)
+        return take_rows(payload, members)
 
     def timestamps(self, members: range | NDArray[np.int64]) -> NDArray[np.int64]:
         starts: NDArray[np.int64] = self._windows.live.starts[_pick(self._members, members)]
@@ -325,7 +325,7 @@ class GatheredEvents:
             places = self._windows.positions(self._members)
             payload = self._windows.payload
             run = len(places) and bool((np.diff(places) == 1).all())
-            self._payload = payload.slice(int(places[0]), len(places)) if run else taken(payload, places)
+            self._payload = payload.slice(int(places[0]), len(places)) if run else take_rows(payload, places)
         return self._payload
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Flags, Ref, SegmentStore, SegmentWriter
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from windowing.events import count_by_stream
 from windowing.order import group_numbers, hash_order, is_sorted, order_within, stable_order
 from windowing.timestamps import FOREVER
@@ -60,7 +60,9 @@ class Held:
     def take(self, indices: NDArray[np.int64]) -> Held:
         """The events at these indices."""
         columns = (*self._columns(), *self._flags())
-        return Held(self.times[indices], taken(self.payload, indices), *(_at(column, indices) for column in columns))
+        return Held(
+            self.times[indices], take_rows(self.payload, indices), *(_at(column, indices) for column in columns)
+        )
 
     def bare(self, indices: NDArray[np.int64]) -> Held:
         """The events at these indices with their keys and times only."""

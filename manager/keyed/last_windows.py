@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class LastWindows:
 
     def table(self, members: Members) -> pa.Table:
         """The payload of the events at these indices."""
-        return taken(self._payload, np.asarray(members, np.int64))
+        return take_rows(self._payload, np.asarray(members, np.int64))
 
     def timestamps(self, members: Members) -> NDArray[np.int64]:
         """The times of the events in microseconds."""

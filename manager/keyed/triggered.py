@@ -18,7 +18,7 @@ from manager.keyed.byte_sizes import byte_sizes
 from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.key_states import KeyRecord, KeyStates, hashes_of
 from manager.keyed.rule_cache import RuleCache
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from policies.assigners import Assigned
 from policies.firing import (
     CLOSE,
@@ -420,7 +420,7 @@ class TriggeredWindows:
     def _fresh_rows(self, events: NDArray[np.int64], columns: list[str]) -> pa.Table:
         """Columns of new events, without touching the old ones, of which there may be very many."""
         fresh = self._events.payload.select(columns).slice(self._first_new)
-        return taken(fresh, self._places[events] - self._first_new)
+        return take_rows(fresh, self._places[events] - self._first_new)
 
     def _refuse(self, event: int, rule: Any, error: Exception) -> None:
         self._refused[event] = True

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from manager.storage import taking
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 
 
 @pytest.mark.parametrize("most", [1 << 31, 4_000])
@@ -19,8 +19,8 @@ def test_the_rows_are_those_of_take(most: int, monkeypatch: pytest.MonkeyPatch) 
     )
     table = pa.concat_tables([part, part.slice(0, 500)])
     at = np.random.default_rng(1).integers(0, table.num_rows, 3_000)
-    found = taken(table, at)
+    found = take_rows(table, at)
     assert found.equals(table.take(pa.array(at)))
     assert found.schema.equals(table.schema)
     assert (found.column("text").num_chunks > 1) == (most < 1 << 31)
-    assert taken(table, np.zeros(0, np.int64)).num_rows == 0
+    assert take_rows(table, np.zeros(0, np.int64)).num_rows == 0

@@ -11,7 +11,7 @@ import pyarrow as pa
 from manager.keyed.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, INNER, KEY_COLUMN, Held
 from manager.keyed.open_sessions import turned_away
 from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from policies.admission import Decision, timely
 from policies.lateness import BEHIND, WINDOW_OVER
 from policies.marks import NONE
@@ -397,7 +397,7 @@ def _turn_away(
     rows = np.flatnonzero(turned_away & ~_dropped(node, actions, inputs))
     if not len(rows):
         return
-    turned_rows = taken(batch.table, rows)
+    turned_rows = take_rows(batch.table, rows)
     late = np.isin(actions[rows], (Decision.LATE, Decision.OUT_OF_ORDER))
     for name in (
         np.array(event_ids(turned_rows), dtype=object)[late] if router.context.traced and event_ids(turned_rows) else ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manager.keyed.held import Held
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from policies.marks import NONE
 from windowing.timestamps import FOREVER
 
@@ -85,7 +85,7 @@ def expired(node: WindowedNode, router: Router, waiting: Held, limit: int | None
     over = waiting.ends <= (NONE if limit is None else limit)
     if over.any():
         places = np.flatnonzero(over)
-        router.refuse_edges(node, taken(waiting.payload, places), _streams(waiting)[places])
+        router.refuse_edges(node, take_rows(waiting.payload, places), _streams(waiting)[places])
     return waiting.take(np.flatnonzero(~over))
 
 

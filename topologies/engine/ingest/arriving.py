@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from manager.keyed.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
 from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from policies.admission import Decision, by_arrival, timely
 from policies.marks import NONE
 from topologies.engine.batch.plan import Origins
@@ -190,7 +190,7 @@ def write(arriving: Arriving, node: WindowedNode, writer: SegmentWriter) -> tupl
     else:
         order = np.argsort(tasks, kind="stable")
         tasks = tasks[order]
-        table = taken(table, order)
+        table = take_rows(table, order)
         edges = np.searchsorted(tasks, np.arange(node.parallelism + 1)).tolist()
         for task in range(node.parallelism):
             if edges[task + 1] > edges[task]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from policies.admission import Decision, timely
 from policies.lateness import BEHIND, WINDOW_OVER
 from topologies.engine.batch.failures import bolt_failure
@@ -130,7 +130,7 @@ class InputDoor:
         self._ledger.count(node, input_index, "late", len(admitted.late) * copies(node, input_index))
         self._ledger.count(node, input_index, "out_of_order", len(admitted.late) * copies(node, input_index))
         if self._ledger.traced:
-            for name in event_ids(taken(rows.table, admitted.late)):
+            for name in event_ids(take_rows(rows.table, admitted.late)):
                 self._ledger.trace("late", {"bolt": node.name, "event": name})
         stream = node.bolt.settings.late_stream
         if stream is None:
@@ -140,7 +140,7 @@ class InputDoor:
         times = admitted.times[admitted.late]
         reasons = np.where(times < watermark, BEHIND, WINDOW_OVER).tolist()
         inputs, marks = np.full(len(times), input_index, np.int8), np.full(len(times), watermark, np.int64)
-        turned = taken(rows.table, admitted.late)
+        turned = take_rows(rows.table, admitted.late)
         table = late_rows(node, turned, inputs, times, reasons, watermark - times, marks)
         late = rows.become(table, None, admitted.late)
         for _ in range(copies(node, input_index)):
@@ -152,7 +152,7 @@ class InputDoor:
         self._ledger.count(node, input_index, "invalid", len(places) * copies(node, input_index))
         label = node.streams[input_index]
         self._ledger.complain(node.name, label, f"row {rows.positions[places[0]]}: {reasons[places[0]]}")
-        wrong = taken(rows.table, places)
+        wrong = take_rows(rows.table, places)
         bad = error_rows(node.name, label, wrong, rows.positions[places], reasons[places].tolist())
         from_source = rows.times is None and rows.placed
         if self._ledger.traced and from_source:  # identified by their positions there: not all events have ids

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from policies.marks import NONE
 from topologies.engine.batch.plan import Context, Executor, MergedSplits, Origins, SourceBatch, SourceSplit
 from topologies.io.formats.bad import BAD_SCHEMA
@@ -85,7 +85,7 @@ class Run:
         origins = Origins(names, codes.astype(np.int32))
         order = merged_order([keys])
         if order is not None:
-            table, turns, origins = taken(table, order), turns[order], origins.take(order)
+            table, turns, origins = take_rows(table, order), turns[order], origins.take(order)
         yield SourceBatch(
             first.component,
             first.stream,
@@ -109,7 +109,7 @@ class Run:
         sources = [piece.part.source for piece in slices for _ in piece.bad]
         table = table.drop_columns([_KEY]).append_column(SOURCE, pa.array(sources, pa.string()))
         order = merged_order([keys])
-        return table if order is None else taken(table, order)
+        return table if order is None else take_rows(table, order)
 
 
 def write_parts(split: SourceSplit, context: Context) -> list[Part]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from manager.keyed.held import Held
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from topologies.engine.batch.plan import Context, Output
 from topologies.engine.ingest.door import InputDoor
 from topologies.engine.ingest.error_rows import error_rows, of_component
@@ -86,7 +86,7 @@ class Router:
         reasons, clock = [reason for _, reason in refused], self.context.clock
         stream = node.bolt.settings.refused_stream
         if stream is not None:
-            rows = taken(events.payload, indices).append_column(REASON, pa.array(reasons, pa.string()))
+            rows = take_rows(events.payload, indices).append_column(REASON, pa.array(reasons, pa.string()))
             self.ledger.complain(node.name, stream, reasons[0])
             self.emit((node.name, stream), Rows.made(rows, clock, events.times[indices]))
             return
@@ -97,7 +97,7 @@ class Router:
                 [reason for reason, chosen in zip(reasons, of_input, strict=True) if chosen],
             )
             self.ledger.complain(node.name, label, why[0])
-            table = taken(events.payload, indices[of_input])
+            table = take_rows(events.payload, indices[of_input])
             self._emit_errors(node.name, error_rows(node.name, label, table, None, why), clock)
 
     def refuse_edges(self, node: WindowedNode, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
@@ -107,7 +107,7 @@ class Router:
             indices, label = np.flatnonzero(inputs == input_index), node.streams[input_index]
             self.ledger.count(node, input_index, "invalid", len(indices))
             self.ledger.complain(node.name, label, f"row {indices[0]}: {reason}")
-            bad = error_rows(node.name, label, taken(rows, indices), indices, [reason] * len(indices))
+            bad = error_rows(node.name, label, take_rows(rows, indices), indices, [reason] * len(indices))
             self._emit_errors(node.name, bad, self.context.clock)
 
     def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.taking import taken
+from manager.storage.taking import take_rows
 from topologies.engine.batch.plan import Origins
 from windowing.timestamps import FOREVER
 
@@ -41,7 +41,7 @@ class Rows:
     def take(self, indices: NDArray[np.int64]) -> Rows:
         """The rows at these indices."""
         times = None if self.times is None else self.times[indices]
-        return self.become(taken(self.table, indices), times, indices)
+        return self.become(take_rows(self.table, indices), times, indices)
 
     def become(self, table: pa.Table, times: NDArray[np.int64] | None, indices: NDArray[np.int64]) -> Rows:
         """Other rows, each derived from the row at its index here."""
