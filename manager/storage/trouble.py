@@ -26,8 +26,8 @@ _REMEDIES = {
     errno.EIO: "look after the disk: the log of the system says more (dmesg)",
     errno.EMFILE: "allow this process more open files (ulimit -n)",
     errno.ENFILE: "allow the system more open files",
-    errno.ENOENT: "see that the folder is there, and mounted",
-    errno.ENOTDIR: "see that the folder is there, and a folder",
+    errno.ENOENT: "see that its folder is there, and mounted",
+    errno.ENOTDIR: "see that its folder is there, and is one",
     **dict.fromkeys(
         (
             errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED,
