@@ -144,8 +144,11 @@ class TopologyDriver:
         bolts = self._run.step.manifest.bolts
         known = [bolts[name].watermark.emitted for name in chosen]
         if all(each is not None and each >= moment for each in known):
+            there = all(each == moment for each in known)
             raise ConfigError(
-                f"the watermark goes back to {show(moment)}",
+                f"the watermark is at {show(moment)} already"
+                if there
+                else f"the watermark goes back to {show(moment)}",
                 why=f"it is at {', '.join(show(each) for each in known)}, and time only moves on",
                 do="give a later time",
             )

@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared, meant
+from windowing.aggregate_bolt import AggregateBolt
 from windowing.bolt import Component, StatefulWindowedBolt, TaskContext
 from windowing.errors import ConfigError, SchemaError
 from windowing.order import stable_order
 from windowing.panes import Pane
 from windowing.schema import parse_schema
+from windowing.shifts import AlterLifetime
 from windowing.timestamps import from_column, is_time
 from windowing.triggers import FiredBy
 from windowing.window import Members, TupleWindow
@@ -117,10 +119,17 @@ def prepared(bolt: AnyBolt, schema: Declared | Mapping[str, Declared] | None = N
     """A copy of a bolt, ready to be called: it knows its inputs' columns, has its first state, and is prepared.
 
     ``schema``: the columns of its input, called ``"input"``, or of each of its inputs, for bolts that need to know, as
-    an AggregateBolt does. ``name``: what ``prepare`` is told that it is called.
+    an AggregateBolt and an AlterLifetime do: ConfigError without it. ``name``: what ``prepare`` is told that it is
+    called.
     """
     from copy import deepcopy
 
+    if schema is None and isinstance(bolt, AggregateBolt | AlterLifetime):
+        raise ConfigError(
+            f"prepared({type(bolt).__name__}) without a schema",
+            why="what it emits follows from the types of its input's columns",
+            do="declare these: prepared(bolt, 'user string, amount double, ts timestamp')",
+        )
     ready = deepcopy(bolt)
     if schema is not None:
         inputs = schema if isinstance(schema, Mapping) else {"input": schema}

@@ -87,11 +87,12 @@ def test_a_mistake_in_it_is_told_with_its_place(expect: Any, said: str) -> None:
 
 
 def test_the_picture_says_where_it_differs() -> None:
-    scenario = read_scenario(given({"expect": {"pending": []}}, event("a", 1), {"expect": {"pending": []}}))
+    none: dict[str, Any] = {"expect": {}}
+    scenario = read_scenario(given({"expect": {"pending": []}}, event("a", 1), {"expect": {"pending": []}}, none))
     file = io.StringIO()
     Console(file=file, width=100).print(timeline(scenario, replay_locally(scenario)))
     lines = [line.split(maxsplit=1)[1] for line in file.getvalue().splitlines() if line.startswith("expect")]
-    assert [line.strip() for line in lines] == ["as expected", "not as expected"]
+    assert [line.strip() for line in lines] == ["as expected", "not as expected", "nothing"]
 
 
 def test_outputs_of_a_sink_that_is_not_there_are_told_with_their_place(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from windbolt import (
     AggregateBolt,
+    AlterLifetime,
     BatchBolt,
     Bolt,
     BoltError,
@@ -282,6 +283,12 @@ def test_a_bolt_can_be_called_as_it_would_be() -> None:
     schema = "user string, amount double, ts timestamp"
     summed = prepared(AggregateBolt(by="user", n=aggregates.count()), schema)
     assert summed.execute(make_window(ROWS, schema)).to_pylist() == [{"user": "ada", "n": 2}, {"user": "bob", "n": 1}]
+
+
+@pytest.mark.parametrize("bolt", [AggregateBolt(n=aggregates.count()), AlterLifetime("end", duration="1s", start="ts")])
+def test_a_bolt_whose_output_follows_from_its_input_is_not_ready_without_a_schema(bolt: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"prepared\({type(bolt).__name__}\) without a schema"):
+        prepared(bolt)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1))

@@ -251,6 +251,8 @@ def test_a_promise_is_of_all_inputs_and_of_the_bolts_behind_and_outlives_a_crash
     assert driver.watermark("revenue") == at(45)
     with pytest.raises(ConfigError, match=r"goes back.*12:00:45"):
         driver.advance_watermark(at(44))
+    with pytest.raises(ConfigError, match=r"is at \S+12:00:45\S* already"):
+        driver.advance_watermark(at(45))
     with pytest.raises(ConfigError, match="name one of revenue"):
         driver.advance_watermark(at(60), bolt="total")
     with pytest.raises(ConfigError, match="no watermark to be moved"):

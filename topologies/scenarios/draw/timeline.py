@@ -120,6 +120,8 @@ class _Chart:
         return Row("close", Text("end of the streams", "dim"), style="bold")
 
     def _expectation(self, step: ExpectStep) -> Row:
+        if step.expect.is_empty:
+            return Row("expect", Text("nothing", "dim"), style="dim")
         place = next(f"steps[{at}]" for at, each in enumerate(self.scenario.steps) if each is step)
         differs = any(text.startswith(f"{place}.") for text in self.answer.differences)
         verdict = Text("not as expected", "bold red") if differs else Text("as expected", "green")
