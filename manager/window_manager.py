@@ -29,7 +29,9 @@ class WindowManager:
     Usable on its own: ``add`` events, then iterate over ``advance(frontier)``, which makes every event up to the
     frontier final. Exhaust the iterator before adding anything else.
 
-    ``streams`` names the input streams; the stream codes of events are indices into it.
+    ``eviction`` and ``trigger`` decide which events a window holds and when it fires. ``streams`` names the input
+    streams; the stream codes of events are indices into it. ``task`` is the index of the bolt's task, passed on to its
+    windows. ``state`` is the state of an earlier manager of the task, from ``snapshot``; None starts anew.
     """
 
     def __init__(

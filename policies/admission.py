@@ -1,4 +1,4 @@
-"""Admission: the time that an event is given, and whether it is let in. Works on arrays, in order of arrival."""
+"""Admission: the time that an event is given, and whether it is admitted. Works on arrays, in order of arrival."""
 
 from __future__ import annotations
 

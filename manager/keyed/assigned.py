@@ -61,9 +61,12 @@ class AssignedWindows:
         released: ReleasedEnds | None = None,
         last: tuple[LastWindows, NDArray[np.int64]] | None = None,
     ) -> None:
-        """``released`` are the windows released at the last limit; ``windows`` updates it. ``last`` knows the
-        windows fired before these, with the indices of the events there; None where the bolt does not ask for
-        expired events."""
+        """``streams`` names the input streams, ``key`` the columns of the key. ``task`` is the index of the bolt's
+        task.
+
+        ``released`` are the windows released at the last limit; ``windows`` updates it. ``last`` knows the windows
+        fired before these, with the indices of the events there; None where the bolt does not ask for expired events.
+        """
         self.released = ReleasedEnds.of(None) if released is None else released
         self._last = last
         self.assigners, self.stream_names, self.key, self.task = tuple(assigners), tuple(streams), tuple(key), task

@@ -124,8 +124,9 @@ class TriggeredWindows:
         task: int = 0,
         capacity: Capacity | None = None,
     ) -> None:
-        """``new`` is the index of the first new event. ``capacity`` is the limit on what a window may hold; None for no
-        limit."""
+        """``new`` is the index of the first new event. ``key_states`` are the records of the task's keys, updated in
+        place. ``streams`` names the input streams, ``key`` the columns of the key. ``capacity`` is the limit on what a
+        window may hold; None for no limit."""
         self.trigger, self.key_states, self._events = trigger, key_states, events
         self.closing, self._first_new, self._key = False, new, tuple(key)
         self._shown = AssignedWindows((), events, streams, key=key, task=task)

@@ -1,4 +1,4 @@
-"""Watermarks computed from events: after every event, every so many, or as the source inserts them.
+"""Watermarks computed from events: after every event, after every n-th event, or as the source inserts them.
 
 The input is the arrivals of a batch, in order; the output is the watermark before each of them. So what depends on the
 events alone is decided in one place, wherever batches end.
@@ -74,6 +74,9 @@ class EventWatermarks:
         state: WatermarkState,
         from_bolts: Sequence[bool] = (),
     ) -> None:
+        """``streams`` are the names of the input streams, ``settings`` those of the bolt. ``state`` is updated in
+        place. ``from_bolts`` has an entry per stream; empty: none comes from a windowed bolt.
+        """
         self.streams, self.settings, self.state = tuple(streams), settings, state
         self.from_bolts = tuple(from_bolts) or (False,) * len(self.streams)
         """Which inputs carry the watermark of an upstream bolt."""

@@ -67,6 +67,10 @@ class WaterMarkEventGenerator:
         lateness: Lateness | None = None,
         state: WatermarkState | None = None,
     ) -> None:
+        """``streams`` are the names of the input streams, ``lag`` is subtracted from the latest time, ``interval`` is
+        the minimum time between two ticks on the clock. ``lateness`` decides which events ``track`` calls late.
+        ``state`` is that of an earlier generator; None starts anew.
+        """
         self.streams, self.lag, self.interval = tuple(streams), lag, interval
         self.lateness = lateness or Lateness()
         self.state = state or WatermarkState()

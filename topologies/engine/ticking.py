@@ -217,7 +217,8 @@ def _write(store: SegmentStore, context: Context, marks: Marks) -> Ref:
 
 
 def _frontier(node: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:
-    """The frontier of a bolt: windows that end up to here are over. None where no window can be due."""
+    """The frontier of a bolt, in the terms of its policies: windows that end up to it are closed. None where no window
+    can be due."""
     settings = node.bolt.settings
     if not node.event_time:
         return _frontier_of_the_clock(node, advance.clock)

@@ -124,11 +124,11 @@ def kafka(
 ) -> KafkaSink:
     """Records for Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.
 
-    A row is a record: ``value`` (string or binary), and if there are such columns ``key``, ``headers`` (a list of
-    ``key`` and ``value``, or a map), ``partition``, and ``topic``, which goes before the topic of the sink. Each has
-    the header ``windbolt-id``: a record that comes again, after a crash, has the id that it had before. ``options``
-    are for Spark's connector: ``{"kafka.compression.type": "zstd"}``. That ``topic`` is there, and the ``topics`` that
-    rows are known to name, is asked before a run.
+    A row is a record: ``value`` (string or binary) and, if there are such columns, ``key``, ``headers`` (a list of
+    ``key`` and ``value``, or a map), ``partition``, and ``topic``, which takes precedence over the topic of the sink.
+    Each has the header ``windbolt-id``: a record that is repeated after a crash has the same id. ``options`` are for
+    Spark's connector: ``{"kafka.compression.type": "zstd"}``. Before a run it is checked that ``topic`` exists, and the
+    ``topics`` that rows are known to name.
     """
     return KafkaSink(checked_servers(servers), topic, checked_options(options), tuple(topics))
 

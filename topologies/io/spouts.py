@@ -193,22 +193,22 @@ def files(
 ) -> FileSpout:
     """Events from Parquet, CSV, JSON lines or Arrow files, in the order in which they were last changed.
 
-    ``path`` is a folder or a pattern (``orders/*.parquet``); of a folder that a pattern matches the files are read, and
-    those further down are not. ``format`` is taken from the end of the path where it is left out. ``schema`` may be
-    left out for Parquet and Arrow where files are there already. A micro-batch takes what is new, up to
-    ``bytes_per_batch`` (256 MiB, as the files lie there; one file at least) or ``files_per_batch``. ``metadata=True``,
-    or a list, adds ``file_path`` and ``file_modified``, when the file was last changed: the arrival of events in Azure,
+    ``path`` is a folder or a pattern (``orders/*.parquet``); of a folder that a pattern matches, the files are read,
+    but not those in its subfolders. ``format`` defaults to the suffix of the path. ``schema`` may be omitted for
+    Parquet and Arrow if files exist already. A micro-batch reads new files up to ``bytes_per_batch`` (256 MiB as
+    stored; at least one file) or ``files_per_batch``. ``metadata=True``, or a list, adds ``file_path`` and
+    ``file_modified``, the time of the file's last change: the arrival of events in Azure,
     ``presets.azure(arrival_field="file_modified")`` (AZ-1).
 
     ``merge_by`` names a column, a timestamp or a whole number, by which the rows of a batch's files are merged, as if
-    one log had been written into several files; without it they arrive file after file. The rows of one file keep
-    their order: one that has less than a row before it, or null, or that cannot be read, comes with the row before it.
-    At equal values the file that is read first comes first.
+    one log had been written into several files; without it they arrive file by file. The rows of one file keep their
+    order: a row with a smaller value than an earlier one, with null, or that is unreadable, stays with the row before
+    it. At equal values the file that is read first comes first.
 
     Further options are the format's (``delimiter=";"`` for CSV).
 
-    A file that cannot be read is tried again some times, and then stops the run: a later one reads it. That is also
-    so for one that was listed and has been deleted; with ``on_missing="invalid"`` it is counted as an invalid file.
+    A file that cannot be read is retried several times, and then stops the run: a later run reads it. The same holds
+    for a file that was deleted after it was listed; with ``on_missing="invalid"`` that counts as an invalid file.
     """
     text = os.fspath(path)
     name = format or format_of(text) or _format_inside(text)

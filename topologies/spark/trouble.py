@@ -19,9 +19,9 @@ _OF_DISKS = {
         errno.ESTALE,
     )
 }  # fmt: skip
-"""What the system says of files, which Java passes on as it is."""
+"""Texts of the system's errors about files, which Java passes on unchanged, and their numbers."""
 _OF_DISK = re.compile(rf"^(?!.*\[Errno)[^\n]*\b({'|'.join(map(re.escape, _OF_DISKS))})\b[^\n]*", re.MULTILINE)
-"""Of Java: what Python says of files has a number, and may be about one of the user's."""
+"""Matches Java's errors only: Python's contain a number, and may be about a user's file."""
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 
 

@@ -1,1 +1,1 @@
-"""Events on their way in: merged, routed through plain bolts to the queues of windowed bolts and the sinks."""
+"""Ingesting events: merging them, and routing them through plain bolts to windowed bolts and sinks."""

@@ -1,1 +1,1 @@
-"""Time at the door of a bolt: what time an event has, whether it is let in, how far time is."""
+"""Time at a bolt: the times of events, their admission, and how far time has advanced."""

@@ -89,7 +89,8 @@ def late_rows(
     late_by: NDArray[np.int64],
     watermarks: NDArray[np.int64],
 ) -> pa.Table:
-    """Events that were turned away, with what the late stream says of them; ``watermarks`` NONE where there is none."""
+    """Events that were turned away, with the columns of the late stream; ``watermarks`` are NONE where there is none.
+    Times are in microseconds."""
     rows = conform_input(rows, node.schema)
     names = np.array(node.streams, dtype=object)[inputs].tolist()
     end = node.last_end

@@ -2,11 +2,10 @@
 
 A header is required. An unquoted empty value is null in every column; a quoted one (``""``) is empty text in
 a string or binary column and null in any other. Binary values are base64, lists, maps and structs are JSON.
-Blank lines are no rows, but in a file of one column, where they are nulls. Quoted values may hold line ends.
-A byte order mark is skipped. Row numbers count rows, not lines: neither the header nor blank lines.
+Blank lines are skipped, except in a file of one column, where they are nulls. Quoted values may contain line
+ends. A byte order mark is skipped. Row numbers count rows, not lines: neither the header nor blank lines count.
 
-A quote that is never closed takes the lines after it with it. If it runs to the end of the file, that one row
-is bad.
+An unclosed quote swallows the lines after it. If it runs to the end of the file, that row is bad.
 """
 
 from __future__ import annotations

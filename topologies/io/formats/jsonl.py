@@ -1,14 +1,13 @@
-"""JSON lines, plain or gzipped: an object a line, read by Arrow in blocks of whole lines.
+"""Reads JSON lines, plain or gzipped: one object per line, parsed by Arrow in blocks of whole lines.
 
-A name that a line does not give is null, as is a declared name that no line gives. A line must be UTF-8 and
-one object; blank lines are no rows. A string must be a string and a number a number, but numbers may be
-spelled as strings ("NaN", "Infinity", exact decimals); 3.0 and 1e2 are whole numbers, 3.7 is none. A whole
-number for a timestamp is milliseconds since the epoch, text is ISO 8601. Binary is base64, a date
-"2024-05-01", a map an object or a list of [key, value].
+A name missing from a line is null, as is a declared name missing from all lines. A line must be UTF-8 and one object;
+blank lines are skipped. A string must be a string and a number a number, but numbers may be given as strings ("NaN",
+"Infinity", exact decimals); 3.0 and 1e2 are whole numbers, 3.7 is not. A whole number for a timestamp is milliseconds
+since the epoch, text is ISO 8601. Binary is base64, a date "2024-05-01", a map an object or a list of [key, value].
 
-Arrow's reader ends the process on a first line ``null``, reads two objects of one line as two rows, dates
-from numbers, and numbers beyond a double as infinity. Lines that are not plainly ``{...}`` are therefore kept
-from it, and so is what it gets wrong; those lines are parsed one by one.
+Arrow's reader ends the process on a first line ``null``, reads two objects on one line as two rows, accepts numbers as
+dates, and reads numbers beyond a double's range as infinity. So lines that are not plainly ``{...}``, and those that
+Arrow would misread, are parsed one by one instead.
 """
 
 from __future__ import annotations

@@ -20,10 +20,8 @@ from topologies.io.formats.trouble import declared_once, reading, refuse_absent,
 
 @dataclass(frozen=True)
 class ParquetFormat:
-    """Reads Parquet. Page checksums are verified where the writer left some.
-
-    ``use_threads`` lets pyarrow decode columns in parallel, for a reader that has the machine to itself.
-    """
+    """Reads Parquet. Page checksums are verified where the writer stored them. ``use_threads`` lets pyarrow decode
+    columns in parallel, for a reader that has the machine to itself."""
 
     use_threads: bool = False
     name: ClassVar[str] = "parquet"

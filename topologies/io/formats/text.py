@@ -1,14 +1,13 @@
-"""Text to typed columns: the one place that says how a number or a time may be spelled.
+"""Converts text to typed columns; the only module that defines how numbers and times may be spelled.
 
-- Whole numbers: ``3``, and what is exactly one: ``3.0``, ``1e2`` (``0x1F`` too, as Arrow has it). ``3.7`` is
+- Whole numbers: ``3``, and other spellings of whole numbers: ``3.0``, ``1e2`` (and ``0x1F``, as in Arrow). ``3.7`` is
   bad.
-- Doubles: the nearest one; ``nan``, ``inf``, ``Infinity``. A number too large for the type is bad, not
-  infinite.
-- Decimals: exactly, or bad. Booleans: true, false, 1, 0. Dates: ``2024-05-01``, of the years 1 to 9999.
+- Doubles: the nearest double; ``nan``, ``inf``, ``Infinity``. A number too large for the type is bad, not infinite.
+- Decimals: exact, or bad. Booleans: true, false, 1, 0. Dates: ``2024-05-01``, of the years 1 to 9999.
 - Timestamps: ISO 8601 with a ``T`` or a space, with or without a zone (``Z``, ``+02``, ``+0200``, ``+02:00``;
-  none = UTC). Up to three digits beyond the microsecond are cut off, which is towards minus infinity. A whole
-  number is milliseconds since the epoch.
-- White space around any of these does not count.
+  none = UTC). Up to three digits beyond the microsecond are truncated, towards minus infinity. A whole number is
+  milliseconds since the epoch.
+- White space around any of these is ignored.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def check_limits(max_bytes: int, max_depth: int) -> None:
 
 
 def no_message(value: bytes | None, max_bytes: int) -> Unreadable:
-    """Why a value that is None, empty or too long cannot be read; "" where it can."""
+    """The error for a value that is None, empty or too long."""
     if value is None:
         return Unreadable("the message has no value (a tombstone)")
     if not value:

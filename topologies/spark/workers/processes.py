@@ -135,7 +135,7 @@ class WorkerPool:
         return [worker for worker in self._workers if not worker.busy]
 
     def _wait_for_workers(self) -> list[_WorkerProcess]:
-        """Wait for workers that have answered or died."""
+        """Wait up to ``_POLL_SECONDS`` for busy workers that have answered or died."""
         by_connection = {worker.connection: worker for worker in self._workers if worker.busy}
         heard = wait(by_connection, _POLL_SECONDS)
         workers = [by_connection[cast("Connection", connection)] for connection in heard]

@@ -1,11 +1,11 @@
-"""The reaper: a small process beside the driver that ends, when the driver dies, all that the driver has started.
+"""The reaper: a small process beside the driver that ends all processes started by the driver when the driver dies.
 
     python -I -S reaping.py DRIVER
 
-Each process that is to end is the leader of a session, so that what it starts itself can be told from all others. Its
-number comes on standard input: ``+123 0`` to watch it, ``+124 20`` to give it 20 s to end by itself, ``-123`` once it
-has ended. The end of standard input is the end of the driver. Nothing but the standard library is imported here, and
-no code of a user's runs, so that nothing can keep it from its work.
+Each watched process is the leader of a session, so that its own children can be identified. Its process id comes on
+standard input: ``+123 0`` to watch it, ``+124 20`` to give it 20 s to end by itself, ``-123`` once it has ended. The
+end of standard input is the end of the driver. Only the standard library is imported here, and no user code runs, so
+that nothing can interfere.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""A worker process of the pool, started by ``processes.py``: it runs tasks until its driver hangs up, or dies.
+"""A worker process of the pool, started by ``processes.py``: it runs tasks until its driver disconnects or dies.
 
     python -m topologies.spark.workers.worker SOCKET DRIVER NOTE
 
-What comes through the socket are pickled messages (number, topology, job, item), of which each names what is new to the
-worker: a topology alone, to be unpacked at once; or an item, after a job (function, context) if that is another than
-before. Each is answered by (process, number, result, None), or (process, number, None, ``Failure``): who answers, and
-what is answered. A child that a bolt forks is another process, and does not answer.
-``NOTE`` is a file in which it notes which window it is at (``topologies/engine/batch/whereabouts.py``).
+The socket carries pickled messages (number, topology, job, item), each with only what is new to the worker: either a
+topology, to be unpacked at once; or an item, with its job (function, context) if that has changed. Each is answered by
+(process id, number, result, None), or (process id, number, None, ``Failure``). A child that a bolt forks has another
+process id, and does not answer. ``NOTE`` is a file in which the worker records the window it is working on
+(``topologies/engine/batch/whereabouts.py``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Messages in files, an envelope of JSON a line: what Kafka would say of a message stands beside its value.
+"""Messages in files: one JSON envelope per line, with Kafka's fields of a message beside its value.
 
 ``{"topic": "orders", "key": "7", "value": {"id": 1}, "headers": {"shop": "a"}}``; also ``partition``, ``offset``,
-``timestamp`` (ISO 8601, or milliseconds). A value is a text, or any JSON value, which is the message's text then; or
-``value_base64`` for bytes. Keys and headers are texts, or ``key_base64``; headers are an object, or a list of
-``{"key": ..., "value": ...}`` where a name comes twice. A line that is no envelope is an event that cannot be read.
+``timestamp`` (ISO 8601, or milliseconds). A value is a text, or any other JSON value, whose text is then the message;
+or ``value_base64`` for bytes. Keys and headers are texts, or ``key_base64``; headers are an object, or a list of
+``{"key": ..., "value": ...}`` where a name is repeated. A line that is not an envelope is an unreadable event.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class _Spot:
     field: FieldInfo | None
     """The field that the path leads to; None where it is not a field."""
     models: list[type[BaseModel]]
-    """The models of which a mapping at the path may be."""
+    """The models that a mapping at the path may follow."""
     names: list[str]
     """The permitted keys of the mapping that contains the place."""
 

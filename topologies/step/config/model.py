@@ -33,7 +33,7 @@ class Placed(NamedTuple, Generic[T]):
 
 
 def _kind(value: object) -> str:
-    """The kind of a next section: a topic, unless it says that it is a step."""
+    """The kind of a section for where messages go: a topic, unless its type is that of a step."""
     kind = value.get("type", "destination") if isinstance(value, Mapping) else getattr(value, "type", "destination")
     return kind if isinstance(kind, str) else shown(kind)
 

@@ -55,15 +55,15 @@ def load_rule(
     ``source="classpath"``: ``path`` is ``package.module:function``, or a file below one of ``roots`` or of
     ``sys.path``, with or without a leading ``/``, and never above them.
 
-    The ending .tr, which rules of the original have, stands for .py. ``file.py:name`` names the function; without a
-    name it is the one that is called as the kind asks (key, trigger, time, aggregate), or the only public one that the
-    file defines.
+    The suffix .tr, which rules of the original have, stands for .py. ``file.py:name`` names the function; without a
+    name it is the function with the default name of the kind (key, trigger, time, aggregate), or the only public one
+    that the file defines.
 
-    ``allow_files=False``: for configurations from elsewhere. Only the classpath is left to them, that is what lies
-    below ``roots`` and what is installed; a file that is a link to somewhere else is refused, always.
+    ``allow_files=False`` is for configurations from elsewhere: they may use only the classpath, that is what lies below
+    ``roots`` and what is installed. A file that is a link to somewhere else is always refused.
 
-    The file or module is run here, without a limit of time. Raises ConfigError for a rule that cannot be found, loaded
-    or called.
+    The file or module is run here, without a time limit. Raises ConfigError for a rule that cannot be found, loaded or
+    called.
     """
     place, name, in_file = find_rule(kind, source, path, roots, allow_files)
     load = _of_file if in_file else _of_module

@@ -1,9 +1,9 @@
-"""Avro's logical types: what Python has for them, as the numbers, bytes and texts that are written.
+"""Converts Python values of Avro's logical types to the numbers, bytes and texts that are written.
 
-- timestamps: an aware time, or one without a zone, which is UTC; local timestamps: a time without a zone. What is
-  finer than the type is cut off, towards minus infinity. Dates and times of day likewise. All may be given as the
-  whole number too.
-- decimals: a Decimal or a whole number, exactly or not at all.
+- timestamps: an aware time, or one without a zone, which is UTC; local timestamps: a time without a zone. Digits beyond
+  the precision of the type are truncated towards minus infinity. Dates and times of day likewise. All may also be given
+  as the whole number.
+- decimals: a Decimal or a whole number, exact or refused.
 - UUIDs: a UUID or its text.
 """
 

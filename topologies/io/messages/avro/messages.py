@@ -1,10 +1,10 @@
-"""Avro, one value a message, without the header of a container file (UH-3).
+"""Avro messages: one value per message, without the header of a container file (UH-3).
 
-The header ``schemaName`` names the schema, by its full name or by what follows the last dot if that is the name of
-one only. Without it the schema that is the default is used, else the first. Nothing may be left over after the value.
+The header ``schemaName`` names the schema, by its full name or by the part after the last dot if that is unique.
+Without it the default schema is used, else the first. The value must fill the message.
 
-Logical types are Python's: timestamps are aware times in UTC, local ones have no zone, decimals are exact. Whichever
-record of a union was written, an object is read; and an object is written as the first branch that it fits.
+Logical types are Python's: timestamps are aware times in UTC, local ones have no zone, decimals are exact. Any record
+of a union is read as an object, and an object is written as the first branch that it fits.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
-"""CSV, one row a message, without a header: the fields have names and an order.
+"""CSV messages: one row per message, without a header; the fields have names and an order.
 
-RFC 4180: a value that holds the separator, a quote or a line end stands in quotes, a quote in it is doubled; quotes
-mean nothing else. UTF-8, a byte order mark is skipped. One line break may end the row; a second row is refused.
+The format is RFC 4180: a value that contains the separator, a quote or a line end is quoted, with quotes doubled;
+quotes have no other meaning. The encoding is UTF-8; a byte order mark is skipped. One line break may end the row; a
+second row is refused.
 
-A value without a type becomes a number if it is spelled just as Python spells that number, so that it is written
-as it was read: 1 and 1.5, but not 007, 1e3 or NaN. A field with a type is that, or the message is Unreadable:
+A value of an untyped field becomes a number if it is spelled exactly as Python writes that number, so that it is
+written as it was read: 1 and 1.5, but not 007, 1e3 or NaN. A value of a typed field has that type, or the message is
+Unreadable:
 
-- text: the text as it is;
-- int: digits, with a sign or without; float: a finite number, with an exponent or without; bool: true or false;
-- what is empty is None in these three, and "" elsewhere.
+- text: the text unchanged;
+- int: digits with an optional sign; float: a finite number with an optional exponent; bool: true or false;
+- an empty value is None in these three types, and "" elsewhere.
 
-Written is None as empty, booleans as true and false, times, decimals and binary as in JSON. An event must have just
-the fields, and in a field with a type a value of that type.
+None is written as empty, booleans as true and false, times, decimals and binary as in JSON. An event must have exactly
+these fields, and a typed field a value of its type.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""JSON, one value a message.
+"""JSON messages: one value per message.
 
-Reading is strict: UTF-8 (a byte order mark is skipped), nothing after the value, no NaN or Infinity, no name twice in
-one object. Whole numbers are exact, however long; other numbers are doubles, and one that no double can be as it is
-spelled (1E400, 1E-400, 0.1000000000000000055511151231257827) is Unreadable: nothing is rounded without a word.
+Reading is strict: UTF-8 (a byte order mark is skipped), nothing after the value, no NaN or Infinity, no repeated name
+in an object. Whole numbers are exact, however long; other numbers are doubles, and a number that a double cannot
+represent (1E400, 1E-400, 0.1000000000000000055511151231257827) is Unreadable: nothing is silently rounded.
 
-Writing knows what JSON knows, and times (ISO 8601 with Z or their offset; none = UTC), decimals, UUIDs and binary
-(base64) as text, members of enums and values of numpy as the values in them. NaN, an infinity, a name that is no
-text and everything else are Unwritable, with their place.
+Writing supports JSON's types; times (ISO 8601 with Z or their offset; none = UTC), decimals, UUIDs and binary
+(base64) as text; and enum members and numpy scalars as their plain values. NaN, an infinity, a name that is not text
+and everything else are Unwritable, with their place.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""XML, one document a message, as objects: element ``name`` is an entry ``name``.
+"""XML messages: one document per message, as nested objects in which element ``name`` is an entry ``name``.
 
-- An element with neither attributes nor elements in it is its text, exactly ("" where it is empty). Any other
-  is an object: attributes are ``@name``, elements ``name``, its own text is ``#text``. Elements of one name are a
-  list. All values are text. The document is an object with the root as its only entry.
-- White space between elements is layout and is dropped. Comments, processing instructions and the order of
-  elements of different names are not kept. Prefixes stay part of the names.
-- Refused: every document type declaration (so there are no entities but the five of XML, no external ones, no
-  default attributes), encodings other than UTF-8, UTF-16, US-ASCII, ISO-8859-x, windows-125x, KOI8 and IBM866.
-  No file is opened and no network used.
+- An element without attributes and child elements is its exact text ("" where it is empty). Any other is an object:
+  attributes are ``@name``, elements ``name``, its own text is ``#text``. Elements of the same name form a list. All
+  values are text. The document is an object with the root as its only entry.
+- White space between elements is dropped as layout. Comments, processing instructions and the order of elements of
+  different names are not kept. Prefixes stay part of the names.
+- Every document type declaration is refused (so there are no entities but the five of XML, no external ones, no
+  default attributes), and so are encodings other than UTF-8, UTF-16, US-ASCII, ISO-8859-x, windows-125x, KOI8 and
+  IBM866. No file is opened and no network is used.
 
-Written is UTF-8 with a prolog. Numbers, booleans (true, false), times, decimals and binary (base64) become text,
-None an empty element, a list its elements one after the other. What was written reads back equal if it is text;
-but a list of one comes back as that one, and an empty list not at all.
+Documents are written as UTF-8 with a prolog. Numbers, booleans (true, false), times, decimals and binary (base64)
+become text, None an empty element, a list its elements in order. Text reads back equal; but a list of one item is read
+as that item, and an empty list is lost.
 """
 
 from __future__ import annotations
