@@ -50,8 +50,7 @@ def touching(path: str, done: str) -> Iterator[None]:
     except (OSError, pa.ArrowException) as error:
         if not isinstance(error, OSError) and type(error) is not pa.ArrowException:
             raise
-        do = f"{remedy(_number(error))}, then run again"
-        raise StorageError(f"{path} cannot be {done}", why=_why(error), do=do) from error
+        raise StorageError(f"{path} cannot be {done}", **in_words(error)) from error
 
 
 @contextmanager
@@ -77,13 +76,17 @@ def during(doing: str, after: str) -> Iterator[None]:
         raise error.during(doing, after) from error
 
 
+def in_words(error: Exception) -> dict[str, str]:
+    """What the system, or a store, says of an error (``why``), and what to do about it (``do``)."""
+    return {"why": _why(error), "do": f"{remedy(_number(error))}, then run again"}
+
+
 def remedy(number: int) -> str:
     """What to do about an error of a file system, by its number (``errno``); 0 where it has none."""
     return _REMEDIES.get(number, _ELSEWHERE)
 
 
 def _why(error: Exception) -> str:
-    """The words of the system, or of a store."""
     number = _number(error)
     if number in errno.errorcode:
         return f"{os.strerror(number)} ({errno.errorcode[number]})"

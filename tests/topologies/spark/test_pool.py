@@ -157,6 +157,22 @@ def overfull(item: str, context: Context) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
+def test_a_worker_that_cannot_be_started_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    pool = WorkerPool(1)
+    load(pool, topology(), wanted=0)
+    monkeypatch.setattr(socket, "socketpair", refused)
+    with pytest.raises(WindboltError, match="a worker process cannot be started") as raised:
+        pool.map(doubled, [4], context())
+    assert raised.value.why == f"{os.strerror(errno.EMFILE)} (EMFILE)"
+    assert raised.value.do == "allow this process more open files (ulimit -n), then run again"
+    monkeypatch.undo()
+    assert pool.map(doubled, [4], context()) == [8]
+    pool.close()
+
+
 def test_a_full_disk_comes_back_from_a_worker_in_words(pool: WorkerPool, tmp_path: Path) -> None:
     (tmp_path / "5").mkdir()
     with pytest.raises(StorageError, match=rf"{tmp_path}/5/\w+\.arrow cannot be written") as raised:

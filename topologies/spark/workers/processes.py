@@ -17,6 +17,7 @@ from tempfile import TemporaryFile
 from threading import Lock, Thread
 from typing import Any, cast
 
+from manager.storage.trouble import in_words
 from topologies.engine.batch.failures import decode_error
 from topologies.engine.batch.plan import Context
 from topologies.engine.batch.whereabouts import SIZE, WorkerPosition
@@ -123,7 +124,10 @@ class WorkerPool:
             raise WindboltError("the workers have ended", why="the run was closed, or broken off")
         self._dismiss(worker for worker in self._workers if worker.process.poll() is not None)
         while len(self._workers) < wanted and not self._closed:
-            self._workers.append(_WorkerProcess(self._environment))
+            try:
+                self._workers.append(_WorkerProcess(self._environment))
+            except OSError as error:
+                raise WindboltError("a worker process cannot be started", **in_words(error)) from error
         for worker in self._workers:
             self._teach(worker)
 
