@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 from unittest.mock import patch
 
+from manager.storage import files, sealed_folder
 from manager.storage import manifest as manifest_module
-from manager.storage import sealed_folder
 from manager.storage.checkpoint import FileCheckpoint, batch_key
 from manager.storage.files import sync_file
 from manager.storage.manifest import Manifest
@@ -174,6 +174,7 @@ MUTANTS: dict[str, Mutant] = {
     "a batch is noted before it is done": _noted_before_it_is_done,
     "answers are given to the wrong tasks": _answers_as_they_come,
     "a full disk is passed over": _full_disk_passed_over,
+    "a failing disk is not put into words": lambda: patch.object(files, "touching", lambda *_: nullcontext()),
     "a note is written before the one that it needs": _start_noted_last,
     "documents are written in place": _written_in_place,
     "the clock goes back": _clock_goes_back,
