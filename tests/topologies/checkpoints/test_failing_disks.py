@@ -94,6 +94,24 @@ def test_a_run_whose_files_cannot_grow_ends_in_three_lines_and_the_next_goes_on(
         assert [(row["x"], len(row["text"])) for row in rows] == [(0, 4), (1, 4 * MOST), (2, 8)]
 
 
+def test_a_device_that_is_full_says_so(tmp_path: Path) -> None:
+    """The one file whose name is known before is the draft of a spout in memory."""
+    builder = TopologyBuilder("full")
+    builder.set_spout("in", spouts.memory("x long", [(1,)]))
+    builder.set_sink("out", out := sinks.memory()).from_("in")
+    draft = tmp_path / "ck/memory/in/.00000000.arrow"
+    draft.parent.mkdir(parents=True)
+    draft.symlink_to("/dev/full")
+    options = RunOptions(str(tmp_path / "ck"))
+    with pytest.raises(StorageError, match=r"memory/in/00000000\.arrow cannot be written") as raised:
+        run_local(builder.build(), options)
+    assert raised.value.why == f"{os.strerror(errno.ENOSPC)} (ENOSPC)"
+    assert raised.value.do.startswith("free space there")
+    draft.unlink()
+    run_local(builder.build(), options)
+    assert out.rows == [{"x": 1}]
+
+
 def rows_of_folder(folder: Path) -> list[str]:
     """The lines of a sink's files, batch by batch."""
     return [line for name in sorted(os.listdir(folder)) for line in (folder / name).read_text().splitlines()]
