@@ -33,6 +33,7 @@ from topologies.engine.batch.report import BatchReport
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import run_on_spark
 from windowing import WindowedBolt, presets
+from windowing.kinds import Session
 
 FILE_ROWS, BURST, PER_SECOND, LATE = 250_000, 20, 10_000, "2s"
 SCHEMA = "ts timestamp, at timestamp, key int, value double"
@@ -104,11 +105,12 @@ ARMS = [
     ("Azure, tumbling 10 s", lambda bolt: azure(bolt).with_tumbling_window("10s"), (1_000,)),
     ("Storm, tumbling 10 s per key", lambda b: b.with_tumbling_window("10s").with_lag(LATE).with_key("key"),
      (1_000, 100_000)),
-    ("Azure, substreams, tumbling 10 s", lambda b: azure(b).with_tumbling_window("10s").with_substreams("key"),
+    ("Azure, substreams, tumbling 10 s", lambda b: azure(b).with_tumbling_window("10s").with_key("key")
+     .with_watermark(per_key=True),
      (1_000, 100_000)),
-    ("Azure, sessions of 200 ms", lambda b: azure(b).with_session_window("200ms").with_key("key"), (1_000, 100_000)),
+    ("Azure, sessions of 200 ms", lambda b: azure(b).with_window(Session("200ms")).with_key("key"), (1_000, 100_000)),
     ("Atlas, sessions of 200 ms",
-     lambda b: b.with_time(presets.atlas(LATE)).with_session_window("200ms").with_key("key"), (1_000, 100_000)),
+     lambda b: b.with_time(presets.atlas(LATE)).with_window(Session("200ms")).with_key("key"), (1_000, 100_000)),
 ]  # fmt: skip
 
 

@@ -64,7 +64,7 @@ def by_arrival(
         floor = arrivals - rule.late.micros
         behind = times < floor
         if behind.any():
-            if rule.late_action is LateAction.ADJUST:
+            if rule.action is LateAction.ADJUST:
                 times = np.where(behind, floor, times)
                 actions[behind] = Decision.ADJUSTED_LATE
             else:

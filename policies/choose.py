@@ -59,7 +59,7 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
         raise ConfigError(
             f"{trigger!r} follows the clock, and the bolt has event times",
             why="its windows would depend on when events happen to arrive",
-            do="use a Watermark... policy or set `event_time = True` on yours, or ask for with_processing_time()",
+            do="use a Watermark... policy or set `event_time = True` on yours, or ask for with_time(processing=True)",
         )
     return eviction, trigger
 
@@ -116,7 +116,7 @@ def past_the_end(settings: WindowSettings, *, event_time: bool) -> bool:
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
     if holds_end and counted and event_time and settings.watermark_every is not None:
         return True  # else it would depend on where batches end whether an event at the watermark is in
-    return holds_end and (settings.past_the_end or not event_time)
+    return holds_end and (settings.closes_after_end or not event_time)
 
 
 def _changes_at_its_end(kind: WindowKind, *, holds_end: bool) -> bool:

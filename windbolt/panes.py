@@ -1,4 +1,4 @@
-"""When a window fires before and after its end: ``with_panes(early=after_count(1000) | after_clock("1m"))``."""
+"""When a window fires beside its end: ``with_trigger(Panes(early=after_count(1000) | after_clock("1m")))``."""
 
 from windowing.panes import Pane, PaneTrigger, Timing, after_clock, after_count, after_event_time
 

@@ -74,6 +74,6 @@ def late_action(value: LateAction | str) -> LateAction:
             f"presets.azure(action={said!r})",
             why="Azure adjusts the time of late and disordered events, or drops them (AZ-9)",
             do="use 'adjust' or 'drop', or 'error' to stop the run; for another rule of one's own, call "
-            "with_late(...) and with_arrival(...) after the preset",
+            "with_lateness(action=...) and with_lateness(arrival=Arrival(...)) after the preset",
         )
     return action

@@ -6,23 +6,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, get_args, overload
 
 import pyarrow as pa
 
 from windowing import presets
 from windowing.bounds import Bounds
-from windowing.durations import Count, Duration, as_duration, as_extent
+from windowing.durations import Count, Duration, Extent, Time, as_extent
 from windowing.errors import ConfigError
-from windowing.kinds import Calendar, CalendarUnit, CountByStart, Session, SlidingLog, Snapshot, WindowKind
-from windowing.panes import PaneMode, Panes, PaneTrigger, after_clock, after_count
-from windowing.presets import SOURCE_ONLY, Preset, as_every
+from windowing.kinds import Calendar, WindowKind
+from windowing.panes import Panes
+from windowing.presets import Preset
 from windowing.rows import DEFAULT_STREAM, Rows
 from windowing.rules import (
-    SOURCE,
-    START,
+    Aligned,
     Arrival,
+    DefaultTime,
     IdleRule,
     LateAction,
     LateBy,
@@ -30,20 +31,15 @@ from windowing.rules import (
     OutputTime,
     Partition,
     WatermarkCombiner,
-    one_of,
 )
 from windowing.schema import parse_schema
-from windowing.settings import WindowSettings
+from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings
 from windowing.state import StateType, new_state
-from windowing.timestamps import from_datetime
 from windowing.triggers import Capacity, CountTrigger, KeyTrigger
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
     from windowing.tuples import Tuple
-
-Extent = Duration | Count | timedelta | str | int
-Time = Duration | timedelta | str
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,18 @@ class TaskContext:
 
     The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
     """
+
+
+class Unset(Enum):
+    """What stands for an argument that is not given, where None is a value."""
+
+    UNSET = "not given"
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+UNSET: Final = Unset.UNSET
 
 
 class Component:
@@ -137,14 +145,39 @@ class WindowedBolt(Component):
     def forget(self, key: Any) -> None:
         """Called when a trigger has forgotten a key after empty intervals (UH-22): drop what is kept of it."""
 
-    def with_window(self, length: Extent, slide: Extent | None = None) -> Self:
-        """Windows of this length, sliding by this much; without a slide, by every event (ST-8).
+    # -- Storm's own names
 
-        A whole number counts events; durations are ``seconds(20)``, a timedelta, or ``"20s"``. A slide longer than
-        the length leaves gaps, whose events are counted as ``unwindowed``.
+    @overload
+    def with_window(self, length: Extent, slide: Extent | None = None) -> Self: ...
+    @overload
+    def with_window(self, *kinds: WindowKind) -> Self: ...
+    def with_window(self, *windows: Any, length: Extent | None = None, slide: Extent | None = None) -> Self:
+        """Windows of a length, sliding by so much; or windows of other kinds, ``with_window(Session("30m"))``.
+
+        A whole number counts events; durations are ``seconds(20)``, a timedelta, or ``"20s"``. Without a slide, a
+        window slides by every event (ST-8); a slide longer than the length leaves gaps, whose events are counted as
+        ``unwindowed``.
+
+        Kinds are those of ``windowing.kinds``. Of several (AZ-26) each event is in the windows of all, and
+        ``window.kind`` is the place of a window's kind among them. Raises ConfigError for a second call.
         """
-        slides = Count(1) if slide is None else as_extent(slide)
-        return self._windows(kinds=(), length=as_extent(length), slide=slides)
+        if windows and all(isinstance(kind, get_args(WindowKind)) for kind in windows):
+            if length is not None or slide is not None:
+                raise ConfigError(
+                    "with_window with kinds of window, and a length or a slide",
+                    why="a kind says itself how long its windows are",
+                    do="give one of the two; windows of a length and a slide are Hopping(length, slide)",
+                )
+            return self._kinds(*windows)
+        given = tuple(each for each in (*windows, length, slide) if each is not None)
+        if not 1 <= len(given) <= 2 or any(isinstance(each, get_args(WindowKind)) for each in given):
+            raise ConfigError(
+                f"with_window({', '.join(f'{each!r:.60}' for each in given)})",
+                why="it takes a length and a slide, or kinds of window",
+                do='write with_window("10s", "5s") or with_window(Session("30m"))',
+            )
+        slides = as_extent(given[1]) if len(given) == 2 else Count(1)
+        return self._windows(kinds=(), length=as_extent(given[0]), slide=slides)
 
     def with_tumbling_window(self, length: Extent) -> Self:
         """Windows of this length, one after the other (ST-1, ST-2, ST-25)."""
@@ -167,21 +200,301 @@ class WindowedBolt(Component):
         self._one_time_source("with_timestamp_extractor")
         return self._with(timestamp_extractor=extractor, extractor_on_columns=columns)
 
-    def with_processing_time(self) -> Self:
-        """Time is the clock at arrival, even where the input streams carry event times."""
-        self._one_time_source("with_processing_time()")
-        return self._with(processing_time=True)
-
     def with_lag(self, lag: Time) -> Self:
         """How far behind the latest event the watermark stays (ST-13); 0 by default."""
-        return self._ask("with_lag", lag=as_duration(lag))._with(ahead=Duration(0))
+        return self._give("with_lag", {"": lag})._with(ahead=Duration(0))
 
     def with_watermark_interval(self, interval: Time) -> Self:
         """Emit a watermark at most this often, by the clock (ST-15); by default at every micro-batch."""
-        return self._ask("with_watermark_interval", watermark_interval=as_duration(interval))
+        return self._give("with_watermark_interval", {"": interval})
 
-    def with_time(self, preset: Preset) -> Self:
-        """All rules of time of another system, ``presets.azure(late="5m")``; call it before single rules."""
+    def with_late_tuple_stream(self, stream: str) -> Self:
+        """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by``, ``_watermark`` and so on."""
+        return self._give("with_late_tuple_stream", {"": stream})
+
+    def with_message_id_field(self, field: str) -> Self:
+        """Drop messages that come again (ST-27): an event whose id is that of a live one is counted as ``duplicate``.
+
+        Live is what some window may still need; of those with one id the first in order of arrival is kept, whatever
+        stream and key they have (with a watermark for each key: of a key). An event without an id is none. With several
+        tasks the inputs must be grouped by what events hold, so that equal ones meet.
+        """
+        return self._give("with_message_id_field", {"": field})
+
+    # -- keys, triggers and policies
+
+    def with_key(self, *fields: str) -> Self:
+        """Windows for each value of these columns, not for each task; ``window.key`` says which.
+
+        With several tasks the inputs must be grouped by fields among these, so that a key is on one task.
+        """
+        if not fields or not all(isinstance(field, str) and field for field in fields):
+            raise ConfigError(f"with_key{fields!r}", why="a key is one or more columns", do="name them")
+        configured = self._with(key=tuple(fields))
+        if self.settings.key not in ((), fields):
+            raise ConfigError(
+                f"with_key{fields!r} on a bolt whose key is {', '.join(self.settings.key)}",
+                why="a bolt has windows for one key",
+                do="name all columns at once, or use two bolts",
+            )
+        return configured
+
+    @overload
+    def with_trigger(self, trigger: Panes) -> Self: ...
+    @overload
+    def with_trigger(
+        self,
+        trigger: KeyTrigger,
+        *,
+        refused_stream: str | None = None,
+        max_events: int | None = None,
+        max_bytes: int | None = None,
+        bytes_of: Sequence[str] = (),
+    ) -> Self: ...
+    def with_trigger(
+        self,
+        trigger: KeyTrigger | Panes,
+        *,
+        refused_stream: str | None = None,
+        max_events: int | None = None,
+        max_bytes: int | None = None,
+        bytes_of: Sequence[str] = (),
+    ) -> Self:
+        """When windows fire: beside their end (``Panes``), or, for the window of a key, until it is purged.
+
+        ``Panes(early=..., late=..., mode=...)``: firings beside the one at the end of a window.
+
+        One of ``windowing.triggers``: the window of a key lasts from its first event until the trigger fires and purges
+        it (UH-10 to UH-23), in processing time. Events on which its rule fails go to the ``errors`` stream; or, with
+        all their columns and ``_reason``, to ``refused_stream``. A window that holds ``max_events`` events or
+        ``max_bytes`` bytes fires and is cleared, whatever the trigger says (``window.fired_by`` is ``full``, and the
+        reports count it): see ``windowing.triggers.Capacity``. ``bytes_of``: the columns whose bytes count, all unless
+        they are named. Raises ConfigError for a count with ``max_events``, and for these arguments with ``Panes``.
+        """
+        capacity = Capacity(max_events, max_bytes, tuple(bytes_of))
+        if isinstance(trigger, Panes):
+            if refused_stream is not None or capacity != Capacity():
+                raise ConfigError(
+                    "with_trigger(Panes(...)) with arguments of triggers of keys",
+                    why="refused_stream=, max_events=, max_bytes= and bytes_of= are about the window of a key",
+                    do="leave them out",
+                )
+            return self._ask({"panes": trigger}, "with_trigger(Panes(...))")
+        if not isinstance(trigger, get_args(KeyTrigger)):
+            raise ConfigError(
+                f"with_trigger({trigger!r:.60})",
+                do="give Panes(...) or one of windowing.triggers; a policy is for with_policies(trigger=...)",
+            )
+        if isinstance(trigger, CountTrigger) and max_events is not None:
+            raise ConfigError(
+                f"with_trigger(CountTrigger({trigger.count}), max_events={max_events})",
+                why="its windows never hold more events than the count",
+                do="leave max_events out, or lower the count",
+            )
+        return self._windows(
+            key_trigger=trigger, refused_stream=refused_stream, capacity=None if capacity == Capacity() else capacity
+        )
+
+    def with_policies(
+        self, *, eviction: Any | Unset = UNSET, trigger: Any | Unset = UNSET, expired: bool | Unset = UNSET
+    ) -> Self:
+        """Policies of one's own, and whether ``window.expired`` is needed.
+
+        ``eviction``: which events a window holds (``policies.EvictionPolicy``). ``trigger``: when windows fire
+        (``policies.TriggerPolicy``).
+
+        ``expired``: whether ``window.expired`` is asked for (ST-21), which nobody has to say whose code names it.
+        Storm's windows of a task have it anyway. Windows per key, and those that other rules of time or kinds of window
+        need, then keep the events of the last window of each key until the key's next one has fired.
+        """
+        told = self if expired is UNSET else self._with(expired=DECLARED["expired"].read(expired))
+        given = {name: policy for name, policy in (("eviction", eviction), ("trigger", trigger)) if policy is not UNSET}
+        return told._give("with_policies", given) if given or expired is UNSET else told
+
+    # -- rules of time
+
+    def with_time(
+        self,
+        preset: Preset | None = None,
+        *,
+        processing: bool = False,
+        default_time: DefaultTime | str | Unset = UNSET,
+        output_time: OutputTime | str | Unset = UNSET,
+        output_watermark: OutputTime | str | Unset | None = UNSET,
+        close_fires: bool | Unset = UNSET,
+    ) -> Self:
+        """All rules of time of another system, ``presets.azure(late="5m")``, and single rules of time.
+
+        A preset replaces every rule that was set before it, so call it first. ``processing``: time is the clock at
+        arrival, even where the input streams carry event times. ``default_time``: which time the bolt goes by where
+        it names none and its inputs bring none along.
+
+        ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31).
+        ``output_watermark``: the next bolt's watermark follows the ends of the windows that are still open
+        (``"window end"``), or the start of the earliest of them (``"window start"``, SI-24); None: as far as the time
+        of the rows allows. ``close_fires``: whether the end of the streams fires the windows that are open (SI-7).
+        """
+        given = {
+            "default_time": default_time, "output_time": output_time, "output_watermark": output_watermark,
+            "close_fires": close_fires,
+        }  # fmt: skip
+        bolt = self
+        if preset is not None:
+            bolt = bolt._preset(preset)
+        if processing:
+            bolt._one_time_source("with_time(processing=True)")
+            bolt = bolt._with(processing_time=True)
+        rest = {name: value for name, value in given.items() if value is not UNSET}
+        return bolt._give("with_time", rest) if rest or bolt is self else bolt
+
+    def with_watermark(
+        self,
+        *,
+        every: Extent | Unset | None = UNSET,
+        field: str | Unset | None = UNSET,
+        partition: str | Literal[Partition.SOURCE] | Unset | None = UNSET,
+        partitions: Iterable[object] | Mapping[str, Iterable[object]] | Unset | None = UNSET,
+        per_key: bool | Unset = UNSET,
+        combine: WatermarkCombiner | Literal["min", "max"] | Unset = UNSET,
+        ahead: Time | Unset = UNSET,
+        imports: Mapping[str, str] | Unset | None = UNSET,
+        imports_beside: bool | Unset = UNSET,
+        estimate_arrival: bool | Unset = UNSET,
+        idle_timeout: Time | Unset | None = UNSET,
+        idle_rule: IdleRule | str | Unset = UNSET,
+        partition_idle_timeout: Time | Unset | None = UNSET,
+    ) -> Self:
+        """Where watermarks come from and how they move; what is not named stays as it is.
+
+        ``every``: a watermark at every so many events, or every so much event time, of each input (SI-5); 1 is each
+        event. It then depends on the events in their order of arrival, and not on how they are cut into batches.
+        ``field``: the source puts watermarks in: a row with a time in this column is one, and no event (SI-4, SI-11).
+        ``per_key``: each key of ``with_key`` has a watermark of its own (AZ-15): a slow key makes no other one late.
+        ``ahead``: the watermark is so far past the latest event (SI-9).
+
+        ``partition``: each partition of an input has a mark of its own, and the watermark is the least of all of them
+        (AT-21, AZ-18): a column, whose values are the partitions; or ``SOURCE`` (``windowing.rules``): those that the
+        source itself has, those of a topic of Kafka's, which exist as soon as Kafka lists them. A source without
+        partitions is one partition. ``partitions``: the values of the column that exist, on every input, or per input
+        (``{"orders": [0, 1], "returns": [0]}``). One of these holds the watermark before its first event, until
+        ``partition_idle_timeout`` or, with an arrival rule, the late tolerance releases it (AT-20, AZ-18). Any other
+        value takes part from its first event on, which may be late.
+
+        ``combine``: ``"min"``, or ``"max"``: the fastest input closes windows. ``imports``: inputs that take the
+        watermarks of another one, ``{"lookup": "data"}`` (SI-15); ``imports_beside``: and make some of their own.
+        ``estimate_arrival``: when nothing comes, the watermark follows the estimated arrival (AZ-5).
+
+        ``idle_timeout``: close windows by the clock when no event comes (AT-17 to AT-19); the watermark moves to their
+        end. ``idle_rule``: ``"after_window_end"`` or ``"max_remaining"``. ``partition_idle_timeout``: leave an input or
+        partition that has been silent for this long out of the watermark (AT-20).
+
+        Raises ConfigError for ``partitions`` without a column.
+        """
+        given = _given(
+            every=every, field=field, partition=partition, partitions=partitions, per_key=per_key, combine=combine,
+            ahead=ahead, imports=imports, imports_beside=imports_beside, estimate_arrival=estimate_arrival,
+            idle_timeout=idle_timeout, idle_rule=idle_rule, partition_idle_timeout=partition_idle_timeout,
+        )  # fmt: skip
+        bolt = self._give("with_watermark", {name: value for name, value in given.items() if name != "partitions"})
+        if partition is not UNSET or partitions is not UNSET:
+            bolt = bolt._partitions(None if partitions is UNSET else partitions)
+        if every is UNSET and bolt.settings.watermark_every is None:
+            if field not in (UNSET, None):
+                bolt = bolt._with(watermark_every=SOURCE_ONLY)
+            elif per_key is True:
+                bolt = bolt._with(watermark_every=Count(1))
+        return bolt
+
+    def with_lateness(
+        self,
+        *,
+        by: LateBy | Literal["watermark", "window"] | Unset = UNSET,
+        allowed: Time | Unset = UNSET,
+        action: LateAction | str | Unset = UNSET,
+        per_input: bool | Unset = UNSET,
+        arrival: Arrival | Unset | None = UNSET,
+    ) -> Self:
+        """When an event is late or early, and what becomes of it; what is not named stays as it is.
+
+        ``by``: late is what is behind the ``"watermark"``, or whose ``"window"`` has closed (AT-16). For sessions:
+        what is before the watermark less ``allowed``, and no open session takes it (AT-7). ``allowed``: windows close
+        so long after the watermark has reached their end (AT-14). ``action``: ``"divert"`` late events to the late
+        stream, ``"drop"`` them, ``"adjust"`` their time, ``"cut"`` their lifetime, or ``"error"``. ``per_input``: late
+        is measured against the mark of the event's own input or partition (SI-2, AZ-4).
+
+        ``arrival``: ``Arrival(field, early=..., late=..., action=...)``: how far an event may be from its arrival, the
+        column ``field`` or the clock of the batch (AZ-8, AZ-12). ``early`` guards against timestamps from the future:
+        such events are turned away, and the watermark does not see them. ``late``: how long after its time an event may
+        arrive before the action is taken. ConfigError for an Arrival that does nothing.
+        """
+        if isinstance(arrival, Arrival):
+            _check_arrival(arrival)
+        return self._give(
+            "with_lateness", _given(by=by, allowed=allowed, action=action, per_input=per_input, arrival=arrival)
+        )
+
+    def with_alignment(
+        self,
+        *,
+        bounds: Bounds | Literal["(start, end]", "[start, end)"] | Unset = UNSET,
+        aligned: Aligned | Literal["ends", "starts"] | Unset = UNSET,
+        offset: Time | Unset = UNSET,
+        anchor: datetime | int | str | Unset | None = UNSET,
+        closes_after_end: bool | Unset = UNSET,
+        longest_window: Time | Unset | None = UNSET,
+    ) -> Self:
+        """Where windows begin, end and close; what is not named stays as it is.
+
+        ``bounds``: which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``.
+        ``aligned``: which edge is a multiple of the slide (AT-3). ``offset``: shifts the aligned ends of a time slide
+        from its multiples by so much. ``anchor``: counts aligned windows from a moment (a datetime, or milliseconds
+        since the epoch), or from ``"start"``, the run's first clock; no window begins before it (AT-3).
+        ``closes_after_end``: a window that holds its end closes when the watermark is past it, not at it.
+        ``longest_window``: no window may be longer (AZ-19); None: there is no bound.
+        """
+        return self._give(
+            "with_alignment",
+            _given(
+                bounds=bounds, aligned=aligned, offset=offset, anchor=anchor, closes_after_end=closes_after_end,
+                longest_window=longest_window,
+            ),
+        )  # fmt: skip
+
+    def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
+        """Events that last from their timestamp to ``end_field`` (SI-3); see ``windowing.rules.Lifetime``."""
+        if edge_key and shape_field is None:
+            raise ConfigError(
+                f"with_lifetime(edge_key={list(edge_key)!r}) without shape_field=",
+                why="only the edges of events are matched by it, and the column of shapes says which events are edges",
+                do="name that column, or leave edge_key out",
+            )
+        return self._ask({"lifetime": Lifetime(end_field, shape_field, tuple(edge_key))}, "with_lifetime")
+
+    # -- how the settings are changed
+
+    def configured(self, settings: WindowSettings) -> Self:
+        """The bolt with other settings, all at once: what ``build()`` does when it settles what follows from inputs."""
+        configured = copy(self)
+        configured.settings = settings
+        return configured
+
+    def _give(self, method: str, given: Mapping[str, Any]) -> Self:
+        """Set what the user gives by name: arguments of ``method``, each read as its setting is declared."""
+        if not given:
+            raise ConfigError(f"{method}() without an argument", why="it would change nothing", do="name what is to be")
+        bolt = self
+        for argument, value in given.items():
+            declared = ARGUMENTS[method, argument]
+            try:
+                setting = declared.read(value)
+            except ConfigError as error:
+                raise ConfigError(
+                    f"{_shown(method, argument, value)}: {error.what}", why=error.why, do=error.do
+                ) from None
+            bolt = bolt._ask({declared.name: setting}, declared.call)
+        return bolt
+
+    def _preset(self, preset: Preset) -> Self:
         if not isinstance(preset, Preset):
             name = getattr(preset, "__name__", "")
             if callable(preset) and hasattr(presets, name):
@@ -199,321 +512,25 @@ class WindowedBolt(Component):
             forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
         )
 
-    def with_key(self, *fields: str) -> Self:
-        """Windows for each value of these columns, not for each task; ``window.key`` says which.
-
-        With several tasks the inputs must be grouped by fields among these, so that a key is on one task.
-        """
-        if not fields or not all(isinstance(field, str) and field for field in fields):
-            raise ConfigError(f"with_key{fields!r}", why="a key is one or more columns", do="name them")
-        configured = self._with(key=tuple(fields))
-        if self.settings.key not in ((), fields):
+    def _partitions(self, partitions: Iterable[object] | Mapping[str, Iterable[object]] | None) -> Self:
+        if partitions is not None and not isinstance(self.settings.watermark_partition, str):
             raise ConfigError(
-                f"with_key{fields!r} on a bolt whose key is {', '.join(self.settings.key)}",
-                why="a bolt has windows for one key (substreams are keys too)",
-                do="name all columns at once, or use two bolts",
+                "with_watermark(partitions=...) without the column of partitions",
+                why="they are values of it; which partitions a source has by itself, the source says itself",
+                do="name the column, partition=..., or leave partitions= out",
             )
-        return configured
+        return self._with(partitions=DECLARED["partitions"].read(partitions))
 
-    def with_session_window(
-        self,
-        gap: Time,
-        *,
-        touching: bool = False,
-        max_duration: Time | None = None,
-        gap_field: str | None = None,
-    ) -> Self:
-        """Sessions: events with less than ``gap`` between them (AT-5); ``touching``: or exactly that (UH-12).
-
-        ``max_duration``: a session that is longer is closed at the next multiple of it on the clock (AZ-22).
-        ``gap_field``: a column with a gap for each event, in milliseconds or as a duration.
-        """
-        longest = None if max_duration is None else _positive("max_duration", max_duration)
-        return self._kinds(Session(_positive("gap", gap), touching, longest, gap_field))
-
-    def with_snapshot_window(self) -> Self:
-        """A window between each two moments at which an event begins or ends (SI-29); one per instant for points."""
-        return self._kinds(Snapshot())
-
-    def with_sliding_log_window(self, length: Time) -> Self:
-        """The events of the last ``length``, at every moment at which one enters or leaves (AZ-21)."""
-        return self._kinds(SlidingLog(_positive("length", length)))
-
-    def with_count_by_start_window(self, count: int | Count) -> Self:
-        """Each run of ``count`` distinct start times, with all that starts then (SI-30)."""
-        return self._kinds(CountByStart(count if isinstance(count, Count) else Count(count)))
-
-    def with_calendar_window(self, unit: CalendarUnit, zone: str) -> Self:
-        """Hours, days, weeks (from Monday) or months by the clocks of a zone, ``("day", "Europe/Berlin")``.
-
-        They hold their start and not their end, unless ``with_bounds`` says otherwise afterwards.
-        """
-        if unit not in get_args(CalendarUnit):
-            raise ConfigError(f"with_calendar_window({unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
-        return self._kinds(Calendar(unit, zone))._with(bounds=Bounds.START)
-
-    def with_windows(self, *kinds: WindowKind) -> Self:
-        """Several kinds of window in one bolt (AZ-26): ``Hopping(minutes(5), minutes(5)), Session(minutes(1))``.
-
-        Each event is in the windows of all kinds; ``window.kind`` is the place of a window's kind in this list.
-        """
-        if not kinds or not all(isinstance(kind, get_args(WindowKind)) for kind in kinds):
-            raise ConfigError("with_windows without kinds of window", do="give some of windowing.kinds")
-        return self._kinds(*kinds)
-
-    def with_expired(self, wanted: bool = True) -> Self:
-        """Whether ``window.expired`` is asked for (ST-21), which nobody has to say whose code names it.
-
-        Storm's windows of a task have it anyway. Windows per key, and those that other rules of time or kinds of window
-        need, then keep the events of the last window of each key until the key's next one has fired.
-        """
-        return self._with(expired=bool(wanted))
-
-    def with_message_id_field(self, field: str) -> Self:
-        """Drop messages that come again (ST-27): an event whose id is that of a live one is counted as ``duplicate``.
-
-        Live is what some window may still need; of those with one id the first in order of arrival is kept, whatever
-        stream and key they have (with ``with_substreams``: of a key). An event without an id is none. With several
-        tasks the inputs must be grouped by what events hold, so that equal ones meet.
-        """
-        if not field or not isinstance(field, str):
-            raise ConfigError(f"with_message_id_field({field!r})", why="an id is a column", do="name one")
-        return self._with(message_id_field=field)
-
-    def with_trigger(
-        self,
-        trigger: KeyTrigger,
-        *,
-        refused_stream: str | None = None,
-        max_events: int | None = None,
-        max_bytes: int | None = None,
-        bytes_of: Sequence[str] = (),
-    ) -> Self:
-        """The window of a key lasts from its first event until a trigger fires and purges it (UH-10 to UH-23).
-
-        For a bolt with a key, in processing time. ``trigger``: one of ``windowing.triggers``. Events on which its rule
-        fails go to the ``errors`` stream; or, with all their columns and ``_reason``, to ``refused_stream``.
-
-        A window that holds ``max_events`` events or ``max_bytes`` bytes fires and is cleared, whatever the trigger says
-        (``window.fired_by`` is ``full``, and the reports count it): see ``windowing.triggers.Capacity``. ``bytes_of``:
-        the columns whose bytes count, all unless they are named. Raises ConfigError for a count with ``max_events``.
-        """
-        if not isinstance(trigger, get_args(KeyTrigger)):
-            raise ConfigError(f"with_trigger({trigger!r:.60})", do="give one of windowing.triggers")
-        capacity = Capacity(max_events, max_bytes, tuple(bytes_of))
-        if isinstance(trigger, CountTrigger) and max_events is not None:
-            raise ConfigError(
-                f"with_trigger(CountTrigger({trigger.count}), max_events={max_events})",
-                why="its windows never hold more events than the count",
-                do="leave max_events out, or lower the count",
-            )
-        return self._windows(
-            key_trigger=trigger, refused_stream=refused_stream, capacity=None if capacity == Capacity() else capacity
-        )
-
-    def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
-        """Events that last from their timestamp to ``end_field`` (SI-3); see ``windowing.rules.Lifetime``."""
-        if edge_key and shape_field is None:
-            raise ConfigError(
-                f"with_lifetime(edge_key={list(edge_key)!r}) without shape_field=",
-                why="only the edges of events are matched by it, and the column of shapes says which events are edges",
-                do="name that column, or leave edge_key out",
-            )
-        return self._ask("with_lifetime", lifetime=Lifetime(end_field, shape_field, tuple(edge_key)))
-
-    def with_watermark_every(self, every: int | Count | Time) -> Self:
-        """A watermark at every so many events, or every so much event time, of each input (SI-5); 1 is each event.
-
-        It then depends on the events in their order of arrival, and not on how they are cut into batches.
-        """
-        return self._ask("with_watermark_every", watermark_every=as_every(every))
-
-    def with_watermark_field(self, field: str) -> Self:
-        """The source puts watermarks in: a row with a time in this column is one, and no event (SI-4, SI-11)."""
-        every = self.settings.watermark_every
-        return self._ask("with_watermark_field", watermark_field=field)._with(
-            watermark_every=SOURCE_ONLY if every is None else every
-        )
-
-    def with_watermark_partition(
-        self,
-        field: str | Literal[Partition.SOURCE] = SOURCE,
-        *,
-        partitions: Iterable[object] | Mapping[str, Iterable[object]] | None = None,
-    ) -> Self:
-        """Each partition of an input has a mark of its own; the watermark is the least of all of them (AT-21, AZ-18).
-
-        ``field`` is a column, whose values are the partitions; or ``SOURCE`` (``windowing.rules``): those that the
-        source itself has, those of a topic of Kafka's, which exist as soon as Kafka lists them. A source without
-        partitions is one partition.
-
-        ``partitions`` are the values of the column that exist, on every input, or per input
-        (``{"orders": [0, 1], "returns": [0]}``). One of these holds the watermark before its first event, until
-        ``with_partition_idle_timeout`` or, with an arrival rule, the late tolerance releases it (AT-20, AZ-18). Any
-        other value takes part from its first event on, which may be late. ConfigError for partitions without a column.
-        """
-        return self._ask("with_watermark_partition", watermark_partition=field)._with(
-            partitions=_partitions(field, partitions)
-        )
-
-    def with_substreams(self, *fields: str) -> Self:
-        """Windows and a watermark for each value of these columns (AZ-15): a slow key makes no other one late."""
-        every = self.settings.watermark_every
-        return (
-            self.with_key(*fields)
-            ._ask("with_substreams", watermark_per_key=True)
-            ._with(watermark_every=Count(1) if every is None else every)
-        )
-
-    def with_max_watermark(self) -> Self:
-        """The watermark is the greatest of the inputs' marks, not the least: the fastest input closes windows."""
-        return self._ask("with_max_watermark", watermark_over=WatermarkCombiner.MAX)
-
-    def with_arrival(
-        self,
-        field: str | None = None,
-        *,
-        early: Time | None = None,
-        late: Time | None = None,
-        action: LateAction | str | None = None,
-    ) -> Self:
-        """How far an event may be from its arrival (AZ-8, AZ-12): the column ``field``, or the clock of the batch.
-
-        ``early`` guards against timestamps from the future: such events are turned away, and the watermark does not
-        see them. ``late``: how long after its time an event may arrive before ``action`` is taken: ``adjust`` its time
-        (unless said otherwise), ``drop``, ``divert``, or ``error``.
-        """
-        early_ = None if early is None else as_duration(early)
-        late_ = None if late is None else as_duration(late)
-        chosen = LateAction.ADJUST if action is None else one_of(LateAction, action)
-        if chosen is LateAction.CUT:
-            raise ConfigError(
-                "with_arrival(action='cut')",
-                why="a lifetime is cut at the watermark (SI-13), and a late arrival is measured against the arrival",
-                do="use 'adjust', 'drop', 'divert' or 'error'",
-            )
-        if action is not None and late_ is None:
-            raise ConfigError(
-                f"with_arrival(action={chosen.value!r}) without late=",
-                why="no event is late by its arrival, so that nothing would be done",
-                do="give late=, or leave the action out; events behind the watermark are with_late's",
-            )
-        if early_ is None and late_ is None and field is None:
-            raise ConfigError(
-                "with_arrival() without early= and late=",
-                why="nothing would be early or late by its arrival",
-                do="give early=, late=, or both",
-            )
-        return self._ask("with_arrival", arrival=Arrival(field, early_, late_, chosen))
-
-    def with_late(self, action: LateAction | str) -> Self:
-        """What becomes of late events: ``divert`` to the late stream, ``drop``, ``adjust`` their time, or ``error``."""
-        return self._ask("with_late", late_action=one_of(LateAction, action))
-
-    def with_late_by(self, rule: LateBy | str, allowed_lateness: Time = "0s") -> Self:
-        """When an event is late: behind the ``watermark``, or when its ``window`` has closed (AT-16).
-
-        For sessions: when it is before the watermark less ``allowed_lateness``, and no open session takes it (AT-7).
-        Windows close ``allowed_lateness`` after the watermark has reached their end (AT-14).
-        """
-        return self._ask("with_late_by", late_by=one_of(LateBy, rule), allowed_lateness=as_duration(allowed_lateness))
-
-    def with_idle_timeout(self, timeout: Time, rule: IdleRule | str = IdleRule.AFTER_WINDOW_END) -> Self:
-        """Close windows by the clock when no event comes (AT-17 to AT-19); the watermark moves to their end."""
-        return self._ask("with_idle_timeout", idle_timeout=as_duration(timeout))._with(idle_rule=one_of(IdleRule, rule))
-
-    def with_partition_idle_timeout(self, timeout: Time) -> Self:
-        """Leave an input or partition that has been silent for this long out of the watermark (AT-20)."""
-        return self._ask("with_partition_idle_timeout", partition_idle_timeout=as_duration(timeout))
-
-    def with_anchor(self, anchor: datetime | int | str) -> Self:
-        """Count aligned windows from a moment (a datetime, milliseconds), or from ``"start"``, the run's first clock.
-
-        No window begins before it (AT-3).
-        """
-        if isinstance(anchor, datetime):
-            return self._ask("with_anchor", anchor=from_datetime(anchor))
-        if isinstance(anchor, int) and not isinstance(anchor, bool):
-            return self._ask("with_anchor", anchor=anchor * 1_000)
-        if anchor != START:
-            raise ConfigError(f"with_anchor({anchor!r})", do="give a datetime, milliseconds, or 'start'")
-        return self._ask("with_anchor", anchor=START)
-
-    def with_output_time(self, time: OutputTime | str, *, watermark: OutputTime | str | None = None) -> Self:
-        """Emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31).
-
-        ``watermark``: the next bolt's watermark follows the ends of the windows that are still open (``"window end"``),
-        or the start of the earliest of them (``"window start"``, SI-24). None: as the preset says, or else as far as
-        the time of the rows allows.
-        """
-        promised = self.settings.output_watermark if watermark is None else one_of(OutputTime, watermark)
-        return self._ask("with_output_time", output_time=one_of(OutputTime, time))._with(output_watermark=promised)
-
-    def with_panes(
-        self,
-        *,
-        early: PaneTrigger | int | Count | Time | None = None,
-        late: PaneTrigger | bool | None = None,
-        mode: PaneMode | str = PaneMode.ACCUMULATING,
-    ) -> Self:
-        """Firings beside the one at the end of a window; ``window.pane`` says which one a call is.
-
-        ``early``: a trigger of ``windowing.panes``, a number of events, or a duration of the clock. ``late``: fire
-        at the end, and again for late events until the allowed lateness is over; True: whenever some have come.
-        """
-        panes = Panes(_trigger(early), after_count(1) if late is True else late or None, one_of(PaneMode, mode))
-        if panes.early is None and panes.late is None:
-            raise ConfigError(
-                "with_panes without early= and late=",
-                why="a window would fire once, at its end, as it does anyway",
-                do="give early=, late=True, or both",
-            )
-        return self._ask("with_panes", panes=panes)
-
-    def with_late_tuple_stream(self, stream: str) -> Self:
-        """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by``, ``_watermark`` and so on."""
-        if not stream or not isinstance(stream, str):
-            raise ConfigError(
-                f"with_late_tuple_stream({stream!r})", why="a stream has a name", do="give one, such as 'late'"
-            )
-        return self._ask("with_late_tuple_stream", late_stream=stream)
-
-    def with_bounds(self, bounds: Bounds | str) -> Self:
-        """Which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``."""
-        try:
-            chosen = Bounds(bounds)
-        except ValueError:
-            raise ConfigError(
-                f"with_bounds({bounds!r})", why="there are two kinds", do="use '(start, end]' or '[start, end)'"
-            ) from None
-        return self._ask("with_bounds", bounds=chosen)
-
-    def with_offset(self, offset: Time) -> Self:
-        """Shift the aligned ends of a time slide from the multiples of the slide by this much."""
-        return self._ask("with_offset", offset=as_duration(offset))
-
-    def with_eviction_policy(self, policy: Any) -> Self:
-        """Decide which events a window holds by a policy of one's own (``policies.EvictionPolicy``)."""
-        return self._ask("with_eviction_policy", eviction=policy)
-
-    def with_trigger_policy(self, policy: Any) -> Self:
-        """Decide when windows fire by a policy of one's own (``policies.TriggerPolicy``)."""
-        return self._ask("with_trigger_policy", trigger=policy)
-
-    def with_settings(self, settings: WindowSettings) -> Self:
-        """The bolt with other settings, all at once: what ``build()`` does when it settles what follows from inputs."""
-        configured = copy(self)
-        configured.settings = settings
-        return configured
-
-    def _ask(self, call: str, **changes: Any) -> Self:
+    def _ask(self, changes: Mapping[str, Any], call: str) -> Self:
         """Set what the user asks for by name in a call."""
         kept = [each for each in self.settings.asked if each[0] not in changes]
         forgotten = tuple(each for each in self.settings.forgotten if each != call)  # said again, and after the preset
         return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
 
     def _kinds(self, *kinds: WindowKind) -> Self:
-        return self._windows(kinds=kinds, length=None, slide=Count(1))
+        configured = self._windows(kinds=kinds, length=None, slide=Count(1))
+        by_calendar = all(isinstance(kind, Calendar) for kind in kinds)
+        return configured._with(bounds=Bounds.START) if by_calendar else configured
 
     def _windows(self, **windows: Any) -> Self:
         settings, configured = self.settings, self._with(**windows)
@@ -523,7 +540,7 @@ class WindowedBolt(Component):
             raise ConfigError(
                 "other windows on a bolt that has windows already",
                 why="the first would be forgotten",
-                do="keep one of them, or give both to with_windows(...) where each event is to be in both",
+                do="keep one of them, or give both to one with_window(...) where each event is to be in both",
             )
         return configured
 
@@ -537,7 +554,7 @@ class WindowedBolt(Component):
             )
 
     def _with(self, **changes: Any) -> Self:
-        return self.with_settings(replace(self.settings, **changes, given=self.settings.given | changes.keys()))
+        return self.configured(replace(self.settings, **changes, given=self.settings.given | changes.keys()))
 
 
 class StatefulWindowedBolt(WindowedBolt):
@@ -556,46 +573,25 @@ class StatefulWindowedBolt(WindowedBolt):
         return new_state(self.state_types)
 
 
-def _trigger(given: PaneTrigger | int | Count | Time | None) -> PaneTrigger | None:
-    if given is None or isinstance(given, PaneTrigger):
-        return given
-    every = as_every(given, "an early firing")
-    return after_count(every) if isinstance(every, Count) else after_clock(every)
+def _given(**arguments: Any) -> dict[str, Any]:
+    """The arguments that a call names."""
+    return {name: value for name, value in arguments.items() if value is not UNSET}
 
 
-def _partitions(
-    field: str | Partition, given: Iterable[object] | Mapping[str, Iterable[object]] | None
-) -> tuple[str, ...] | dict[str, tuple[str, ...]] | None:
-    """The names of partitions that exist, as texts; ConfigError for what names none."""
-    if given is None:
-        return None
-    if isinstance(field, Partition):
+def _shown(method: str, argument: str, value: object) -> str:
+    return f"{method}({argument}={value!r:.60})" if argument else f"{method}({value!r:.60})"
+
+
+def _check_arrival(arrival: Arrival) -> None:
+    if arrival.action is not LateAction.ADJUST and arrival.late is None:
         raise ConfigError(
-            "with_watermark_partition(SOURCE, partitions=...)",
-            why="which partitions it has the source says itself",
-            do="leave partitions= out, or name the column whose values they are",
+            f"Arrival(action={arrival.action.value!r}) without late=",
+            why="no event is late by its arrival, so that nothing would be done",
+            do="give late=, or leave the action out; events behind the watermark are with_lateness(action=...)'s",
         )
-    if isinstance(given, Mapping):
-        return {stream: _names(values) for stream, values in given.items()}
-    return _names(given)
-
-
-def _names(values: Iterable[object]) -> tuple[str, ...]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ConfigError(f"partitions={values!r}", why="these are several", do="give a list of values of the column")
-    found = tuple(values)
-    names = tuple(map(str, found))
-    if not found or None in found or len(set(names)) < len(names):
+    if arrival == Arrival():
         raise ConfigError(
-            f"partitions={list(found)!r:.80}",
-            why="they are the values of the column that exist, each once",
-            do="give a list like [0, 1, 2]",
+            "Arrival() without early= and late=",
+            why="nothing would be early or late by its arrival",
+            do="give early=, late=, or both",
         )
-    return names
-
-
-def _positive(name: str, value: Time) -> Duration:
-    duration = as_duration(value)
-    if duration.micros == 0:
-        raise ConfigError(f"{name}={value!r}", why="a window has a length", do="give a duration above zero")
-    return duration

@@ -65,6 +65,13 @@ class Count:
         return "1 event" if self.value == 1 else f"{self.value} events"
 
 
+Time = Duration | timedelta | str
+"""A duration in any of the forms in which users give one: ``seconds(5)``, a timedelta, ``"5s"``."""
+
+Extent = Time | Count | int
+"""A length or slide of windows: a duration, or a number of events."""
+
+
 def micros(number: int) -> Duration:
     """A duration of so many microseconds, the finest there is."""
     return Duration(number)
@@ -139,6 +146,24 @@ def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Cou
     duration = as_duration(value)
     if duration.micros == 0:
         raise ConfigError("a window length or slide of zero", why="time would not move (ST-24)", do="make it longer")
+    return duration
+
+
+def as_every(value: Extent, what: str = "a watermark") -> Count | Duration:
+    """How often something comes: at a whole number or Count of events, or a duration above zero."""
+    if isinstance(value, Count):
+        return value
+    if isinstance(value, int):
+        if isinstance(value, bool) or value < 1:
+            raise ConfigError(
+                f"{what} every {value!r} events",
+                why="that is not a positive whole number",
+                do="use 1, for every event, or more; or a duration such as '5s'",
+            )
+        return Count(value)
+    duration = as_duration(value)
+    if duration.micros == 0:
+        raise ConfigError(f"{what} every 0s", do="use 1, for every event, or a duration above zero")
     return duration
 
 

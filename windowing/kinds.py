@@ -3,43 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Literal
+from typing import Literal, get_args
 
-from windowing.durations import Count, Duration, as_duration
+from windowing.durations import Count, Duration, Time, as_duration
 from windowing.errors import ConfigError
 
 CalendarUnit = Literal["hour", "day", "week", "month"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Hopping:
     """Windows of one length, one every ``slide``: overlapping, touching (tumbling), or with gaps (AT-1, AT-2, AT-4)."""
 
     length: Duration
     slide: Duration
 
-    def __post_init__(self) -> None:
-        for name in ("length", "slide"):
-            object.__setattr__(self, name, _above_zero(getattr(self, name)))
+    def __init__(self, length: Time, slide: Time) -> None:
+        """ConfigError for a duration of zero."""
+        object.__setattr__(self, "length", _above_zero("length", length))
+        object.__setattr__(self, "slide", _above_zero("slide", slide))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Session:
     """Events with less than ``gap`` between them; one that joins two sessions merges them (AT-5, AT-6, UH-10)."""
 
     gap: Duration
-    touching: bool = False
+    touching: bool
     """Whether events exactly the gap apart share a session (Flink, UH-12); in Atlas they do not."""
-    max_duration: Duration | None = None
+    max_duration: Duration | None
     """Closes a session that is longer at the next multiple of this on the clock (AZ-22)."""
-    gap_field: str | None = None
+    gap_field: str | None
     """A column that gives each event a gap of its own, in place of ``gap``: a duration, or milliseconds."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gap", _above_zero(self.gap))
-        if self.max_duration is not None:
-            object.__setattr__(self, "max_duration", _above_zero(self.max_duration))
+    def __init__(
+        self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
+    ) -> None:
+        """ConfigError for a duration of zero."""
+        longest = None if max_duration is None else _above_zero("max_duration", max_duration)
+        object.__setattr__(self, "gap", _above_zero("gap", gap))
+        object.__setattr__(self, "touching", touching)
+        object.__setattr__(self, "max_duration", longest)
+        object.__setattr__(self, "gap_field", gap_field)
 
 
 @dataclass(frozen=True)
@@ -47,33 +52,43 @@ class Snapshot:
     """A window between each two moments at which a lifetime begins or ends (SI-29); for points, one an instant."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class SlidingLog:
     """The events of the last ``length``, at every moment at which one enters or leaves (AZ-21)."""
 
     length: Duration
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "length", _above_zero(self.length))
+    def __init__(self, length: Time) -> None:
+        """ConfigError for a duration of zero."""
+        object.__setattr__(self, "length", _above_zero("length", length))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class CountByStart:
     """Each run of ``count`` distinct start times, and all that starts then (SI-30)."""
 
     count: Count
 
-    def __post_init__(self) -> None:
-        if isinstance(self.count, int):
-            object.__setattr__(self, "count", Count(self.count))
+    def __init__(self, count: int | Count) -> None:
+        """ConfigError for a count below one."""
+        object.__setattr__(self, "count", count if isinstance(count, Count) else Count(count))
 
 
 @dataclass(frozen=True)
 class Calendar:
-    """Hours, days, weeks or months of a time zone's calendar; a day has 23 or 25 hours where clocks change."""
+    """Hours, days, weeks (from Monday) or months by the clocks of a zone: ``Calendar("day", "Europe/Berlin")``.
+
+    A day has 23 or 25 hours where clocks change. They hold their start and not their end, unless
+    ``with_alignment(bounds=...)`` says otherwise.
+    """
 
     unit: CalendarUnit
     zone: str
+
+    def __post_init__(self) -> None:
+        """ConfigError for other units."""
+        if self.unit not in get_args(CalendarUnit):
+            raise ConfigError(f"Calendar({self.unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
 
 
 @dataclass(frozen=True)
@@ -84,10 +99,10 @@ class Onset:
     """
 
 
-def _above_zero(value: Duration | timedelta | str) -> Duration:
+def _above_zero(name: str, value: Time) -> Duration:
     duration = as_duration(value)
     if duration.micros == 0:
-        raise ConfigError(f"a window of {value!r}", why="a window has a length", do="give a duration above zero")
+        raise ConfigError(f"{name}={value!r}", why="a window has a length", do="give a duration above zero")
     return duration
 
 

@@ -29,13 +29,12 @@ class Operator(WindowedBolt):
 
     settings: WindowSettings = WindowSettings(kinds=(Onset(),), bounds=Bounds.START, output_time=OutputTime.START)
 
-    def with_time(self, preset: Preset) -> Self:
-        """All rules of time of another system, but for the windows."""
+    def _preset(self, preset: Preset) -> Self:
         if isinstance(preset, Preset):
             asked = {rule for rule, _ in preset.asked}  # what was asked for by name is refused, not replaced
             own = {"bounds": Bounds.START, "output_time": OutputTime.START}
             preset = preset.with_rules(**{rule: value for rule, value in own.items() if rule not in asked})
-        return super().with_time(preset)
+        return super()._preset(preset)
 
     def _with(self, **changes: Any) -> Self:
         wrong = [name for name in _OWN if name in changes and changes[name] != getattr(self.settings, name)]

@@ -7,13 +7,14 @@ A trigger is asked again after each firing; ``.once()`` makes it fire a window n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windowing.durations import Count, Duration, as_duration
+from windowing.durations import Count, Duration, Time, as_duration, as_every
+from windowing.errors import ConfigError
+from windowing.rules import one_of
 from windowing.views import make_read_only
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Timing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """One firing of a window (``with_panes``)."""
+    """One firing of a window (``with_trigger(Panes(...))``)."""
 
     index: int
     """0 for the first firing of the window."""
@@ -164,15 +165,39 @@ class Once(PaneTrigger):
         return self.trigger.due(windows) & first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Panes:
-    """Firings beside the one at the window's end."""
+    """Firings of a window beside the one at its end: ``with_trigger(Panes(early="10s", late=True))``.
 
-    early: PaneTrigger | None = None
+    ``window.pane`` says which firing a call is.
+    """
+
+    early: PaneTrigger | None
     """Before the end."""
-    late: PaneTrigger | None = None
+    late: PaneTrigger | None
     """After the end, for late events, until the allowed lateness is over; None: the window fires once, when it is."""
-    mode: PaneMode = PaneMode.ACCUMULATING
+    mode: PaneMode
+
+    def __init__(
+        self,
+        early: PaneTrigger | int | Count | Time | None = None,
+        late: PaneTrigger | bool | None = None,
+        mode: PaneMode | str = PaneMode.ACCUMULATING,
+    ) -> None:
+        """``early``: a trigger of ``windowing.panes``, a number of events, or a duration of the clock.
+
+        ``late``: fire at the end, and again for late events until the allowed lateness is over; True: whenever some
+        have come. ConfigError where neither is given.
+        """
+        object.__setattr__(self, "early", _trigger(early))
+        object.__setattr__(self, "late", after_count(1) if late is True else late or None)
+        object.__setattr__(self, "mode", one_of(PaneMode, mode))
+        if self.early is None and self.late is None:
+            raise ConfigError(
+                "Panes without early= and late=",
+                why="a window would fire once, at its end, as it does anyway",
+                do="give early=, late=True, or both",
+            )
 
     @property
     def uses_clock(self) -> bool:
@@ -185,11 +210,18 @@ def after_count(count: int | Count) -> PaneTrigger:
     return AfterCount(count if isinstance(count, Count) else Count(count))
 
 
-def after_clock(wait: Duration | timedelta | str) -> PaneTrigger:
+def after_clock(wait: Time) -> PaneTrigger:
     """Fire a window that has new events when so much of the clock has passed since it fired last."""
     return AfterClock(as_duration(wait))
 
 
-def after_event_time(wait: Duration | timedelta | str) -> PaneTrigger:
+def after_event_time(wait: Time) -> PaneTrigger:
     """Fire a window that has new events when the watermark has moved so far since it fired last."""
     return AfterEventTime(as_duration(wait))
+
+
+def _trigger(given: PaneTrigger | int | Count | Time | None) -> PaneTrigger | None:
+    if given is None or isinstance(given, PaneTrigger):
+        return given
+    every = as_every(given, "an early firing")
+    return after_count(every) if isinstance(every, Count) else after_clock(every)

@@ -1,36 +1,25 @@
 """The rules of time of whole systems, to be taken as they are or changed in one place.
 
-``bolt.with_time(presets.azure(late="5m"))``, and after it ``.with_bounds(...)`` or any other rule by itself.
+``bolt.with_time(presets.azure(late="5m"))``, and after it ``.with_alignment(bounds=...)`` or any other rule by itself.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from windowing import azure_words
 from windowing.bounds import Bounds
-from windowing.durations import Count, Duration, as_duration
+from windowing.durations import Count, Duration, Time, as_duration, as_every
 from windowing.errors import ConfigError
 from windowing.rules import SOURCE, Aligned, Arrival, DefaultTime, IdleRule, LateAction, LateBy, OutputTime, one_of
-from windowing.settings import WindowSettings
+from windowing.settings import DECLARED, SOURCE_ONLY
 
-Time = Duration | timedelta | str
-
-RULES = (
-    "default_time", "arrival", "aligned", "bounds", "past_the_end", "longest_window", "output_time",
-    "output_watermark", "lag", "ahead", "watermark_interval", "watermark_every", "watermark_field", "watermark_over",
-    "watermark_partition", "partitions",
-    "watermark_imports", "watermark_imports_beside", "estimate_arrival", "idle_timeout", "idle_rule",
-    "partition_idle_timeout", "close_fires", "late_by", "late_per_input", "late_action", "allowed_lateness",
-)  # fmt: skip
+RULES = tuple(name for name, declared in DECLARED.items() if declared.preset)
 """The settings that a preset decides."""
-
-SOURCE_ONLY = Count(1 << 62)
-"""As often as never: the watermarks are those that the source puts in, or that are imported."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +33,7 @@ class Preset:
 
     def changes(self) -> dict[str, Any]:
         """The value of each of RULES."""
-        defaults = {each.name: each.default for each in fields(WindowSettings)}
-        return {name: self.rules.get(name, defaults[name]) for name in RULES}
+        return {name: self.rules.get(name, DECLARED[name].default) for name in RULES}
 
     def but(self, **rules: Any) -> Preset:
         """This preset with some rules of one's own, by the names of WindowSettings."""
@@ -85,7 +73,7 @@ def atlas(
 
     ``[start, end)``; the watermark is the latest event time, at every event; an event is late when its window has
     closed, which is the allowed lateness (3 seconds unless said otherwise, AT-14) behind the watermark. The watermark
-    is the least over the partitions of the source, where it has some (AT-21): see ``with_watermark_partition``. A bolt
+    is the least over the partitions of the source, where it has some (AT-21): ``with_watermark(partition=...)``. A bolt
     that names no time goes by that of the broker's records, on Kafka; elsewhere ``build()`` asks for one (AT-10).
     """
     return Preset(
@@ -206,7 +194,7 @@ def azure(
             "default_time": DefaultTime.ARRIVAL,
             "arrival": Arrival(arrival_field, ahead, tolerance, chosen),
             "aligned": Aligned.STARTS,
-            "past_the_end": True,
+            "closes_after_end": True,
             "longest_window": azure_words.LONGEST_WINDOW,
             "watermark_every": Count(1),
             "watermark_partition": SOURCE,
@@ -216,24 +204,6 @@ def azure(
             "late_action": chosen,
         },
     )
-
-
-def as_every(value: Count | int | Time, what: str = "a watermark") -> Count | Duration:
-    """How often something comes: at a whole number or Count of events, or a duration above zero."""
-    if isinstance(value, Count):
-        return value
-    if isinstance(value, int):
-        if isinstance(value, bool) or value < 1:
-            raise ConfigError(
-                f"{what} every {value!r} events",
-                why="that is not a positive whole number",
-                do="use 1, for every event, or more; or a duration such as '5s'",
-            )
-        return Count(value)
-    duration = as_duration(value)
-    if duration.micros == 0:
-        raise ConfigError(f"{what} every 0s", do="use 1, for every event, or a duration above zero")
-    return duration
 
 
 def _signed(delay: Time) -> tuple[Duration, Duration]:

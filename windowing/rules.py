@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, TypeVar
 
-from windowing.durations import Count, Duration
+from windowing.durations import Count, Duration, Time, as_duration
 from windowing.errors import ConfigError
 
 Rule = TypeVar("Rule", bound=Enum)
@@ -29,7 +29,9 @@ _NAMES = {
     "LateAction": ("a late action", "what becomes of late events"),
     "LateBy": ("a rule of lateness", "by what an event is late"),
     "IdleRule": ("an idle rule", "when the idle timeout closes a window"),
-    "Over": ("a rule for several inputs", "how their marks become one watermark"),
+    "Bounds": ("an edge", "which end belongs to a window"),
+    "DefaultTime": ("a default time", "which time a bolt goes by that names none"),
+    "WatermarkCombiner": ("a rule for several inputs", "how their marks become one watermark"),
     "Aligned": ("an alignment", "which edge of windows is a multiple of the slide"),
     "OutputTime": ("an output time", "which time emitted rows have"),
     "PaneMode": ("a mode of panes", "what a window shows when it fires again"),
@@ -129,17 +131,38 @@ class InputRules:
     late_action: LateAction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Arrival:
-    """How far an event's time may be from its arrival (AZ-8, AZ-12, AZ-14)."""
+    """How far an event's time may be from its arrival (AZ-8, AZ-12, AZ-14): ``Arrival("arrived", late="5s")``."""
 
-    field: str | None = None
+    field: str | None
     """The column with the time of arrival; None: the clock of the micro-batch."""
-    early: Duration | None = None
+    early: Duration | None
     """An event from further in the future is early: turned away, and the watermark does not see it. None: never."""
-    late: Duration | None = None
+    late: Duration | None
     """An event whose arrival is later than this after its time is late. None: however late it arrives."""
-    late_action: LateAction = LateAction.ADJUST
+    action: LateAction
+    """What becomes of an event that is late by its arrival."""
+
+    def __init__(
+        self,
+        field: str | None = None,
+        early: Time | None = None,
+        late: Time | None = None,
+        action: LateAction | str = LateAction.ADJUST,
+    ) -> None:
+        """ConfigError for ``action="cut"``, which is of watermarks."""
+        chosen = one_of(LateAction, action)
+        if chosen is LateAction.CUT:
+            raise ConfigError(
+                "Arrival(action='cut')",
+                why="a lifetime is cut at the watermark (SI-13), and a late arrival is measured against the arrival",
+                do="use 'adjust', 'drop', 'divert' or 'error'",
+            )
+        object.__setattr__(self, "field", field)
+        object.__setattr__(self, "early", None if early is None else as_duration(early))
+        object.__setattr__(self, "late", None if late is None else as_duration(late))
+        object.__setattr__(self, "action", chosen)
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ class TupleWindow:
 
     ``table``, ``new`` and ``expired`` are Arrow tables of the bolt's input columns; slices of the queue, without a
     copy. ``new``: in this window and not in the one fired before it on this task, or of this key; ``expired``: the
-    other way round. Where windows do not follow each other (``with_panes``, ``with_windows`` of several kinds, triggers
-    of keys) ``new`` are the events that have been in no window yet, and there is no ``expired``.
+    other way round. Where windows do not follow each other (``Panes``, several kinds of window, triggers of
+    keys) ``new`` are the events that have been in no window yet, and there is no ``expired``.
     """
 
     __slots__ = (
@@ -88,12 +88,12 @@ class TupleWindow:
         self.key: Any = None
         """Of a bolt with a key: its value, or a tuple of values where it has several columns (``with_key``)."""
         self.kind: int | None = None
-        """Of a bolt with several kinds of window: which of them this is, from 0 (``with_windows``)."""
+        """Of a bolt with several kinds of window: which of them this is, from 0 (``with_window``)."""
         self.ident: Ident | None = None
         self.fired_by: FiredBy | None = None
         """Of a bolt with a trigger (``with_trigger``): what made the window fire."""
         self.pane: Pane | None = None
-        """Of a bolt that fires its windows more than once: which firing this is (``with_panes``)."""
+        """Of a bolt that fires its windows more than once: which firing this is (``with_trigger(Panes(...))``)."""
         self._table: pa.Table | None = None
         self._codes: NDArray[np.int8] | None = None
 
@@ -141,7 +141,7 @@ class TupleWindow:
         """The events of the window fired before this one, on its task or of its key, that are not in this one (ST-21).
 
         In the order of that window. ConfigError where windows do not follow each other, and for windows per key and
-        of other kinds than Storm's where the bolt was not found to ask for it: see ``with_expired``.
+        of other kinds than Storm's where the bolt was not found to ask for it: see ``with_policies(expired=...)``.
         """
         return self._expired_from.table(self._left())
 
@@ -242,7 +242,7 @@ class TupleWindow:
                 "this window does not know what has expired",
                 why="windows per key, and of other kinds than Storm's, keep the window before them only where the code "
                 "of the bolt is seen to ask for it; with panes, triggers or several kinds there is no window before",
-                do="call with_expired() on the bolt; topology.build() then says whether its windows can know it",
+                do="call with_policies(expired=True) on the bolt; build() then says whether its windows can know it",
             )
         return self._expired
 

@@ -88,7 +88,7 @@ def bolt_of(workload: Workload, *, declared: bool) -> WindowedBolt:
 def topology_of(workload: Workload, spout: Any, sink: Any, *, declared: bool) -> Topology:
     """Spout, bolt and sink."""
     bolt = bolt_of(workload, declared=declared)
-    bolt = bolt.with_window(seconds(workload.length), seconds(1)).with_bounds("[start, end)")
+    bolt = bolt.with_window(seconds(workload.length), seconds(1)).with_alignment(bounds="[start, end)")
     bolt = bolt.with_timestamp_field("event_time").with_lag(seconds(2))
     builder = TopologyBuilder(workload.name)
     builder.set_spout("events", spout)

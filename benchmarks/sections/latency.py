@@ -108,7 +108,9 @@ def write_files(folder: Path, files: int) -> None:
 
 def _windbolt(bench: Bench, folder: Path, probe: subprocess.Popen[str]) -> None:
     bolt = AggregateBolt(by=["key"], until=aggregates.window_end(), events=aggregates.count())
-    timed = bolt.with_tumbling_window(seconds(1)).with_bounds("[start, end)").with_timestamp_field("event_time")
+    timed = (
+        bolt.with_tumbling_window(seconds(1)).with_alignment(bounds="[start, end)").with_timestamp_field("event_time")
+    )
     builder = TopologyBuilder("latency")
     columns = "event_time timestamp, key int"
     builder.set_spout("events", spouts.files(str(folder / "input"), columns, format="parquet"))

@@ -162,7 +162,7 @@ class EventWatermarks:
     def _waits_until(self, first: Mapping[int, int], heard: set[int], silent: set[str]) -> int:
         """Index up to which there is no watermark because an input delivers for the first time only there; ``first`` is
         the index of the first event per input."""
-        if self.settings.watermark_over is WatermarkCombiner.MAX:
+        if self.settings.watermark_combine is WatermarkCombiner.MAX:
             return 0
         imports = self.settings.watermark_imports or {}
         return max(
@@ -369,7 +369,7 @@ class EventWatermarks:
 
     def _join(self, total: NDArray[np.int64] | None, along: NDArray[np.int64]) -> NDArray[np.int64]:
         """Combine the marks of two sources into their minimum or maximum; FOREVER marks a source that is excluded."""
-        if self.settings.watermark_over is WatermarkCombiner.MAX:
+        if self.settings.watermark_combine is WatermarkCombiner.MAX:
             along = np.where(along == FOREVER, NONE, along)
             return along if total is None else np.maximum(total, along, out=total)
         return along if total is None else np.minimum(total, along, out=total)
@@ -386,7 +386,7 @@ class EventWatermarks:
             for input_index, stream in enumerate(self.streams)
             if input_index not in heard and not self._gone_quiet(stream)
         ]
-        over = self.settings.watermark_over
+        over = self.settings.watermark_combine
         if over is WatermarkCombiner.MIN and waiting:
             return np.full(count, NONE, np.int64)
         for from_bolt in (False, True):

@@ -62,11 +62,11 @@ def configured(settings: Json) -> WindowedBolt:
         else bolt.with_window(length, settings.get("sliding"))
     )
     if "bounds" in settings:
-        bolt = bolt.with_bounds(settings["bounds"])
+        bolt = bolt.with_alignment(bounds=settings["bounds"])
     if "timestamp_field" in settings:
         bolt = bolt.with_timestamp_field(settings["timestamp_field"]).with_lag(settings.get("lag", "0ms"))
     if "offset" in settings:
-        bolt = bolt.with_offset(settings["offset"])
+        bolt = bolt.with_alignment(offset=settings["offset"])
     return bolt
 
 

@@ -43,7 +43,8 @@ from topologies.local import LocalRun
 from topologies.run.options import Summary
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import CheckpointError
-from windowing.panes import after_count
+from windowing.kinds import Session
+from windowing.panes import Panes, after_count
 from windowing.rows import Rows
 
 SCHEMA = "id long, user string, amount double, ts timestamp"
@@ -81,10 +82,12 @@ def topology(files: Path, out: Path) -> Topology:
     builder.set_spout("orders", spouts.files(files, SCHEMA, format="jsonl", files_per_batch=1))
     total = Total().with_window("20s", "10s").with_timestamp_field("ts").with_lag("5s").with_late_tuple_stream("late")
     builder.set_bolt("total", total, 2).fields_grouping("orders", "user")
-    sessions = Ids().with_session_window("8s").with_key("user").with_timestamp_field("ts").with_lag("5s")
+    sessions = Ids().with_window(Session("8s")).with_key("user").with_timestamp_field("ts").with_lag("5s")
     builder.set_bolt("sessions", sessions).global_grouping("orders")
     panes = Ids().with_tumbling_window("15s").with_key("user").with_timestamp_field("ts").with_lag("5s")
-    builder.set_bolt("panes", panes.with_panes(early=after_count(2), mode="retracting")).global_grouping("orders")
+    builder.set_bolt("panes", panes.with_trigger(Panes(early=after_count(2), mode="retracting"))).global_grouping(
+        "orders"
+    )
     sums = AggregateBolt(by=["user"], n=aggregates.count(), amount=aggregates.sum("amount"))
     sums = sums.with_window("30s", "10s").with_timestamp_field("ts").with_lag("5s")
     builder.set_bolt("sums", sums, 2).fields_grouping("orders", "user")

@@ -14,16 +14,19 @@ from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
 from topologies.sources.splits import TableSource
 from windowing import TupleWindow, WindowedBolt, presets
+from windowing.kinds import Session
+from windowing.panes import Panes
 from windowing.rows import Rows
 
 KEYS = 5_000
 AZURE = presets.azure(out_of_order="1s", late="10s", early=None, arrival_field="at")
 BOLTS: dict[str, Callable[[WindowedBolt], WindowedBolt]] = {
     "windows": lambda bolt: bolt.with_tumbling_window("10s").with_key("user"),
-    "sessions": lambda bolt: bolt.with_time(presets.atlas("1s")).with_session_window("5s").with_key("user"),
-    "substreams": lambda bolt: bolt.with_time(AZURE).with_tumbling_window("10s").with_substreams("user"),
+    "sessions": lambda bolt: bolt.with_time(presets.atlas("1s")).with_window(Session("5s")).with_key("user"),
+    "substreams": lambda bolt: bolt.with_time(AZURE).with_tumbling_window("10s").with_key("user")
+    .with_watermark(per_key=True),
     "panes": lambda bolt: bolt.with_time(presets.atlas("1s")).with_tumbling_window("10s").with_key("user")
-    .with_panes(early=1, mode="retracting"),
+    .with_trigger(Panes(early=1, mode="retracting")),
 }  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets
 from windowing import aggregates as agg
+from windowing.kinds import Session
 from windowing.rows import Rows
 from windowing.timestamps import FOREVER
 
@@ -90,12 +91,12 @@ def topology(case: dict[str, Any], kind: type[AggregateBolt]) -> Topology:
     bolt = declared(kind, case["by"], dense=case["dense"])
     if case["rules"] == "atlas":
         bolt = bolt.with_time(presets.atlas())
-    bolt = bolt.with_window(f"{case['length']}ms", f"{case['slide']}ms").with_bounds(case["bounds"])
+    bolt = bolt.with_window(f"{case['length']}ms", f"{case['slide']}ms").with_alignment(bounds=case["bounds"])
     if case["rules"] == "clock":
-        bolt = bolt.with_processing_time()
+        bolt = bolt.with_time(processing=True)
     else:
         bolt = bolt.with_timestamp_field("ts").with_lag(f"{case['lag']}ms").with_late_tuple_stream("late")
-    bolt = bolt.with_offset(f"{case['offset']}ms")
+    bolt = bolt.with_alignment(offset=f"{case['offset']}ms")
     tasks = case["tasks"] if case["by"] else 1
     declarer = builder.set_bolt("sums", bolt, parallelism=tasks)
     for name in ("left", "right"):
@@ -202,7 +203,7 @@ def test_slices_lie_whole_in_windows(slide: int, length: int, offset: int, bound
 def test_windows_by_other_rules_are_given_their_events() -> None:
     for bolt in (
         AggregateBolt(n=agg.count()).with_window(3, 2),
-        AggregateBolt(n=agg.count()).with_session_window("2s"),
+        AggregateBolt(n=agg.count()).with_window(Session("2s")),
     ):
         builder = TopologyBuilder("others")
         builder.set_spout("left", spouts.memory(COLUMNS))

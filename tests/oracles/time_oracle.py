@@ -26,7 +26,7 @@ NEVER = 1 << 62
 RULES: Json = {
     "bounds": "(start, end]",
     "aligned": "ends",
-    "past_the_end": False,
+    "closes_after_end": False,
     "every": None,
     "field": None,
     "lag": 0,
@@ -79,7 +79,7 @@ def in_gaps(scenario: Json) -> set[str]:
 def read_rules(bolt: Json) -> Json:
     """What a preset and the single settings of a bolt come to."""
     rules = {**RULES, **_preset(bolt.get("preset"))}
-    for name in ("bounds", "past_the_end", "imports_beside", "estimate_arrival", "close_fires", "late", "late_by"):
+    for name in ("bounds", "closes_after_end", "imports_beside", "estimate_arrival", "close_fires", "late", "late_by"):
         if bolt.get(name) is not None:
             rules[name] = bolt[name]
     for name in ("lag", "allowed_lateness", "idle_timeout", "partition_idle_timeout"):
@@ -87,8 +87,8 @@ def read_rules(bolt: Json) -> Json:
             rules[name] = duration(bolt[name])
     if bolt.get("idle_rule") is not None:
         rules["idle_rule"] = bolt["idle_rule"]
-    if bolt.get("watermark_over") is not None:
-        rules["over"] = bolt["watermark_over"]
+    if bolt.get("watermark_combine") is not None:
+        rules["over"] = bolt["watermark_combine"]
     if bolt.get("imports") is not None:
         rules["imports"] = bolt["imports"]
     if bolt.get("watermark_every") is not None:
@@ -154,7 +154,7 @@ def _preset(preset: Any) -> Json:
             late = _optional(given.get("late", "5s"))
             return {
                 "aligned": "starts",
-                "past_the_end": True,
+                "closes_after_end": True,
                 "every": 1,
                 "lag": duration(given.get("out_of_order", "0s")),
                 "arrival": given.get("arrival_field"),
@@ -652,7 +652,7 @@ class Run:
     @property
     def waits_for_ties(self) -> bool:
         """Whether windows are over only when the watermark is past their end: an event there may still be in them."""
-        past = self.rules["past_the_end"] and self.holds_its_end
+        past = self.rules["closes_after_end"] and self.holds_its_end
         if any(kind["is"] == "snapshot" for kind in self.kinds):
             past = self.holds_its_end
         return past or any(kind["is"] == "sliding_log" or kind.get("touching") for kind in self.kinds)

@@ -371,7 +371,7 @@ NUMBERS = [[(1, 1), (2, 2), (4, 3)], [(6, 5), (99, 6), (3, 4)], [(-2, 7), (8, 9)
 
 @pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
 def test_only_even_values(crashing: bool, tmp_path: Any) -> None:
-    bolt = Show().with_eviction_policy(EvenValues()).with_trigger_policy(WatermarkTimeTriggerPolicy(millis(5)))
+    bolt = Show().with_policies(eviction=EvenValues(), trigger=WatermarkTimeTriggerPolicy(millis(5)))
     found = shown(bolt, NUMBERS, tmp_path if crashing else None)
     # 3 comes when 4 is behind the watermark of 3 no more: it is settled in its place, and odd.
     assert found == [[2, 4, 6], [2, 4, 6, -2, 8], [2, 4, 6, -2, 8, 10, 12]]
@@ -379,35 +379,31 @@ def test_only_even_values(crashing: bool, tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
 def test_events_that_a_policy_lets_expire_are_in_no_later_window(crashing: bool, tmp_path: Any) -> None:
-    bolt = Show().with_eviction_policy(SinceTheMarker()).with_trigger_policy(WatermarkCountTriggerPolicy(Count(4)))
+    bolt = Show().with_policies(eviction=SinceTheMarker(), trigger=WatermarkCountTriggerPolicy(Count(4)))
     found = shown(bolt, NUMBERS, tmp_path if crashing else None)
     assert found == [[1, 2, 4, 3], [1, 2, 4, 3, 6, -2, 8]]
 
 
 @pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
 def test_a_built_in_eviction_with_exceptions(crashing: bool, tmp_path: Any) -> None:
-    bolt = (
-        Show()
-        .with_eviction_policy(WithoutNegatives(millis(4)))
-        .with_trigger_policy(WatermarkTimeTriggerPolicy(millis(4)))
-    )
+    bolt = Show().with_policies(eviction=WithoutNegatives(millis(4)), trigger=WatermarkTimeTriggerPolicy(millis(4)))
     found = shown(bolt, NUMBERS, tmp_path if crashing else None)
     assert found == [[1, 2, 4, 3], [6, 99], [8, 99, 10], [12]]
 
 
 @pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
 def test_windows_that_end_with_a_marker(crashing: bool, tmp_path: Any) -> None:
-    bolt = Show().with_window(3).with_trigger_policy(OnMarker(99))
+    bolt = Show().with_window(3).with_policies(trigger=OnMarker(99))
     assert shown(bolt, NUMBERS, tmp_path if crashing else None) == [[3, 6, 99], [-2, 8, 99]]
 
 
 @pytest.mark.parametrize("crashing", [False, True], ids=["calm", "crashing"])
 def test_a_built_in_trigger_that_fires_more_often_loses_nothing(crashing: bool, tmp_path: Any) -> None:
-    bolt = Show().with_window(2).with_trigger_policy(ThirdOrMarker(Count(3)))
+    bolt = Show().with_window(2).with_policies(trigger=ThirdOrMarker(Count(3)))
     found = shown(bolt, NUMBERS, tmp_path if crashing else None)
     # In order: 1 2 4 | 3 6 99| -2 8 99| 10 12: 99 is the sixth and the ninth.
     assert found == [[2, 4], [6, 99], [8, 99]]
-    bolt = Show().with_window(4).with_trigger_policy(ThirdOrMarker(Count(5)))
+    bolt = Show().with_window(4).with_policies(trigger=ThirdOrMarker(Count(5)))
     found = shown(bolt, NUMBERS, tmp_path / "again" if crashing else None)
     assert found == [[2, 4, 3, 6], [4, 3, 6, 99], [99, -2, 8, 99], [-2, 8, 99, 10]]
 
@@ -418,7 +414,7 @@ def test_a_marker_fires_with_its_own_tick_even_from_a_time_trigger() -> None:
         def track(self, event: Event, state: dict[str, Any]) -> bool:
             return bool(event.row()["value"] == 99)
 
-    topology, sink = topology_of(Show().with_window(2).with_trigger_policy(Marked(seconds(100))))
+    topology, sink = topology_of(Show().with_window(2).with_policies(trigger=Marked(seconds(100))))
     schema = topology.spouts["numbers"].outputs["default"]
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
     seen = []

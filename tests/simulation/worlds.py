@@ -17,7 +17,8 @@ from topologies.graph.model import Topology
 from topologies.run.options import RunOptions
 from windowing import AggregateBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, aggregates, presets
 from windowing.errors import ConfigError
-from windowing.panes import after_clock, after_count
+from windowing.kinds import Session, SlidingLog, Snapshot
+from windowing.panes import Panes, after_clock, after_count
 from windowing.rows import Rows
 
 COLUMNS = "id long, user string, ts long, at long, until long, amount double"
@@ -88,30 +89,32 @@ KINDS: dict[str, Chooser] = {
     "count": lambda b, c: b.with_window(c.randint(1, 9), c.randint(1, 9)),
     "count in event time": lambda b, c: _lag(b.with_window(c.randint(1, 9), c.randint(1, 5)), c),
     "sliding": lambda b, c: _lag(b.with_window(_time(c), _time(c)), c),
-    "tumbling": lambda b, c: _lag(b.with_tumbling_window(_time(c)).with_offset("100ms"), c),
+    "tumbling": lambda b, c: _lag(b.with_tumbling_window(_time(c)).with_alignment(offset="100ms"), c),
     "count by time": lambda b, c: _lag(b.with_window(c.randint(1, 9), _time(c)), c),
     "time by count": lambda b, c: _lag(b.with_window(_time(c), c.randint(1, 9)), c),
     "tumbling by key": lambda b, c: _lag(b.with_tumbling_window(_time(c)), c).with_key("user"),
-    "sessions": lambda b, c: _lag(b.with_session_window(_time(c)), c).with_key("user"),
+    "sessions": lambda b, c: _lag(b.with_window(Session(_time(c))), c).with_key("user"),
     "by the clock": lambda b, c: b.with_tumbling_window(_time(c)),
     "sliding by the clock": lambda b, c: b.with_window(_time(c), "1s"),
     "atlas hopping": lambda b, c: b.with_time(presets.atlas("2s")).with_window("6s", "2s").with_timestamp_field("ts"),
-    "atlas sessions": lambda b, c: b.with_time(presets.atlas("2s")).with_session_window(_time(c)).with_key("user")
+    "atlas sessions": lambda b, c: b.with_time(presets.atlas("2s")).with_window(Session(_time(c))).with_key("user")
     .with_timestamp_field("ts"),
-    "azure substreams": lambda b, c: b.with_time(AZURE).with_tumbling_window("5s").with_substreams("user")
+    "azure substreams": lambda b, c: b.with_time(AZURE).with_tumbling_window("5s").with_key("user")
+    .with_watermark(per_key=True)
     .with_timestamp_field("ts"),
-    "azure sessions": lambda b, c: b.with_time(AZURE).with_session_window("2s", max_duration="9s").with_key("user")
+    "azure sessions": lambda b, c: b.with_time(AZURE).with_window(Session("2s", max_duration="9s")).with_key("user")
     .with_timestamp_field("ts"),
-    "azure sliding": lambda b, c: b.with_time(AZURE).with_sliding_log_window("3s").with_timestamp_field("ts"),
-    "snapshots": lambda b, c: b.with_time(presets.streaminsight(c.randint(2, 9), "2s")).with_snapshot_window()
+    "azure sliding": lambda b, c: b.with_time(AZURE).with_window(SlidingLog("3s")).with_timestamp_field("ts"),
+    "snapshots": lambda b, c: b.with_time(presets.streaminsight(c.randint(2, 9), "2s")).with_window(Snapshot())
     .with_timestamp_field("ts"),
-    "lifetimes": lambda b, c: b.with_time(presets.streaminsight(c.randint(2, 9), "2s")).with_snapshot_window()
+    "lifetimes": lambda b, c: b.with_time(presets.streaminsight(c.randint(2, 9), "2s")).with_window(Snapshot())
     .with_timestamp_field("ts").with_lifetime("until"),
     "partitions": lambda b, c: b.with_time(presets.atlas("1s")).with_tumbling_window("5s")
-    .with_timestamp_field("ts").with_watermark_partition("user"),
+    .with_timestamp_field("ts").with_watermark(partition="user"),
     "panes": lambda b, c: b.with_time(presets.atlas("3s")).with_tumbling_window("5s").with_key("user")
     .with_timestamp_field("ts")
-    .with_panes(early=after_count(2) | after_clock("1s"), late=True, mode=c.choice(["retracting", "accumulating"])),
+    .with_trigger(Panes(early=after_count(2) | after_clock("1s"), late=True,
+                        mode=c.choice(["retracting", "accumulating"]))),
 }  # fmt: skip
 
 

@@ -43,6 +43,7 @@ from topologies.spark.jvm import connector
 from windowing import BatchBolt, presets
 from windowing.errors import ConfigError, DataError, EnvironmentMissing
 from windowing.rows import Rows
+from windowing.rules import Arrival
 
 pytestmark = pytest.mark.usefixtures("spark")
 ROOT = Path(__file__).parents[2]
@@ -289,7 +290,9 @@ def test_a_slow_partition_makes_nothing_late_and_arrival_is_the_record_s_time(ka
         spout = spouts.kafka(kafka.servers, topic, SCHEMA, metadata=["timestamp", "partition"])
         builder.set_spout("orders", spout)
         bolt = Spans().with_tumbling_window("10s").with_timestamp_field("ts").with_late_tuple_stream("late")
-        bolt = bolt.with_watermark_partition("kafka_partition").with_arrival("kafka_timestamp", early="30s")
+        bolt = bolt.with_watermark(partition="kafka_partition").with_lateness(
+            arrival=Arrival("kafka_timestamp", early="30s")
+        )
         builder.set_bolt("spans", bolt).global_grouping("orders")
         builder.set_sink("out", out["out"]).from_("spans")
         builder.set_sink("late", out["late"]).from_("spans", "late")

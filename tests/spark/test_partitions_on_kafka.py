@@ -117,7 +117,7 @@ def reading(kafka: Kafka, topic: str, per_batch: int | None) -> tuple[Topology, 
     for name, preset in rules.items():
         bolt: WindowedBolt = Members().with_tumbling_window("5s").with_timestamp_field("ts")
         bolts[name] = bolt if preset is None else bolt.with_time(preset)
-    bolts["column"] = bolts["column"].with_watermark_partition("kafka_partition")
+    bolts["column"] = bolts["column"].with_watermark(partition="kafka_partition")
     bolts["counts"] = Numbers().with_tumbling_window(Count(7))
     sums = AggregateBolt(first=first("id"), last=last("id"), every=collect("id"))
     bolts["sums"] = sums.with_tumbling_window("5s").with_timestamp_field("ts").with_lag("1h")

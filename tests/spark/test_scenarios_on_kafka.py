@@ -24,6 +24,7 @@ from topologies.scenarios.schema.loading import Problem, load
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep
 from topologies.spark.runner import SparkRun
+from windowing.rules import SOURCE
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 WAYS = {"two": 2, "eight": 8}
@@ -73,7 +74,7 @@ class Played:
             spout = spouts.kafka(self.kafka.servers, topic, schema_of(self.scenario.rules))
             builder.set_spout(f"{way}-events", spout)
             bolt = bare_bolt(settings, None, self.scenario.partitions)
-            bolt = bolt.with_watermark_partition() if way == OWN else bolt
+            bolt = bolt.with_watermark(partition=SOURCE) if way == OWN else bolt
             builder.set_bolt(f"{way}-bolt", bolt).global_grouping(f"{way}-events")
         return builder.build()
 

@@ -23,9 +23,10 @@ from windowing import (
     seconds,
 )
 from windowing.durations import parse_duration
-from windowing.kinds import Hopping, Session
+from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog
+from windowing.panes import Panes
 from windowing.presets import RULES, Preset
-from windowing.rules import LateAction, LateBy
+from windowing.rules import Arrival, LateAction, LateBy
 from windowing.settings import WindowSettings
 
 NUMBER: Any = 5
@@ -92,15 +93,15 @@ def problems(bolt: WindowedBolt) -> str:
         (lambda: Ids().with_tumbling_window(0), "positive whole number"),
         (lambda: Ids().with_tumbling_window("1w"), "not a duration"),
         (lambda: Ids().with_window("5s", "-5s"), "not a duration"),
-        (lambda: Ids().with_session_window("0s"), "a window has a length"),
-        (lambda: Ids().with_session_window("5s", max_duration="0s"), "a window has a length"),
-        (lambda: Ids().with_sliding_log_window("0s"), "a window has a length"),
-        (lambda: Ids().with_count_by_start_window(0), "positive whole number"),
-        (lambda: Ids().with_windows(), "without kinds"),
-        (lambda: Ids().with_windows(NUMBER), "without kinds"),
+        (lambda: Ids().with_window(Session("0s")), "a window has a length"),
+        (lambda: Ids().with_window(Session("5s", max_duration="0s")), "a window has a length"),
+        (lambda: Ids().with_window(SlidingLog("0s")), "a window has a length"),
+        (lambda: Ids().with_window(CountByStart(0)), "positive whole number"),
+        (lambda: Ids().with_window(), "a length and a slide, or kinds"),
+        (lambda: Ids().with_window(Session("5s"), NUMBER), "a length and a slide, or kinds"),
         (lambda: Ids().with_key(), "one or more columns"),
-        (lambda: Ids().with_offset("-8h"), "not a duration.*cannot be negative"),
-        (lambda: Ids().with_anchor("noon"), "'start'"),
+        (lambda: Ids().with_alignment(offset="-8h"), "not a duration.*cannot be negative"),
+        (lambda: Ids().with_alignment(anchor="noon"), "'start'"),
         (lambda: Ids().with_time(NUMBER), "presets.atlas"),
         (lambda: presets.atlas(NUMBER), "no unit"),
         (lambda: presets.atlas(idle_timeout="-1s"), "not a duration"),
@@ -108,17 +109,20 @@ def problems(bolt: WindowedBolt) -> str:
         (lambda: presets.atlas().but(patience="1s"), "no rule called 'patience'.*use one of these"),
         (lambda: presets.atlas().but(boundz="[start, end)"), "did you mean bounds= for boundz="),
         (lambda: Ids().with_time(presets.azure), r"call it: presets\.azure\(\)"),  # type: ignore[arg-type]
-        (lambda: Ids().with_idle_timeout("1s", "never"), "'after_window_end', 'max_remaining'"),
-        (lambda: Ids().with_late("forgive"), "'forgive' is not a late action. a late action: .*'divert', 'drop'"),
-        (lambda: Ids().with_late_by("clock"), "'watermark', 'window'"),
-        (lambda: Ids().with_arrival(action="forgive"), "'adjust'"),
-        (lambda: Ids().with_output_time("noon"), "'window end', 'window start'"),
-        (lambda: Ids().with_panes(mode="twice"), "'accumulating', 'discarding'"),
-        (lambda: Ids().with_panes(), "without early= and late="),
-        (lambda: Ids().with_panes(late=False, mode="discarding"), "without early= and late="),
-        (lambda: Ids().with_panes(early=0), "an early firing every 0 events"),
-        (lambda: Ids().with_watermark_every(0), "positive whole number"),
-        (lambda: Ids().with_watermark_every("0s"), "above zero"),
+        (lambda: Ids().with_watermark(idle_timeout="1s", idle_rule="never"), "'after_window_end', 'max_remaining'"),
+        (
+            lambda: Ids().with_lateness(action="forgive"),
+            "'forgive' is not a late action. a late action: .*'divert', 'drop'",
+        ),
+        (lambda: Ids().with_lateness(by="clock"), "'watermark', 'window'"),  # type: ignore[arg-type]
+        (lambda: Ids().with_lateness(arrival=Arrival(action="forgive")), "'adjust'"),
+        (lambda: Ids().with_time(output_time="noon"), "'window end', 'window start'"),
+        (lambda: Ids().with_trigger(Panes(mode="twice")), "'accumulating', 'discarding'"),
+        (lambda: Ids().with_trigger(Panes()), "without early= and late="),
+        (lambda: Ids().with_trigger(Panes(late=False, mode="discarding")), "without early= and late="),
+        (lambda: Ids().with_trigger(Panes(early=0)), "an early firing every 0 events"),
+        (lambda: Ids().with_watermark(every=0), "positive whole number"),
+        (lambda: Ids().with_watermark(every="0s"), "above zero"),
         (lambda: presets.streaminsight(0), "a watermark every 0 events.*positive whole number"),
         (lambda: presets.streaminsight(delay="-2 moments"), "not a duration"),
         (lambda: presets.streaminsight(None, "1s", field="cti"), "a delay of 1s, and every=None.*leave delay out"),
@@ -178,11 +182,11 @@ def test_generated_or_imported_watermarks_may_be_missing_but_not_both() -> None:
 @pytest.mark.parametrize(
     "bolt",
     [
-        tumbling().with_processing_time().with_late_by("window", "5s"),
-        tumbling().with_processing_time().with_idle_timeout("1m"),
-        tumbling().with_time(presets.atlas("5s")).with_processing_time(),
-        tumbling().with_time(presets.atlas(idle_timeout="1m")).with_processing_time(),
-        tumbling().with_late_by("window", "5s"),
+        tumbling().with_time(processing=True).with_lateness(by="window", allowed="5s"),
+        tumbling().with_time(processing=True).with_watermark(idle_timeout="1m"),
+        tumbling().with_time(presets.atlas("5s"), processing=True),
+        tumbling().with_time(presets.atlas(idle_timeout="1m"), processing=True),
+        tumbling().with_lateness(by="window", allowed="5s"),
     ],
 )
 def test_lateness_and_idle_timeout_need_event_times(bolt: WindowedBolt) -> None:
@@ -192,14 +196,14 @@ def test_lateness_and_idle_timeout_need_event_times(bolt: WindowedBolt) -> None:
 @pytest.mark.parametrize(
     "bolt",
     [
-        Ids().with_session_window("1m", gap_field="nobody"),
+        Ids().with_window(Session("1m", gap_field="nobody")),
         tumbling().with_key("nobody"),
-        tumbling().with_substreams("nobody"),
+        tumbling().with_key("nobody").with_watermark(per_key=True),
         tumbling().with_lifetime("nobody"),
         tumbling().with_lifetime("ts", shape_field="nobody"),
-        tumbling().with_arrival("nobody"),
-        tumbling().with_watermark_field("nobody"),
-        tumbling().with_watermark_partition("nobody"),
+        tumbling().with_lateness(arrival=Arrival("nobody")),
+        tumbling().with_watermark(field="nobody"),
+        tumbling().with_watermark(partition="nobody"),
         tumbling().with_time(presets.streaminsight(imports={"nobody": "events"})),
         tumbling().with_time(presets.streaminsight(None, imports={"events": "nobody"})),
     ],
@@ -210,7 +214,7 @@ def test_columns_and_inputs_that_settings_name_must_be_there(bolt: WindowedBolt)
 
 @pytest.mark.feature("AT-22")
 def test_the_lateness_that_atlas_has_by_itself_does_not_need_them() -> None:
-    assert run(("a", 0), bolt=tumbling().with_time(presets.atlas()).with_processing_time()) == {"bolt": [["a"]]}
+    assert run(("a", 0), bolt=tumbling().with_time(presets.atlas(), processing=True)) == {"bolt": [["a"]]}
 
 
 # ---- presets
@@ -219,7 +223,7 @@ def test_the_lateness_that_atlas_has_by_itself_does_not_need_them() -> None:
 @pytest.mark.feature("SI-17")
 def test_a_preset_serves_several_bolts() -> None:
     preset = presets.streaminsight(10, "5s", to_infinity=True)
-    one, two = tumbling().with_time(preset).settings, Ids().with_session_window("1h").with_time(preset).settings
+    one, two = tumbling().with_time(preset).settings, Ids().with_window(Session("1h")).with_time(preset).settings
     assert {name: getattr(one, name) for name in RULES} == {name: getattr(two, name) for name in RULES}
     assert one.lag == seconds(5)
     assert one.length == seconds(10)
@@ -230,18 +234,20 @@ def test_what_is_set_after_a_preset_counts_and_what_was_set_before_it_does_not()
     preset = presets.streaminsight(10, "5s")
     after = tumbling().with_time(preset).with_lag("0s").settings
     assert (after.lag, after.watermark_every) == (seconds(0), Count(10))
-    before = tumbling().with_lag("0s").with_bounds("(start, end]").with_time(preset)
+    before = tumbling().with_lag("0s").with_alignment(bounds="(start, end]").with_time(preset)
     assert (before.settings.lag, before.settings.bounds) == (seconds(5), Bounds.START)
     said = problems(before.with_timestamp_field("ts"))
     assert "with_lag before with_time(...)" in said
-    assert "with_bounds before with_time(...)" in said
+    assert "with_alignment(bounds=...) before with_time(...)" in said
 
 
 @pytest.mark.feature("AT-17", "SI-4")
 def test_the_clock_can_close_azures_windows_and_never_those_of_streaminsight() -> None:
-    topology(bolt=tumbling().with_time(presets.azure()).with_timestamp_field("ts").with_idle_timeout("5s"))
-    found = problems(tumbling().with_time(presets.streaminsight()).with_timestamp_field("ts").with_idle_timeout("5s"))
-    assert "with_idle_timeout with StreamInsight's watermarks (SI-4)" in found
+    topology(bolt=tumbling().with_time(presets.azure()).with_timestamp_field("ts").with_watermark(idle_timeout="5s"))
+    found = problems(
+        tumbling().with_time(presets.streaminsight()).with_timestamp_field("ts").with_watermark(idle_timeout="5s")
+    )
+    assert "with_watermark(idle_timeout=...) with StreamInsight's watermarks (SI-4)" in found
 
 
 @pytest.mark.feature("AT-22")
@@ -334,7 +340,7 @@ def test_an_error_is_a_late_arrival_as_well_as_disorder(
 @pytest.mark.feature("AZ-13")
 def test_a_job_that_starts_at_an_output_has_no_window_before_it() -> None:
     first_end = 600_000
-    bolt = tumbling().with_time(presets.azure(early=None, late=None)).with_anchor(first_end - 10_000)
+    bolt = tumbling().with_time(presets.azure(early=None, late=None)).with_alignment(anchor=first_end - 10_000)
     events = [("before", 585_000), ("at the start", 590_000), ("in", 595_000), ("at the end", 600_000), ("on", 605_000)]
     assert run(*events, bolt=bolt.with_timestamp_field("ts")) == {"bolt": [["in", "at the end"], ["on"]]}
 
@@ -376,7 +382,7 @@ def test_rows_have_the_time_of_the_end_or_of_the_start_of_their_window(time: str
     builder, out = TopologyBuilder("times"), sinks.memory()
     builder.set_spout("events", spouts.memory(EVENTS, [("a", 1_000)], [("b", 31_000)]))
     preset = presets.streaminsight(1, to_infinity=True)
-    bolt = tumbling().with_time(preset).with_output_time(time).with_timestamp_field("ts")
+    bolt = tumbling().with_time(preset, output_time=time).with_timestamp_field("ts")
     builder.set_bolt("bolt", bolt).global_grouping("events")
     builder.set_bolt("times", Times()).global_grouping("bolt")
     builder.set_sink("out", out).from_("times")
@@ -424,13 +430,13 @@ def test_azures_own_spellings_are_understood(theirs: Any, ours: Any) -> None:
     [
         (lambda bolt: bolt.with_window("8d", "1d"), "8d"),
         (lambda bolt: bolt.with_tumbling_window(seconds(7 * 86_400 + 1)), "604801s"),
-        (lambda bolt: bolt.with_sliding_log_window("8d"), "8d"),
-        (lambda bolt: bolt.with_session_window("1h", max_duration="8d"), "8d"),
-        (lambda bolt: bolt.with_calendar_window("month", "UTC"), "31d"),
-        (lambda bolt: bolt.with_windows(Hopping(minutes(1), minutes(1)), Session(parse_duration("9d"))), "9d"),
+        (lambda bolt: bolt.with_window(SlidingLog("8d")), "8d"),
+        (lambda bolt: bolt.with_window(Session("1h", max_duration="8d")), "8d"),
+        (lambda bolt: bolt.with_window(Calendar("month", "UTC")), "31d"),
+        (lambda bolt: bolt.with_window(Hopping(minutes(1), minutes(1)), Session(parse_duration("9d"))), "9d"),
         (lambda bolt: bolt.with_window("7d", "1d"), None),
         (lambda bolt: bolt.with_window(10), None),
-        (lambda bolt: bolt.with_calendar_window("week", "UTC"), None),
+        (lambda bolt: bolt.with_window(Calendar("week", "UTC")), None),
     ],
 )
 def test_azures_windows_are_at_most_7_days_long(windows: Any, length: str | None) -> None:
@@ -454,10 +460,9 @@ def test_by_time_of_arrival_azures_policies_do_nothing(late: str | None) -> None
 
 def test_a_bolt_has_windows_once_and_one_key() -> None:
     with pytest.raises(ConfigError, match="has windows already"):
-        Ids().with_tumbling_window("1m").with_session_window("5m")
+        Ids().with_tumbling_window("1m").with_window(Session("5m"))
     with pytest.raises(ConfigError, match="has windows already"):
-        Ids().with_session_window("5m").with_window(3)
+        Ids().with_window(Session("5m")).with_window(3)
     assert Ids().with_tumbling_window("1m").with_window("1m", "1m").settings.length == minutes(1)
-    for first, second in (("with_key", "with_substreams"), ("with_substreams", "with_key")):
-        with pytest.raises(ConfigError, match="whose key is user"):
-            getattr(getattr(tumbling(), first)("user"), second)("device")
+    with pytest.raises(ConfigError, match="whose key is user"):
+        tumbling().with_key("user").with_watermark(per_key=True).with_key("device")

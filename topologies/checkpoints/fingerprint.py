@@ -11,8 +11,9 @@ from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FrameSpout
 from windowing.bolt import StatefulWindowedBolt
 from windowing.schema import format_schema, parse_schema
+from windowing.settings import DECLARED
 
-STATE = ("key", "lifetime", "panes", "anchor", "aligned", "watermark_per_key", "watermark_partition")
+STATE = tuple(name for name, declared in DECLARED.items() if not declared.resumes)
 """Rules of time that what is kept in a checkpoint depends on; the others may change between two runs."""
 
 _AS_IT_IS = ("lifetime", "panes")

@@ -83,7 +83,7 @@ class _Checks:
     def columns(self) -> Iterator[ConfigError]:
         """The columns that settings name are there, and of a type that fits."""
         settings = self.settings
-        keyed = "with_substreams" if settings.watermark_per_key else "with_key"
+        keyed = "with_watermark(per_key=True)" if settings.watermark_per_key else "with_key"
         for field in settings.key:
             yield from self._column(keyed, field, everywhere=True)
         if settings.lifetime is not None:
@@ -93,14 +93,16 @@ class _Checks:
             for field in settings.lifetime.edge_key:
                 yield from self._column("with_lifetime", field)
         if settings.arrival is not None and settings.arrival.field is not None:
-            yield from self._column("with_arrival", settings.arrival.field, is_time, "a time", everywhere=True)
+            yield from self._column(
+                "with_lateness(arrival=...)", settings.arrival.field, is_time, "a time", everywhere=True
+            )
         if settings.watermark_field is not None:
-            yield from self._column("with_watermark_field", settings.watermark_field, is_time, "a time")
+            yield from self._column("with_watermark(field=...)", settings.watermark_field, is_time, "a time")
         if isinstance(settings.watermark_partition, str):
-            yield from self._column("with_watermark_partition", settings.watermark_partition)
+            yield from self._column("with_watermark(partition=...)", settings.watermark_partition)
         for kind in settings.kinds:
             if isinstance(kind, Session) and kind.gap_field is not None:
-                yield from self._column("with_session_window", kind.gap_field, _is_span, "a number or a duration")
+                yield from self._column("with_window(Session(...))", kind.gap_field, _is_span, "a number or a duration")
 
     def imports(self) -> Iterator[ConfigError]:
         """Watermarks are imported from another input of the bolt (SI-15)."""
@@ -130,7 +132,7 @@ class _Checks:
                 yield self._fault(
                     f"has partitions of {label!r}, and no such input",
                     f"it reads {', '.join(labels)}",
-                    "name one of these in with_watermark_partition(partitions=...)",
+                    "name one of these in with_watermark(partitions=...)",
                 )
 
     def key(self) -> Iterator[ConfigError]:
@@ -171,12 +173,13 @@ class _Checks:
         if not settings.watermark_per_key or not self.event_time:
             return
         others = {
-            "with_watermark_partition": ("watermark_partition", "with_watermark_partition") in settings.asked or None,
-            "with_watermark_field": settings.watermark_field,
+            "with_watermark(partition=...)": ("watermark_partition", "with_watermark(partition=...)") in settings.asked
+            or None,
+            "with_watermark(field=...)": settings.watermark_field,
             "imports of watermarks": settings.watermark_imports,
-            "with_idle_timeout": settings.idle_timeout,
-            "with_partition_idle_timeout": settings.partition_idle_timeout,
-            "with_panes": settings.panes,
+            "with_watermark(idle_timeout=...)": settings.idle_timeout,
+            "with_watermark(partition_idle_timeout=...)": settings.partition_idle_timeout,
+            "with_trigger(Panes(...))": settings.panes,
         }
         for call in [call for call, given in others.items() if given is not None]:
             yield self._fault(
@@ -188,7 +191,7 @@ class _Checks:
             yield self._fault(
                 "has a watermark for each key, and not at every event",
                 "a key's watermark follows each of its events (AZ-15)",
-                "use with_watermark_every(1)",
+                "use with_watermark(every=1)",
             )
 
     def lateness(self) -> Iterator[ConfigError]:
@@ -201,28 +204,28 @@ class _Checks:
                 yield self._fault(
                     "allows lateness, and takes events for late by the watermark",
                     "an event behind the watermark is late then, whether its window is open or not (C-23)",
-                    "use with_late_by('window', ...), or with_lag for a watermark that stays behind",
+                    "use with_lateness(by='window', allowed=...), or with_lag for a watermark that stays behind",
                 )
             return
         if settings.late_action in (LateAction.ADJUST, LateAction.CUT):
             yield self._fault(
                 f"is to {settings.late_action.value} events whose windows have closed",
                 "they have no earliest time that is not late, as behind a watermark they have",
-                "use with_late_by('watermark'), or divert or drop them",
+                "use with_lateness(by='watermark'), or divert or drop them",
             )
         others = [kind for kind in settings.kinds if not isinstance(kind, (Hopping, Calendar))]
         if others and len(settings.kinds) > 1:
             yield self._fault(
                 f"has {type(others[0]).__name__} beside other windows, and takes events for late by window",
                 "an event can be late for the one and not for the other",
-                "use with_late_by('watermark'), or a bolt for each kind",
+                "use with_lateness(by='watermark'), or a bolt for each kind",
             )
         lasting = settings.lifetime is not None
         if any(isinstance(kind, SlidingLog) or (isinstance(kind, Snapshot) and lasting) for kind in settings.kinds):
             yield self._fault(
                 "takes events for late by window, and has windows that every event changes",
                 "a late event would change windows that are over",
-                "use with_late_by('watermark')",
+                "use with_lateness(by='watermark')",
             )
         by_count = not settings.kinds and not (
             isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
@@ -231,7 +234,7 @@ class _Checks:
             yield self._fault(
                 "takes events for late by window, and its windows are counted",
                 "which window such an event would be in depends on the others",
-                "use with_late_by('watermark')",
+                "use with_lateness(by='watermark')",
             )
 
     def late_stream(self) -> Iterator[ConfigError]:
@@ -240,13 +243,13 @@ class _Checks:
         if settings.late_stream is None or not self.event_time or settings.late_action is LateAction.DIVERT:
             return
         early = arrival is not None and arrival.early is not None
-        by_arrival = arrival is not None and arrival.late is not None and arrival.late_action is LateAction.DIVERT
+        by_arrival = arrival is not None and arrival.late is not None and arrival.action is LateAction.DIVERT
         if not early and not by_arrival:
             yield self._fault(
                 f"has a late stream {settings.late_stream!r}, and late events are to be handled by "
                 f"{settings.late_action.value!r}",
                 "nothing would ever come to the stream",
-                "take it away, or use with_late('divert')",
+                "take it away, or use with_lateness(action='divert')",
             )
 
     def windows(self) -> Iterator[ConfigError]:
@@ -258,7 +261,7 @@ class _Checks:
             yield self._fault(
                 "emits at the start of windows that late events may still make begin earlier",
                 "nothing could be promised to the next bolt, and what is emitted would be late there (SI-24)",
-                "use with_output_time('window end'), or with_late_by('watermark')",
+                "use with_time(output_time='window end'), or with_lateness(by='watermark')",
             )
         if len(sessions) > 1 and any(kind.gap_field is not None for kind in sessions):
             yield self._fault(
@@ -269,13 +272,13 @@ class _Checks:
         adjusts = settings.late_action is LateAction.ADJUST or (
             settings.arrival is not None
             and settings.arrival.late is not None
-            and settings.arrival.late_action is LateAction.ADJUST
+            and settings.arrival.action is LateAction.ADJUST
         )
         if settings.lifetime is not None and adjusts and self.event_time:
             yield self._fault(
                 "has events that last, and moves late ones in time",
                 "a lifetime would end before it begins",
-                "use with_late('cut'), which lets late events begin later, or drop or divert them",
+                "use with_lateness(action='cut'), which lets late events begin later, or drop or divert them",
             )
         yield from self._too_long()
         for kind in settings.kinds:
@@ -289,7 +292,7 @@ class _Checks:
                 yield self._fault(
                     "has snapshots of events that last, with bounds (start, end]",
                     "a lifetime holds its start and not its end (SI-3)",
-                    "use with_bounds('[start, end)')",
+                    "use with_alignment(bounds='[start, end)')",
                 )
             if isinstance(kind, Session) and kind.gap_field is not None and kind.max_duration is not None:
                 yield self._fault(
@@ -323,7 +326,7 @@ class _Checks:
             yield self._fault(
                 "fires windows more than once that change with every event",
                 "snapshots, sliding logs and counts are given out when they are complete",
-                "use hopping, calendar or session windows with with_panes",
+                "use hopping, calendar or session windows with with_trigger(Panes(...))",
             )
         if len(settings.kinds) > 1 and any(isinstance(kind, Session) for kind in settings.kinds):
             yield self._fault(
@@ -341,7 +344,7 @@ class _Checks:
             yield self._fault(
                 "fires windows again for late events, and allows no lateness",
                 "a window that is over takes no events",
-                "give with_late_by('window', allowed_lateness=...)",
+                "give with_lateness(by='window', allowed=...)",
             )
         if panes.mode is PaneMode.RETRACTING and any(RETRACT in schema.names for schema in self.outputs):
             yield self._fault(
@@ -354,14 +357,14 @@ class _Checks:
         if not self.asks_for_expired or settings.follow_each_other:
             return
         which = (
-            "with_panes, whose windows fire more than once and beside each other" if settings.panes is not None
+            "Panes, whose windows fire more than once and beside each other" if settings.panes is not None
             else "with_trigger, whose windows are cleared when they are over" if settings.key_trigger is not None
             else "several kinds of window, which fire between each other"
         )  # fmt: skip
         yield self._fault(
             f"asks its windows what has expired, and has {which}",
             "what has expired was in the window before, and these do not follow each other (ST-21)",
-            "do without window.expired; or with_expired(False), if that is another `expired`",
+            "do without window.expired; or with_policies(expired=False), if that is another `expired`",
         )
 
     def message_ids(self) -> Iterator[ConfigError]:
@@ -397,11 +400,11 @@ class _Checks:
             return
         asked = {
             "with_key": bool(settings.key),
-            "with_panes": settings.panes is not None,
+            "with_trigger(Panes(...))": settings.panes is not None,
             "with_lifetime": settings.lifetime is not None,
-            "with_anchor": settings.anchor is not None,
+            "with_alignment(anchor=...)": settings.anchor is not None,
             "another kind of window": bool(settings.kinds),
-            "with_late_by('window')": settings.late_by is LateBy.WINDOW and self.event_time,
+            "with_lateness(by='window')": settings.late_by is LateBy.WINDOW and self.event_time,
         }
         for call in [call for call, given in asked.items() if given]:
             yield self._fault(
@@ -423,14 +426,14 @@ class _Checks:
             yield self._fault(
                 "has a trigger, and event times",
                 "triggers of keys go by the clock at arrival (UH-15)",
-                "call with_processing_time()",
+                "call with_time(processing=True)",
             )
         asked = {
-            "with_panes": settings.panes,
+            "with_trigger(Panes(...))": settings.panes,
             "with_lifetime": settings.lifetime,
-            "with_anchor": settings.anchor,
+            "with_alignment(anchor=...)": settings.anchor,
             "a policy of its own": settings.eviction or settings.trigger,
-            "with_substreams": settings.watermark_per_key or None,
+            "with_watermark(per_key=True)": settings.watermark_per_key or None,
         }
         for call in [call for call, given in asked.items() if given is not None]:
             yield self._fault(

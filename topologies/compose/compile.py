@@ -338,7 +338,7 @@ class _Building:
         except ConfigError as error:
             self.problems.append(error)
             return None
-        bolt = bolt.with_settings(settings)
+        bolt = bolt.configured(settings)
         schema = self._unified(name, inputs)
         event_time, carried = self._times(name, bolt, inputs)
         self._check_limits(name, settings)
@@ -444,7 +444,7 @@ class _Building:
                 self._problem(
                     f"bolt {name!r} reads streams with event times, and {', '.join(without)} without",
                     "a window has one kind of time",
-                    "call with_timestamp_field, with_timestamp_extractor or with_processing_time",
+                    "call with_timestamp_field, with_timestamp_extractor or with_time(processing=True)",
                 )
         return event_time, carried
 

@@ -92,7 +92,7 @@ def _record_time(
             f"bolt {name!r} names no time, and {', '.join(map(repr, without))} has no record time",
             why="this preset goes by event time; without a timestamp it takes the time at which the broker took a "
             f"record, on topics of Kafka, or in a column {RECORD_TIME!r} that a bolt behind them passes on (AT-10)",
-            do="call with_timestamp_field or with_timestamp_extractor, or with_processing_time() to go by the clock",
+            do="name a time: with_timestamp_field; or go by the clock: with_time(processing=True)",
         )
     columns = sorted({column for column in found.values() if column is not None})
     if len(columns) > 1:

@@ -1,7 +1,8 @@
-"""What each setting needs to change anything: what a user asks for by name and would change nothing is refused.
+"""What settings need to change anything: what a user asks for by name and would change nothing is refused.
 
-One table, by the names of ``WindowSettings``. What a preset brings along without being asked is passed over: a system's
-rules are a whole, and not every kind of window has use for each.
+Which setting needs what stands in its declaration (``WindowSettings``), by the names of the table at the end. What a
+preset brings along without being asked is passed over: a system's rules are a whole, and not every kind of window has
+use for each.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from windowing.bounds import Bounds
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
 from windowing.kinds import Snapshot, longest_of
-from windowing.presets import SOURCE_ONLY
 from windowing.rules import Aligned, DefaultTime, LateBy, Partition, WatermarkCombiner
+from windowing.settings import DECLARED, SOURCE_ONLY
 
 if TYPE_CHECKING:
     from windowing.settings import WindowSettings
@@ -86,12 +87,13 @@ def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
             yield error
 
 
-def idle_setting(name: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
-    """Why a setting that was asked for in ``call`` changes nothing on bolt ``name``; None where it does something."""
-    missing = next((need for need in NEEDS.get(rule, ()) if not need.met(situation)), None)
+def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
+    """Why a setting that was asked for in ``call`` changes nothing on a bolt; None where it does something."""
+    needed = (NEEDS[name] for name in DECLARED[rule].needs)
+    missing = next((need for need in needed if not need.met(situation)), None)
     if missing is None:
         return None
-    return ConfigError(f"bolt {name!r}: {call} {missing.without}", why=missing.why, do=missing.do)
+    return ConfigError(f"bolt {bolt!r}: {call} {missing.without}", why=missing.why, do=missing.do)
 
 
 def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
@@ -164,7 +166,7 @@ WITH_EVENTS = Need(
     lambda s: s.settings.watermark_every is not None,
     "where watermarks come at ticks (SI-9)",
     "only one that comes with an event can be just past it",
-    "take it away, or make one at every event: with_watermark_every(1)",
+    "take it away, or make one at every event: with_watermark(every=1)",
 )
 LEFT_OPEN = Need(
     _left_open,
@@ -182,25 +184,25 @@ BY_WATERMARK = Need(
     lambda s: s.settings.late_by is LateBy.WATERMARK,
     "where events are late by their windows (C-23)",
     "windows close by the watermark of the bolt, not by the mark of an input",
-    "use with_late_by('watermark'), or take it away",
+    "use with_lateness(by='watermark'), or take it away",
 )
 MAKES_MARKS = Need(
     lambda s: not s.from_source,
     "where the source puts the watermarks in, or they are imported (SI-4, SI-15)",
     "those are taken as they are, and none is made here",
-    "take it away, or make watermarks as well: with_watermark_every(1)",
+    "take it away, or make watermarks as well: with_watermark(every=1)",
 )
 AT_TICKS = Need(
     lambda s: s.settings.watermark_every is None and not s.settings.watermark_per_key,
     "where watermarks come with events (ST-15)",
     "the interval is one between ticks, and there no watermark waits for a tick",
-    "take it away, or give how often it is made: with_watermark_every('5s')",
+    "take it away, or give how often it is made: with_watermark(every='5s')",
 )
 SEVERAL_MARKS = Need(
     lambda s: s.several_marks,
     "on a bolt with one input, and without partitions",
     "there is one mark, which is the watermark",
-    "take it away, or name the column of partitions: with_watermark_partition(...)",
+    "take it away, or name the column of partitions: with_watermark(partition=...)",
 )
 PARTITIONED = Need(
     lambda s: s.has_partitions,
@@ -209,8 +211,8 @@ PARTITIONED = Need(
     "name the column of partitions, or take it away",
 )
 LEAST = Need(
-    lambda s: s.settings.watermark_over is WatermarkCombiner.MIN,
-    "with with_max_watermark",
+    lambda s: s.settings.watermark_combine is WatermarkCombiner.MIN,
+    "with with_watermark(combine='max')",
     "the fastest input decides, and no other is waited for",
     "leave one of the two out",
 )
@@ -236,7 +238,7 @@ TOLERANCE = Need(
     lambda s: s.settings.arrival is not None and s.settings.arrival.late is not None,
     "without a late tolerance (AZ-5)",
     "the watermark stays behind the estimated arrival by that",
-    "give with_arrival(late=...), or take it away",
+    "give with_lateness(arrival=Arrival(late=...)), or take it away",
 )
 IDLE_TIMEOUT = Need(
     lambda s: s.settings.idle_timeout is not None,
@@ -283,7 +285,7 @@ ALIGNS = Need(
     "take it away",
 )
 CLOSES_LATER = Need(
-    _shapes("past_the_end", True, False),
+    _shapes("closes_after_end", True, False),
     "on windows that do not hold their end, or wait for it to pass anyway",
     "they close at the same moment either way (AZ-27)",
     "take it away",
@@ -310,41 +312,36 @@ OPENS_BEHIND = Need(
     "take it away",
 )
 
-NEEDS: dict[str, tuple[Need, ...]] = {
-    # -- where time comes from
-    "default_time": (NAMES_NO_TIME,),
-    "arrival": (EVENT_TIME, BOUNDED_ARRIVAL),
-    # -- bounds and alignment
-    "bounds": (EDGES_MATTER,),
-    "past_the_end": (CLOSES_LATER,),
-    "longest_window": (HAS_LENGTHS,),
-    "offset": (ON_A_GRID,),
-    "aligned": (ALIGNS,),
-    "output_time": (EVENT_TIME, HAS_STARTS),
-    "output_watermark": (EVENT_TIME, HAS_STARTS, LASTS, OPENS_BEHIND),
-    "panes": (LATE_PANES,),
-    # -- the watermark
-    "lag": (EVENT_TIME, MAKES_MARKS),
-    "ahead": (EVENT_TIME, WITH_EVENTS, MAKES_MARKS),
-    "watermark_interval": (EVENT_TIME, AT_TICKS),
-    "watermark_every": (EVENT_TIME,),
-    "watermark_field": (EVENT_TIME,),
-    "watermark_over": (EVENT_TIME, ONE_WATERMARK, SEVERAL_MARKS),
-    "watermark_partition": (EVENT_TIME, PARTITIONED),
-    "watermark_per_key": (EVENT_TIME,),
-    "watermark_imports": (EVENT_TIME,),
-    "watermark_imports_beside": (EVENT_TIME, IMPORTS),
-    "estimate_arrival": (EVENT_TIME, TOLERANCE),
-    "idle_timeout": (EVENT_TIME, NO_CTIS),
-    "idle_rule": (EVENT_TIME, IDLE_TIMEOUT),
-    "partition_idle_timeout": (EVENT_TIME, SEVERAL_MARKS, LEAST),
-    "close_fires": (LEFT_OPEN,),
+NEEDS: dict[str, Need] = {
+    "event time": EVENT_TIME,
+    "no time of its own": NAMES_NO_TIME,
+    # -- marks
+    "marks made here": MAKES_MARKS,
+    "watermarks at ticks": AT_TICKS,
+    "watermarks with events": WITH_EVENTS,
+    "partitions": PARTITIONED,
+    "several marks": SEVERAL_MARKS,
+    "the least mark": LEAST,
+    "one watermark": ONE_WATERMARK,
+    "imports": IMPORTS,
+    "no CTIs": NO_CTIS,
+    "idle timeout": IDLE_TIMEOUT,
     # -- lateness
-    "late_by": (EVENT_TIME, NO_INSTANTS),
-    "late_per_input": (EVENT_TIME, BY_WATERMARK, SEVERAL_MARKS),
-    "late_action": (EVENT_TIME,),
-    "allowed_lateness": (EVENT_TIME,),
-    "late_stream": (EVENT_TIME,),
+    "late tolerance": TOLERANCE,
+    "early or late by arrival": BOUNDED_ARRIVAL,
+    "late by watermark": BY_WATERMARK,
+    "no instants": NO_INSTANTS,
+    "late panes": LATE_PANES,
+    # -- windows
+    "edges": EDGES_MATTER,
+    "edges off the grid": ALIGNS,
+    "a grid": ON_A_GRID,
+    "a held end": CLOSES_LATER,
+    "lengths": HAS_LENGTHS,
+    "starts": HAS_STARTS,
+    "windows that last": LASTS,
+    "open windows behind closed ones": OPENS_BEHIND,
+    "open windows at the end": LEFT_OPEN,
 }
-"""By setting, what must be there for it to change anything, the first that is missing told; those that are not
-here change something on every bolt, or are refused for what they contradict (``checking``)."""
+"""What a setting may need to change anything, by the names that its declaration uses (``WindowSettings``). Settings
+that need nothing change something on every bolt, or are refused for what they contradict (``checks``)."""

@@ -239,7 +239,7 @@ class WindowedNode:
             settings.partition_idle_timeout,
             settings.idle_timeout,
             settings.late_per_input or None,
-            None if settings.watermark_over is WatermarkCombiner.MIN else WatermarkCombiner.MAX,
+            None if settings.watermark_combine is WatermarkCombiner.MIN else WatermarkCombiner.MAX,
             settings.estimate_arrival or None,
         )
         return self.event_time and not settings.watermark_per_key and any(each is not None for each in asked)
@@ -398,7 +398,7 @@ def _has_rules(settings: WindowSettings) -> bool:
         or settings.late_by is not LateBy.WATERMARK
         or settings.late_action is not LateAction.DIVERT
         or settings.allowed_lateness.micros > 0
-        or settings.past_the_end
+        or settings.closes_after_end
     )
 
 

@@ -12,10 +12,10 @@ from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolic
 from topologies.graph.model import WindowedNode
 from windowing.durations import Count, Duration
 from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
-from windowing.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, Panes, PaneTrigger
-from windowing.presets import SOURCE_ONLY
-from windowing.rules import SOURCE, IdleRule, LateAction, LateBy, OutputTime, WatermarkCombiner
-from windowing.settings import WindowSettings
+from windowing.panes import PaneTrigger
+from windowing.rules import LateAction
+from windowing.settings import DECLARED, WindowSettings
+from windowing.settings.words import trigger_in_words
 from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
 
 _SHOWN_ELSEWHERE = {
@@ -53,25 +53,6 @@ def kind_in_words(kind: WindowKind) -> str:  # noqa: PLR0911 - one for each kind
             return "each moment at which an event begins, with all that live then"
         case Calendar(unit, zone):
             return f"each {unit} of the calendar in {zone}"
-
-
-def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa: PLR0911 - one for each kind
-    """When a window fires beside its end: ``every 100 events or every 10s of the clock``."""
-    match trigger:
-        case AfterCount(count):
-            return f"{each} event" if count.value == 1 and each == "every" else f"{each} {count}"
-        case AfterClock(wait):
-            return f"{each} {wait} of the clock"
-        case AfterEventTime(wait):
-            return f"{each} {wait} of event time"
-        case AnyOf(triggers):
-            return " or ".join(trigger_in_words(one, each) for one in triggers)
-        case AllOf(triggers):
-            parts = [(one, trigger_in_words(one, each)) for one in triggers]
-            return " and ".join(f"({words})" if isinstance(one, AnyOf) else words for one, words in parts)
-        case Once(inner):
-            return trigger_in_words(inner, "once after")
-    return f"by {type(trigger).__name__}"
 
 
 def key_trigger_in_words(trigger: KeyTrigger) -> str:
@@ -138,29 +119,16 @@ def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
 
 
 def rules_in_words(part: WindowedNode) -> Iterator[str]:
-    """What of a bolt's rules of time is not Storm's, a sentence each."""
+    """What of a bolt's rules of time is not Storm's, a sentence each, as their declarations have them."""
     settings = part.bolt.settings
-    if settings.key and not settings.watermark_per_key:
-        yield f"windows for each {' and '.join(settings.key)}"
-    if settings.watermark_per_key:
-        yield f"windows and a watermark for each {' and '.join(settings.key)}"
-    if part.event_time:
-        yield from _watermark(settings)
-        yield from _lateness(settings)
-    if settings.message_id_field is not None:
-        yield f"an event with the {settings.message_id_field} of a live one is a duplicate, and in no window"
-    if settings.panes is not None:
-        yield _panes(settings.panes)
-    if settings.anchor is not None:
-        yield f"windows are counted from {settings.anchor if isinstance(settings.anchor, str) else 'a moment'}"
-    if settings.lifetime is not None:
-        yield f"events last until {settings.lifetime.end_field}"
-    if settings.output_time is OutputTime.START:
-        yield "what is emitted has the time of the window's start"
-    if settings.output_watermark is OutputTime.START and settings.output_time is OutputTime.END:
-        yield "the next bolt's watermark follows the start of the earliest open window"
-    if not settings.close_fires:
-        yield "the end of the streams fires nothing"
+    for name, declared in DECLARED.items():
+        value = getattr(settings, name)
+        unused = "event time" in declared.needs and not part.event_time
+        if declared.words is None or value == declared.default or unused:
+            continue
+        said = declared.words(value, settings)
+        if said:
+            yield said
 
 
 def late_in_words(part: WindowedNode, diverted: str) -> Iterator[str]:
@@ -173,7 +141,7 @@ def late_in_words(part: WindowedNode, diverted: str) -> Iterator[str]:
         LateAction.ERROR: "the first one stops the run",
     }
     early = arrival is not None and arrival.early is not None
-    by_arrival = arrival.late_action if arrival is not None and arrival.late is not None else None
+    by_arrival = arrival.action if arrival is not None and arrival.late is not None else None
     moved = "moved to the watermark" if settings.late_action is LateAction.ADJUST else ""
     behind = moved or fates[settings.late_action]
     if by_arrival is None and not early:
@@ -186,69 +154,6 @@ def late_in_words(part: WindowedNode, diverted: str) -> Iterator[str]:
     yield f"behind the watermark: {behind}"
     if early:
         yield f"early: {diverted}"
-
-
-def _watermark(settings: WindowSettings) -> Iterator[str]:
-    match settings.watermark_every:
-        case Count(1):
-            yield "a watermark at every event"
-        case Count() as every if every == SOURCE_ONLY:
-            yield f"watermarks as the source puts them in {settings.watermark_field or 'another input'}"
-        case Count(number):
-            yield f"a watermark at every {number} events of an input"
-        case Duration() as every:
-            yield f"a watermark at every {every} of event time of an input"
-    if settings.ahead.micros:
-        yield f"the watermark is {settings.ahead} past the latest event"
-    if settings.watermark_partition is SOURCE:
-        yield "the watermark is the least over the partitions of the source, where it has some"
-    elif settings.watermark_partition is not None:
-        yield f"the watermark is the least over the partitions by {settings.watermark_partition}{_existing(settings)}"
-    if settings.watermark_over is WatermarkCombiner.MAX:
-        yield "the fastest input decides the watermark"
-    for taker, giver in (settings.watermark_imports or {}).items():
-        yield f"{taker} takes the watermarks of {giver}"
-    if settings.estimate_arrival:
-        yield "when nothing comes, the watermark follows the estimated arrival"
-    if settings.idle_timeout is not None:
-        after = "after its end" if settings.idle_rule is IdleRule.AFTER_WINDOW_END else "after the last event"
-        yield f"a window closes {settings.idle_timeout} {after} when nothing comes"
-    if settings.partition_idle_timeout is not None:
-        yield f"an input that is silent for {settings.partition_idle_timeout} is left out of the watermark"
-
-
-def _existing(settings: WindowSettings) -> str:
-    """The partitions that are said to exist."""
-    match settings.partitions:
-        case None:
-            return ""
-        case tuple(names):
-            return f": {', '.join(names)}"
-        case by_input:
-            return ": " + "; ".join(f"{', '.join(names)} of {stream}" for stream, names in by_input.items())
-
-
-def _lateness(settings: WindowSettings) -> Iterator[str]:
-    arrival = settings.arrival
-    if arrival is not None:
-        by = f"by {arrival.field}" if arrival.field else "by the clock"
-        if arrival.early is not None:
-            yield f"early if more than {arrival.early} before its arrival ({by}): turned away"
-        if arrival.late is not None:
-            yield f"late if more than {arrival.late} after its time at arrival ({by}): {arrival.late_action.value}"
-    if settings.late_by is LateBy.WINDOW:
-        yield f"late when its windows have closed, {settings.allowed_lateness} after the watermark reached their end"
-    if settings.late_action is not LateAction.DIVERT:
-        yield f"behind the watermark: {settings.late_action.value}"
-
-
-def _panes(panes: Panes) -> str:
-    parts = [
-        f"{name} {trigger_in_words(trigger)}"
-        for name, trigger in (("early", panes.early), ("late", panes.late))
-        if trigger is not None
-    ]
-    return f"fires more than once, {panes.mode.value}: {', '.join(parts)}"
 
 
 def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type

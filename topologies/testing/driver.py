@@ -376,7 +376,7 @@ def _with_late(part: WindowedNode) -> WindowedNode:
         return part
     stream = LATE if LATE not in part.outputs else f"_{LATE}"
     outputs = {**part.outputs, stream: pa.schema([*part.schema, *LATE_COLUMNS])}
-    return replace(part, bolt=part.bolt.with_settings(replace(settings, late_stream=stream)), outputs=outputs)
+    return replace(part, bolt=part.bolt.configured(replace(settings, late_stream=stream)), outputs=outputs)
 
 
 def _unknown(what: str, name: object, names: Any) -> NoReturn:

@@ -112,5 +112,5 @@ def hopping(slide: str = "5s") -> TopologyBuilder:
     """Windows of ten seconds, a new one every five."""
     builder = released("windows")
     bolt = Total().with_time(GIVEN).with_timestamp_field("ts").with_window("10s", slide)
-    builder.set_bolt("windows", bolt.with_output_time("window start")).global_grouping("left")
+    builder.set_bolt("windows", bolt.with_time(output_time="window start")).global_grouping("left")
     return builder

@@ -4,6 +4,7 @@ from typing import Any
 
 from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 from windbolt.presets import streaminsight
+from windowing.kinds import Snapshot
 
 
 class Ids(WindowedBolt):
@@ -15,7 +16,7 @@ class Ids(WindowedBolt):
 
 def topology() -> TopologyBuilder:
     """``a`` drops late events, ``b`` cuts them; ``b`` makes a watermark at every second event, 4 ms behind it."""
-    bolt = Ids().with_snapshot_window().with_timestamp_field("start").with_lifetime("end")
+    bolt = Ids().with_window(Snapshot()).with_timestamp_field("start").with_lifetime("end")
     builder = TopologyBuilder("sources")
     columns = "id string, start long, end long"
     builder.set_spout("a", spouts.memory(columns), time=streaminsight(1, policy="drop"))

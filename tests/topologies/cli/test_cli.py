@@ -24,11 +24,12 @@ from topologies.cli.demo import DemoFolder
 from topologies.cli.spans import spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, as_text, to_json
-from topologies.graph.rules_in_words import kind_in_words, trigger_in_words
+from topologies.graph.rules_in_words import kind_in_words
 from windowing import Count, TemporalJoin, TupleWindow, Union, WindowedBolt, minutes, presets, seconds
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing
 from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
-from windowing.panes import PaneTrigger, after_clock, after_count, after_event_time
+from windowing.panes import Panes, PaneTrigger, after_clock, after_count, after_event_time
+from windowing.settings.words import trigger_in_words
 
 WORKED = SCENARIOS / "worked"
 OFFICIAL = WORKED / "storm_official_example.yaml"
@@ -511,7 +512,7 @@ def _two_bolts():
     builder.set_spout("in", spouts.memory("id string, ts timestamp"))
     first = _Each().with_window("20s", "30s").with_timestamp_field("ts").with_lag("5s").with_late_tuple_stream("late")
     builder.set_bolt("first", first, parallelism=3).fields_grouping("in", "id")
-    builder.set_bolt("second", _Each().with_window(5).with_processing_time()).shuffle_grouping("first", "more")
+    builder.set_bolt("second", _Each().with_window(5).with_time(processing=True)).shuffle_grouping("first", "more")
     builder.set_sink("out", sinks.foreach_batch(print, frame="arrow")).from_("second")
     return builder.build()
 
@@ -581,10 +582,10 @@ def test_the_rules_of_time_are_described_a_line_each_with_what_becomes_of_late_e
     assert "  late     by arrival: moved to the earliest time that is in time\n" in text
     assert "           behind the watermark: moved to the watermark\n" in text
     assert "           early: counted only; with_late_tuple_stream gives them a stream" in text
-    dropped = _described(tumbling.with_late("drop"))
+    dropped = _described(tumbling.with_lateness(action="drop"))
     assert "  late     dropped, and counted as such" in dropped
     assert "with_late_tuple_stream" not in dropped
-    panes = _described(tumbling.with_panes(early=after_count(100) | after_clock("10s")))
+    panes = _described(tumbling.with_trigger(Panes(early=after_count(100) | after_clock("10s"))))
     assert "fires more than once, accumulating: early every 100 events or every 10s of the clock" in panes
 
 

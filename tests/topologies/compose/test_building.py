@@ -19,7 +19,7 @@ from windowing import (
     WindowedBolt,
     seconds,
 )
-from windowing.kinds import Hopping
+from windowing.kinds import Calendar, Hopping, Session, SlidingLog
 
 WRONG: Any = 30
 HALF: Any = 1.5
@@ -157,12 +157,12 @@ def test_a_window_without_a_length() -> None:
         (Total().with_tumbling_window("16s"), False),
         (Total().with_window("30s", 100), True),
         (Total().with_window(100, "31s"), False),
-        (Total().with_session_window("10s", max_duration="30s"), True),
-        (Total().with_session_window("10s", max_duration="31s"), False),
-        (Total().with_session_window("31s"), False),
-        (Total().with_sliding_log_window("31s"), False),
-        (Total().with_windows(Hopping(seconds(20), seconds(10)), Hopping(seconds(20), seconds(11))), False),
-        (Total().with_calendar_window("hour", "UTC").with_bounds("(start, end]"), False),
+        (Total().with_window(Session("10s", max_duration="30s")), True),
+        (Total().with_window(Session("10s", max_duration="31s")), False),
+        (Total().with_window(Session("31s")), False),
+        (Total().with_window(SlidingLog("31s")), False),
+        (Total().with_window(Hopping(seconds(20), seconds(10)), Hopping(seconds(20), seconds(11))), False),
+        (Total().with_window(Calendar("hour", "UTC")).with_alignment(bounds="(start, end]"), False),
     ],
 )
 def test_length_plus_slide_fit_into_the_message_timeout(bolt: WindowedBolt, fine: bool) -> None:
@@ -365,9 +365,9 @@ def test_state_of_a_type_that_cannot_be_kept() -> None:
 @pytest.mark.parametrize(
     ("bolt", "complaint"),
     [
-        (tumbling().with_trigger_policy(WatermarkCountTriggerPolicy(Count(1))), "no event time"),
-        (timed().with_trigger_policy(CountTriggerPolicy(Count(1))), "follows the clock"),
-        (timed().with_eviction_policy(Total), "is not a policy"),
+        (tumbling().with_policies(trigger=WatermarkCountTriggerPolicy(Count(1))), "no event time"),
+        (timed().with_policies(trigger=CountTriggerPolicy(Count(1))), "follows the clock"),
+        (timed().with_policies(eviction=Total), "is not a policy"),
     ],
 )
 def test_policies_that_do_not_fit(bolt: WindowedBolt, complaint: str) -> None:
@@ -405,10 +405,10 @@ def test_one_mistake_is_one_problem() -> None:
         (lambda: TopologyBuilder("x", on_invalid="ignore"), "'divert' or 'stop'"),
         (lambda: TopologyBuilder("x", message_timeout=WRONG), "no unit"),
         (lambda: timed().with_timestamp_field("other"), "one source of time"),
-        (lambda: timed().with_processing_time(), "one source of time"),
+        (lambda: timed().with_time(processing=True), "one source of time"),
         (lambda: timed().with_timestamp_extractor(len), "one source of time"),
         (lambda: Total().with_timestamp_extractor(NAME), "cannot be called"),
-        (lambda: Total().with_bounds("[a, b]"), "two kinds"),
+        (lambda: Total().with_alignment(bounds="[a, b]"), "'\\(start, end\\]'"),  # type: ignore[arg-type]
         (lambda: Total().with_late_tuple_stream(""), "a stream has a name"),
         (lambda: Total().with_window(0), "positive whole number"),
         (lambda: Total().with_window(-1), "positive whole number"),

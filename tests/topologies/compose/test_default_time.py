@@ -9,6 +9,7 @@ import pytest
 from topologies import TopologyBuilder, spouts
 from topologies.graph.model import Topology, WindowedNode
 from windowing import Bolt, TopologyError, WindowedBolt, presets
+from windowing.kinds import Session, SlidingLog
 from windowing.rules import LateBy
 
 SERVERS = "localhost:9092"
@@ -89,7 +90,7 @@ def test_a_bolt_in_between_may_pass_the_record_time_on() -> None:
 @pytest.mark.feature("AT-10")
 def test_the_column_is_added_only_where_it_is_needed() -> None:
     spout = spouts.kafka(SERVERS, "t", "v long")
-    clocked = Counts().with_time(presets.atlas()).with_tumbling_window("5s").with_processing_time()
+    clocked = Counts().with_time(presets.atlas()).with_tumbling_window("5s").with_time(processing=True)
     for reading in (bolt().with_timestamp_field("v"), clocked, Counts().with_tumbling_window(2)):
         assert built(reading, spout).spouts["in"].outputs["default"].names == ["v"]
 
@@ -110,9 +111,9 @@ def test_atlas_asks_for_a_time_where_there_is_no_broker(spout: Any, between: Any
     said = str(found.value)
     assert "bolt 'bolt' names no time, and 'plain0' has" in said or "bolt 'bolt' names no time, and 'in' has" in said
     assert "(AT-10)" in said
-    assert "with_processing_time() to go by the clock" in said
+    assert "with_time(processing=True) to go by the clock" in said
     assert not part(
-        Counts().with_time(presets.atlas()).with_tumbling_window("5s").with_processing_time(), spout
+        Counts().with_time(presets.atlas()).with_tumbling_window("5s").with_time(processing=True), spout
     ).event_time
 
 
@@ -132,8 +133,8 @@ def test_a_chain_in_event_time_needs_no_other() -> None:
     ("windows", "late_by"),
     [
         (lambda given: given.with_tumbling_window("5s"), LateBy.WINDOW),
-        (lambda given: given.with_session_window("5s"), LateBy.WINDOW),
-        (lambda given: given.with_sliding_log_window("5s"), LateBy.WATERMARK),
+        (lambda given: given.with_window(Session("5s")), LateBy.WINDOW),
+        (lambda given: given.with_window(SlidingLog("5s")), LateBy.WATERMARK),
         (lambda given: given.with_window(5), LateBy.WATERMARK),
     ],
 )
@@ -146,5 +147,5 @@ def test_by_the_column_of_the_arrival_azures_policies_are_off(windows: Any, late
     assert settings.arrival is not None
     assert settings.arrival.early is None
     assert (found.lag.micros, settings.late_by) == (0, late_by)
-    clocked = part(windows(given).with_processing_time(), spouts.memory("at timestamp"))
+    clocked = part(windows(given).with_time(processing=True), spouts.memory("at timestamp"))
     assert not clocked.event_time

@@ -23,10 +23,11 @@ from topologies.scenarios.schema.model import Scenario
 from windowing import Count, TopologyError, WindowedBolt, presets, seconds
 from windowing.durations import Duration
 from windowing.errors import ConfigError
-from windowing.kinds import Hopping
-from windowing.presets import RULES, SOURCE_ONLY, Preset
-from windowing.rules import Aligned, DefaultTime, IdleRule, LateAction, LateBy, OutputTime, WatermarkCombiner
-from windowing.settings import WindowSettings
+from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.panes import Panes
+from windowing.presets import RULES, Preset
+from windowing.rules import Aligned, Arrival, DefaultTime, IdleRule, LateAction, LateBy, OutputTime, WatermarkCombiner
+from windowing.settings import DECLARED, SOURCE_ONLY, WindowSettings
 from windowing.triggers import CountTrigger
 
 COLUMNS = "id string, ts long, at long, end long, shape string, gap long, mark long, part string, user string"
@@ -77,13 +78,13 @@ KINDS: dict[str, Callable[[WindowedBolt], WindowedBolt]] = {
     "count": lambda bolt: bolt.with_window(3, 2),
     "count by time": lambda bolt: bolt.with_window(3, "4s"),
     "time by count": lambda bolt: bolt.with_window("4s", 2),
-    "session": lambda bolt: bolt.with_session_window("2s"),
-    "long session": lambda bolt: bolt.with_session_window("3s", max_duration="5s"),
-    "snapshot": lambda bolt: bolt.with_snapshot_window(),
-    "sliding log": lambda bolt: bolt.with_sliding_log_window("3s"),
-    "count by start": lambda bolt: bolt.with_count_by_start_window(2),
-    "calendar": lambda bolt: bolt.with_calendar_window("hour", "Europe/Berlin"),
-    "several": lambda bolt: bolt.with_windows(Hopping(seconds(4), seconds(4)), Hopping(seconds(6), seconds(3))),
+    "session": lambda bolt: bolt.with_window(Session("2s")),
+    "long session": lambda bolt: bolt.with_window(Session("3s", max_duration="5s")),
+    "snapshot": lambda bolt: bolt.with_window(Snapshot()),
+    "sliding log": lambda bolt: bolt.with_window(SlidingLog("3s")),
+    "count by start": lambda bolt: bolt.with_window(CountByStart(2)),
+    "calendar": lambda bolt: bolt.with_window(Calendar("hour", "Europe/Berlin")),
+    "several": lambda bolt: bolt.with_window(Hopping(seconds(4), seconds(4)), Hopping(seconds(6), seconds(3))),
     "trigger": lambda bolt: bolt.with_key("user").with_trigger(CountTrigger(Count(2))),
 }
 
@@ -111,12 +112,13 @@ def rule(name: str, value: Any, **more: Any) -> Setting:
 
 SETTINGS = [
     Setting("key", lambda b: b.with_key("user"), ("key",)),
-    Setting("early panes", lambda b: b.with_panes(early=1), ("panes",)),
-    Setting("late panes", lambda b: b.with_late_by("window", "3s").with_panes(late=True), ("panes",),
-            without=lambda b: b.with_late_by("window", "3s")),
-    Setting("late panes alone", lambda b: b.with_panes(late=True), ("panes",)),
-    Setting("mode of panes", lambda b: b.with_panes(early=1, mode="discarding"), ("panes",),
-            without=lambda b: b.with_panes(early=1)),
+    Setting("early panes", lambda b: b.with_trigger(Panes(early=1)), ("panes",)),
+    Setting("late panes", lambda b: b.with_lateness(by="window", allowed="3s").with_trigger(Panes(late=True)),
+            ("panes",),
+            without=lambda b: b.with_lateness(by="window", allowed="3s")),
+    Setting("late panes alone", lambda b: b.with_trigger(Panes(late=True)), ("panes",)),
+    Setting("mode of panes", lambda b: b.with_trigger(Panes(early=1, mode="discarding")), ("panes",),
+            without=lambda b: b.with_trigger(Panes(early=1))),
     Setting("lifetime", lambda b: b.with_lifetime("end"), ("lifetime",)),
     Setting("shapes", lambda b: b.with_lifetime("end", shape_field="shape"), ("lifetime",),
             without=lambda b: b.with_lifetime("end")),
@@ -124,74 +126,76 @@ SETTINGS = [
             without=lambda b: b.with_lifetime("end", shape_field="shape")),
     Setting("edge key alone", lambda b: b.with_lifetime("end", edge_key=["user"]), ("lifetime",),
             without=lambda b: b.with_lifetime("end")),
-    Setting("early", lambda b: b.with_arrival("at", early="2s"), ("arrival",)),
-    Setting("late", lambda b: b.with_arrival("at", late="2s"), ("arrival",)),
-    Setting("late dropped", lambda b: b.with_arrival("at", late="2s", action="drop"), ("arrival",),
-            without=lambda b: b.with_arrival("at", late="2s")),
-    Setting("arrival alone", lambda b: b.with_arrival("at"), ("arrival",)),
-    Setting("bounds", lambda b: b.with_bounds("[start, end)"), ("bounds",),
-            without=lambda b: b.with_bounds("(start, end]")),
-    Setting("offset", lambda b: b.with_offset("1s"), ("offset",)),
-    Setting("anchor", lambda b: b.with_anchor(5_500), ("anchor",)),
-    Setting("anchor at the start", lambda b: b.with_anchor("start"), ("anchor",)),
-    Setting("output time", lambda b: b.with_output_time("window start"), ("output_time",)),
+    Setting("early", lambda b: b.with_lateness(arrival=Arrival("at", early="2s")), ("arrival",)),
+    Setting("late", lambda b: b.with_lateness(arrival=Arrival("at", late="2s")), ("arrival",)),
+    Setting("late dropped", lambda b: b.with_lateness(arrival=Arrival("at", late="2s", action="drop")), ("arrival",),
+            without=lambda b: b.with_lateness(arrival=Arrival("at", late="2s"))),
+    Setting("arrival alone", lambda b: b.with_lateness(arrival=Arrival("at")), ("arrival",)),
+    Setting("bounds", lambda b: b.with_alignment(bounds="[start, end)"), ("bounds",),
+            without=lambda b: b.with_alignment(bounds="(start, end]")),
+    Setting("offset", lambda b: b.with_alignment(offset="1s"), ("offset",)),
+    Setting("anchor", lambda b: b.with_alignment(anchor=5_500), ("anchor",)),
+    Setting("anchor at the start", lambda b: b.with_alignment(anchor="start"), ("anchor",)),
+    Setting("output time", lambda b: b.with_time(output_time="window start"), ("output_time",)),
     Setting("lag", lambda b: b.with_lag("3s"), ("lag",)),
     Setting("watermark interval", lambda b: b.with_watermark_interval("9s"), ("watermark_interval",)),
-    Setting("watermark every", lambda b: b.with_watermark_every(2), ("watermark_every",)),
-    Setting("watermark every time", lambda b: b.with_watermark_every("3s"), ("watermark_every",)),
-    Setting("watermark field", lambda b: b.with_watermark_field("mark"), ("watermark_field",)),
-    Setting("lag with marks of the source", lambda b: b.with_watermark_field("mark").with_lag("3s"), ("lag",),
-            without=lambda b: b.with_watermark_field("mark")),
-    Setting("watermark partition", lambda b: b.with_watermark_partition("part"), ("watermark_partition",)),
-    Setting("partitions", lambda b: b.with_watermark_partition("part", partitions=["p1", "p2", "p9"]), ("partitions",),
-            without=lambda b: b.with_watermark_partition("part")),
-    Setting("max watermark", lambda b: b.with_max_watermark(), ("watermark_over",)),
-    Setting("max over partitions", lambda b: b.with_watermark_partition("part").with_max_watermark(),
-            ("watermark_over",), without=lambda b: b.with_watermark_partition("part")),
-    Setting("substreams", lambda b: b.with_substreams("user"), ("watermark_per_key",)),
-    Setting("max with substreams", lambda b: b.with_substreams("user").with_max_watermark(), ("watermark_over",),
-            without=lambda b: b.with_substreams("user")),
-    Setting("interval with substreams", lambda b: b.with_substreams("user").with_watermark_interval("9s"),
-            ("watermark_interval",), without=lambda b: b.with_substreams("user")),
-    Setting("idle timeout", lambda b: b.with_idle_timeout("2s"), ("idle_timeout",)),
+    Setting("watermark every", lambda b: b.with_watermark(every=2), ("watermark_every",)),
+    Setting("watermark every time", lambda b: b.with_watermark(every="3s"), ("watermark_every",)),
+    Setting("watermark field", lambda b: b.with_watermark(field="mark"), ("watermark_field",)),
+    Setting("lag with marks of the source", lambda b: b.with_watermark(field="mark").with_lag("3s"), ("lag",),
+            without=lambda b: b.with_watermark(field="mark")),
+    Setting("watermark partition", lambda b: b.with_watermark(partition="part"), ("watermark_partition",)),
+    Setting("partitions", lambda b: b.with_watermark(partition="part", partitions=["p1", "p2", "p9"]), ("partitions",),
+            without=lambda b: b.with_watermark(partition="part")),
+    Setting("max watermark", lambda b: b.with_watermark(combine="max"), ("watermark_combine",)),
+    Setting("max over partitions", lambda b: b.with_watermark(partition="part", combine="max"),
+            ("watermark_combine",), without=lambda b: b.with_watermark(partition="part")),
+    Setting("substreams", lambda b: b.with_key("user").with_watermark(per_key=True), ("watermark_per_key",)),
+    Setting("max with substreams", lambda b: b.with_key("user").with_watermark(per_key=True, combine="max"),
+            ("watermark_combine",), without=lambda b: b.with_key("user").with_watermark(per_key=True)),
+    Setting("interval with substreams",
+            lambda b: b.with_key("user").with_watermark(per_key=True).with_watermark_interval("9s"),
+            ("watermark_interval",), without=lambda b: b.with_key("user").with_watermark(per_key=True)),
+    Setting("idle timeout", lambda b: b.with_watermark(idle_timeout="2s"), ("idle_timeout",)),
     Setting("idle timeout with marks of the source",
-            lambda b: b.with_watermark_field("mark").with_idle_timeout("2s"), ("idle_timeout",),
-            without=lambda b: b.with_watermark_field("mark")),
-    Setting("idle rule", lambda b: b.with_idle_timeout("4s", "max_remaining"), ("idle_rule",),
-            without=lambda b: b.with_idle_timeout("4s")),
-    Setting("partition idle timeout", lambda b: b.with_partition_idle_timeout("2s"), ("partition_idle_timeout",)),
-    Setting("idle partitions", lambda b: b.with_watermark_partition("part").with_partition_idle_timeout("2s"),
-            ("partition_idle_timeout",), without=lambda b: b.with_watermark_partition("part")),
-    Setting("idle, the fastest counts", lambda b: b.with_max_watermark().with_partition_idle_timeout("2s"),
-            ("partition_idle_timeout",), without=lambda b: b.with_max_watermark()),
-    Setting("drop", lambda b: b.with_late("drop"), ("late_action",)),
-    Setting("adjust", lambda b: b.with_late("adjust"), ("late_action",)),
-    Setting("cut", lambda b: b.with_lifetime("end").with_late("cut"), ("late_action",),
+            lambda b: b.with_watermark(field="mark", idle_timeout="2s"), ("idle_timeout",),
+            without=lambda b: b.with_watermark(field="mark")),
+    Setting("idle rule", lambda b: b.with_watermark(idle_timeout="4s", idle_rule="max_remaining"), ("idle_rule",),
+            without=lambda b: b.with_watermark(idle_timeout="4s")),
+    Setting("partition idle timeout", lambda b: b.with_watermark(partition_idle_timeout="2s"),
+            ("partition_idle_timeout",)),
+    Setting("idle partitions", lambda b: b.with_watermark(partition="part", partition_idle_timeout="2s"),
+            ("partition_idle_timeout",), without=lambda b: b.with_watermark(partition="part")),
+    Setting("idle, the fastest counts", lambda b: b.with_watermark(combine="max", partition_idle_timeout="2s"),
+            ("partition_idle_timeout",), without=lambda b: b.with_watermark(combine="max")),
+    Setting("drop", lambda b: b.with_lateness(action="drop"), ("late_action",)),
+    Setting("adjust", lambda b: b.with_lateness(action="adjust"), ("late_action",)),
+    Setting("cut", lambda b: b.with_lifetime("end").with_lateness(action="cut"), ("late_action",),
             without=lambda b: b.with_lifetime("end")),
-    Setting("late by window", lambda b: b.with_late_by("window"), ("late_by",),
-            without=lambda b: b.with_late_by("watermark")),
-    Setting("allowed lateness", lambda b: b.with_late_by("window", "3s"), ("allowed_lateness",),
-            without=lambda b: b.with_late_by("window")),
+    Setting("late by window", lambda b: b.with_lateness(by="window"), ("late_by",),
+            without=lambda b: b.with_lateness(by="watermark")),
+    Setting("allowed lateness", lambda b: b.with_lateness(by="window", allowed="3s"), ("allowed_lateness",),
+            without=lambda b: b.with_lateness(by="window")),
     Setting("late stream", lambda b: b.with_late_tuple_stream("late"), ("late_stream",)),
     Setting("message id", lambda b: b.with_message_id_field("user"), ("message_id_field",)),
-    Setting("eviction policy", lambda b: b.with_eviction_policy(_eviction(b)), ("eviction",)),
-    Setting("trigger policy", lambda b: b.with_trigger_policy(_trigger(b)), ("trigger",)),
+    Setting("eviction policy", lambda b: b.with_policies(eviction=_eviction(b)), ("eviction",)),
+    Setting("trigger policy", lambda b: b.with_policies(trigger=_trigger(b)), ("trigger",)),
     Setting("trigger of keys", lambda b: b.with_trigger(CountTrigger(Count(2))), ("key_trigger",)),
     # -- rules of presets alone
     rule("aligned", Aligned.STARTS),
     rule("aligned", Aligned.ENDS),
-    rule("past_the_end", True),
-    rule("past_the_end", False),
+    rule("closes_after_end", True),
+    rule("closes_after_end", False),
     rule("longest_window", seconds(1)),
     rule("ahead", Duration(1)),
     rule("output_time", OutputTime.START),
     rule("output_watermark", OutputTime.START),
     rule("watermark_every", SOURCE_ONLY),
-    rule("watermark_over", WatermarkCombiner.MAX),
+    rule("watermark_combine", WatermarkCombiner.MAX),
     rule("watermark_imports", {"s0": "s1"}),
     rule("watermark_imports_beside", True),
     rule("estimate_arrival", True),
-    rule("estimate_arrival", True, without=lambda b: b.with_arrival("at", late="2s")),
+    rule("estimate_arrival", True, without=lambda b: b.with_lateness(arrival=Arrival("at", late="2s"))),
     rule("idle_rule", IdleRule.MAX_REMAINING),
     rule("close_fires", False),
     rule("late_by", LateBy.WINDOW),
@@ -244,7 +248,7 @@ def _trigger(bolt: WindowedBolt) -> Any:
 def test_every_setting_is_walked() -> None:
     walked = {name for setting in SETTINGS for name in setting.rules}
     assert {each.name for each in fields(WindowSettings)} == walked | set(NOT_WALKED)
-    assert set(NEEDS) <= walked
+    assert {need for declared in DECLARED.values() for need in declared.needs} == set(NEEDS)
     assert set(RULES) <= walked
 
 
@@ -353,7 +357,7 @@ def built(base: Base, setting: Setting | None, *, with_it: bool) -> Topology:
     if with_it and setting is not None and setting.preset is not None:
         preset = setting.preset(preset)
     bolt: WindowedBolt = KINDS[base.kind](Told().with_time(preset))
-    bolt = bolt.with_processing_time() if base.clock else bolt.with_timestamp_field("ts")
+    bolt = bolt.with_time(processing=True) if base.clock else bolt.with_timestamp_field("ts")
     if setting is not None:
         bolt = (setting.without if not with_it or setting.preset is not None else setting.put)(bolt)
     builder = TopologyBuilder("walk")

@@ -58,7 +58,11 @@ def test_a_bolt_has_the_rules_of_its_source(plain: bool) -> None:
 def test_what_the_bolt_says_itself_counts() -> None:
     named = built(bolt().with_time(presets.streaminsight(3)), events=ADAPTER).windowed["bolt"].bolt.settings
     assert (named.watermark_every, named.lag, named.close_fires) == (Count(3), Duration(0), False)
-    single = built(bolt().with_lag("1s").with_bounds("(start, end]"), events=ADAPTER).windowed["bolt"].bolt.settings
+    single = (
+        built(bolt().with_lag("1s").with_alignment(bounds="(start, end]"), events=ADAPTER)
+        .windowed["bolt"]
+        .bolt.settings
+    )
     assert (single.watermark_every, single.lag, single.bounds) == (Count(10), Duration(1_000_000), Bounds.END)
 
 
@@ -95,7 +99,7 @@ IDLE = presets.atlas(idle_timeout="5s")
 
 @pytest.mark.feature("SI-17", "AT-22")
 def test_a_rule_of_a_source_must_be_of_use_to_a_bolt_that_reads_it_and_not_to_all() -> None:
-    by_the_clock = Counts().with_tumbling_window("10s").with_processing_time()
+    by_the_clock = Counts().with_tumbling_window("10s").with_time(processing=True)
     builder = TopologyBuilder("sources")
     builder.set_spout("events", spouts.memory(COLUMNS), time=IDLE)
     builder.set_bolt("clock", by_the_clock).global_grouping("events")

@@ -22,6 +22,7 @@ from windowing.aggregates import count
 from windowing.asking import asks_for_expired
 from windowing.errors import BoltError, TopologyError
 from windowing.kinds import Session
+from windowing.panes import Panes
 
 
 def assert_they_follow(answer: Replayed) -> int:
@@ -161,20 +162,22 @@ def gone(bolt: WindowedBolt) -> list[tuple[str, int]]:
     return sorted((row["key"], row["gone"]) for row in found.outputs["out"])
 
 
-@pytest.mark.parametrize("bolt", [Gone(), GoneTuples(), GoneByAFunction(), GoneBySuper(), Hidden().with_expired()])
+@pytest.mark.parametrize(
+    "bolt", [Gone(), GoneTuples(), GoneByAFunction(), GoneBySuper(), Hidden().with_policies(expired=True)]
+)
 def test_a_bolt_that_asks_is_told_though_batches_and_a_crash_lie_between(bolt: WindowedBolt) -> None:
     assert gone(bolt.with_key("k").with_tumbling_window("10ms")) == [("a", 0), ("a", 2), ("b", 0), ("b", 1)]
 
 
 def test_whose_code_does_not_name_it_is_told_what_to_do() -> None:
-    with pytest.raises(BoltError, match=r"does not know what has expired(.|\n)*with_expired\(\)"):
+    with pytest.raises(BoltError, match=r"does not know what has expired(.|\n)*with_policies(expired=...)\(\)"):
         gone(Hidden().with_key("k").with_tumbling_window("10ms"))
 
 
 def test_nothing_is_kept_for_those_who_never_ask() -> None:
     keyed = [bolt.with_key("k").with_tumbling_window("10ms") for bolt in (Gone(), OfItsOwn(), Hidden())]
     assert [topology(bolt).windowed["gone"].remembers for bolt in keyed] == [True, False, False]
-    assert not topology(keyed[0].with_expired(False)).windowed["gone"].remembers
+    assert not topology(keyed[0].with_policies(expired=False)).windowed["gone"].remembers
     assert not topology(Gone().with_tumbling_window("10ms")).windowed["gone"].remembers  # a queue has it anyway
     assert asks_for_expired(GoneByAFunction())
     assert not asks_for_expired(AggregateBolt(n=count()))
@@ -183,15 +186,15 @@ def test_nothing_is_kept_for_those_who_never_ask() -> None:
 @pytest.mark.parametrize(
     ("bolt", "words"),
     [
-        (Gone().with_tumbling_window("1s").with_panes(early=2), "with_panes"),
-        (Gone().with_windows(Session(seconds(1)), Session(seconds(2))), "several kinds"),
-        (Hidden().with_expired().with_windows(Session(seconds(1)), Session(seconds(2))), "several kinds"),
+        (Gone().with_tumbling_window("1s").with_trigger(Panes(early=2)), "with_trigger(Panes(...))"),
+        (Gone().with_window(Session(seconds(1)), Session(seconds(2))), "several kinds"),
+        (Hidden().with_policies(expired=True).with_window(Session(seconds(1)), Session(seconds(2))), "several kinds"),
     ],
 )
 def test_where_windows_do_not_follow_each_other_the_build_says_so(bolt: WindowedBolt, words: str) -> None:
     with pytest.raises(TopologyError, match=rf"what has expired, and has .*{words}"):
         topology(bolt)
-    topology(OfItsOwn().with_expired(False).with_windows(Session(seconds(1)), Session(seconds(2))))
+    topology(OfItsOwn().with_policies(expired=False).with_window(Session(seconds(1)), Session(seconds(2))))
 
 
 def test_only_the_last_window_of_each_key_is_kept() -> None:
@@ -230,5 +233,5 @@ def test_what_has_expired_has_its_times_and_streams() -> None:
             found.extend((each.timestamp, each.stream, each["k"]) for each in window.get_expired())
             assert isinstance(window.expired, pa.Table)
 
-    replay({"name": "x", "topology": "x.py:y", "steps": STEPS}, topology(Looks().with_session_window("5ms")))
+    replay({"name": "x", "topology": "x.py:y", "steps": STEPS}, topology(Looks().with_window(Session("5ms"))))
     assert found == [(1000, "events", "a"), (2000, "events", "a"), (3000, "events", "b"), (12000, "events", "a")]

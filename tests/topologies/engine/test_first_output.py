@@ -16,6 +16,7 @@ from topologies.engine.time.first_output import read_from
 from topologies.graph.model import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, hours, kinds, minutes, presets
 from windowing.errors import ConfigError
+from windowing.kinds import Session
 from windowing.rows import Rows
 
 EVENTS = "id string, ts timestamp, at timestamp"
@@ -115,12 +116,12 @@ def test_by_arrival_where_the_bolt_knows_it() -> None:
         (azure(early=None), 10),
         (Ids().with_window("30m", "10m").with_timestamp_field("ts"), 30),
         (Ids().with_window("30m", 7).with_timestamp_field("ts"), 30),
-        (Ids().with_windows(kinds.Hopping(minutes(5), minutes(5)), kinds.Hopping(hours(1), hours(1))), 60),
-        (Ids().with_session_window("5m", max_duration="10m").with_timestamp_field("ts"), 20),
-        (Ids().with_windows(kinds.SlidingLog(minutes(7))).with_timestamp_field("ts"), 7),
-        (Ids().with_windows(kinds.Calendar("day", "Europe/Berlin")).with_timestamp_field("ts"), 25 * 60),
+        (Ids().with_window(kinds.Hopping(minutes(5), minutes(5)), kinds.Hopping(hours(1), hours(1))), 60),
+        (Ids().with_window(Session("5m", max_duration="10m")).with_timestamp_field("ts"), 20),
+        (Ids().with_window(kinds.SlidingLog(minutes(7))).with_timestamp_field("ts"), 7),
+        (Ids().with_window(kinds.Calendar("day", "Europe/Berlin")).with_timestamp_field("ts"), 25 * 60),
         (Ids().with_window(5).with_timestamp_field("ts"), None),
-        (Ids().with_session_window("5m").with_timestamp_field("ts"), None),
+        (Ids().with_window(Session("5m")).with_timestamp_field("ts"), None),
         (Ids().with_tumbling_window("5m").with_timestamp_field("ts").with_lifetime("at"), None),
     ],
 )

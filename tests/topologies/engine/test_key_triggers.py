@@ -31,6 +31,8 @@ from windowing import (
     triggers,
 )
 from windowing.errors import ConfigError, TopologyError
+from windowing.kinds import Session
+from windowing.panes import Panes
 from windowing.rows import Rows
 from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, FiredBy, FireResult, RuleTrigger, TriggerCall
 
@@ -107,17 +109,17 @@ def test_a_trigger_needs_a_key_and_the_clock(trigger: Any) -> None:
         a_topology(Shown().with_trigger(trigger))
     with pytest.raises(TopologyError, match="has a trigger, and event times"):
         a_topology(Shown().with_key("key").with_trigger(trigger).with_timestamp_field("ts"))
-    with pytest.raises(TopologyError, match="with_panes"):
-        a_topology(Shown().with_key("key").with_trigger(trigger).with_panes(early=1))
+    with pytest.raises(TopologyError, match=r"with_trigger\(Panes"):
+        a_topology(Shown().with_key("key").with_trigger(trigger).with_trigger(Panes(early=1)))
     with pytest.raises(ConfigError, match="other windows"):
         Shown().with_tumbling_window("1s").with_trigger(trigger)
     with pytest.raises(ConfigError, match="other windows"):
-        Shown().with_trigger(trigger).with_session_window("1s")
+        Shown().with_trigger(trigger).with_window(Session("1s"))
 
 
 def test_what_is_no_trigger_is_told() -> None:
     with pytest.raises(ConfigError, match=r"windowing\.triggers"):
-        Shown().with_trigger(2)  # type: ignore[arg-type]
+        Shown().with_trigger(2)  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match="a window lasts"):
         CountTrigger(Count(2), millis(0))
     with pytest.raises(ConfigError, match="cannot be called"):

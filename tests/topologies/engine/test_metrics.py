@@ -72,7 +72,7 @@ def test_the_delay_is_the_clock_less_the_watermark() -> None:
 
 @pytest.mark.feature("AZ-23")
 def test_the_greatest_watermark_counts_where_each_key_has_its_own() -> None:
-    per_key = azure().with_substreams("id")
+    per_key = azure().with_key("id").with_watermark(per_key=True)
     bolt, _, _ = run(over(per_key, [("slow", *event(200)[1:]), ("fast", *event(3)[1:]), ("slow", *event(190)[1:])]))
     assert bolt.delay == 123 * SECOND
 

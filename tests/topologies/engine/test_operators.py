@@ -37,6 +37,7 @@ from windowing import (
 )
 from windowing.bounds import Bounds
 from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.panes import Panes
 from windowing.presets import atlas, azure, streaminsight
 from windowing.timestamps import FOREVER, from_datetime
 
@@ -228,10 +229,10 @@ def test_columns_that_both_streams_have_are_renamed_as_asked() -> None:
         (lambda: join().with_tumbling_window("5s"), "forms its windows itself"),
         (lambda: join().with_key("v"), "other key than its own"),
         (lambda: join().with_time(atlas().but(bounds=Bounds.END)), "other bounds than its own"),
-        (lambda: join().with_bounds("(start, end]"), "other bounds"),
-        (lambda: join().with_substreams("k"), "watermark_per_key"),
+        (lambda: join().with_alignment(bounds="(start, end]"), "other bounds"),
+        (lambda: join().with_key("k").with_watermark(per_key=True), "watermark_per_key"),
         (lambda: Union().with_lifetime("until"), "with_lifetime on the bolt that reads"),
-        (lambda: Union().with_panes(early=1), "other panes"),
+        (lambda: Union().with_trigger(Panes(early=1)), "other panes"),
         (lambda: AlterLifetime("until"), "neither"),
         (lambda: AlterLifetime("until", start="ts", duration="5s", extend="5s"), "both"),
         (lambda: AlterLifetime("until", duration="5s"), "without start="),
@@ -602,7 +603,7 @@ def promising(bolt: WindowedBolt, time: str = "window start") -> Topology:
     """A windowed bolt that gives out its windows by their starts, and one behind it that would miss any late one."""
     builder = TopologyBuilder("promise")
     builder.set_spout("events", spouts.memory("ts long, cti long"))
-    first = bolt.with_output_time(time)
+    first = bolt.with_time(output_time=time)
     builder.set_bolt("first", first).global_grouping("events")
     builder.set_bolt(
         "ten", Counted().with_time(streaminsight(1, to_infinity=True)).with_tumbling_window(millis(3))
@@ -638,13 +639,13 @@ SHAPES = {
     "gaps": lambda bolt: bolt.with_window(millis(4), millis(10)),
     "per event": lambda bolt: bolt.with_window(millis(10), 2),
     "keyed": lambda bolt: bolt.with_window(millis(10), millis(4)).with_key("ts"),
-    "sessions": lambda bolt: bolt.with_windows(Session(millis(4))),
-    "long sessions": lambda bolt: bolt.with_windows(Session(millis(4), False, millis(8))),
-    "snapshots": lambda bolt: bolt.with_windows(Snapshot()),
-    "sliding": lambda bolt: bolt.with_windows(SlidingLog(millis(10))),
-    "counts": lambda bolt: bolt.with_windows(CountByStart(Count(3))),
-    "calendar": lambda bolt: bolt.with_windows(Calendar("hour", "UTC")),
-    "several": lambda bolt: bolt.with_windows(SlidingLog(millis(7)), Hopping(millis(5), millis(5))),
+    "sessions": lambda bolt: bolt.with_window(Session(millis(4))),
+    "long sessions": lambda bolt: bolt.with_window(Session(millis(4), max_duration=millis(8))),
+    "snapshots": lambda bolt: bolt.with_window(Snapshot()),
+    "sliding": lambda bolt: bolt.with_window(SlidingLog(millis(10))),
+    "counts": lambda bolt: bolt.with_window(CountByStart(Count(3))),
+    "calendar": lambda bolt: bolt.with_window(Calendar("hour", "UTC")),
+    "several": lambda bolt: bolt.with_window(SlidingLog(millis(7)), Hopping(millis(5), millis(5))),
 }
 
 
@@ -657,7 +658,7 @@ def test_no_window_that_is_given_out_by_its_start_is_late_for_the_next_bolt(
     shape: str, bounds: Bounds, events: Any, scale: int
 ) -> None:
     bolt = SHAPES[shape](Counted().with_timestamp_field("ts")).with_lag(millis(20 * scale))
-    bolt = bolt.with_settings(replace(bolt.settings, bounds=bounds))  # not asked for: some shapes have no edges
+    bolt = bolt.configured(replace(bolt.settings, bounds=bounds))  # not asked for: some shapes have no edges
     topology = promising(bolt)
     batches: list[Json] = [{}]
     for ts, new in events:
@@ -672,12 +673,12 @@ def test_no_window_that_is_given_out_by_its_start_is_late_for_the_next_bolt(
 def test_endless_lifetimes_do_not_wrap_when_they_are_shifted() -> None:
     builder = TopologyBuilder("endless")
     builder.set_spout("events", spouts.memory(EVENTS))
-    first = Counted().with_time(streaminsight(1, to_infinity=True)).with_timestamp_field("ts").with_snapshot_window()
+    first = Counted().with_time(streaminsight(1, to_infinity=True)).with_timestamp_field("ts").with_window(Snapshot())
     first = first.with_lifetime("until", shape_field="shape")
     builder.set_bolt("first", first).global_grouping("events")
     builder.set_bolt("later", ShiftTime(Duration(5))).shuffle_grouping("first")
     second = Counted().with_tumbling_window(millis(10)).with_time(streaminsight(1, to_infinity=True))
-    builder.set_bolt("second", second.with_output_time("window start")).global_grouping("later")
+    builder.set_bolt("second", second.with_time(output_time="window start")).global_grouping("later")
     builder.set_sink("tens", sinks.memory()).from_("second")
     topology = builder.build()
     step = play(topology, {"events": [event("a", 1, 3, shape="start_edge")]})

@@ -14,8 +14,10 @@ from topologies.engine.step import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import TopologyError, TupleWindow, WindowedBolt, presets, seconds
+from windowing.kinds import Session, Snapshot
 from windowing.panes import (
     OpenWindows,
+    Panes,
     PaneTrigger,
     Timing,
     after_clock,
@@ -68,7 +70,7 @@ class Run:
 
 def test_rows_are_taken_back_before_the_new_ones_come() -> None:
     bolt = Sum().with_time(presets.atlas("10s")).with_tumbling_window("10s")
-    run = Run(bolt.with_panes(early=1, late=True, mode="retracting"))
+    run = Run(bolt.with_trigger(Panes(early=1, late=True, mode="retracting")))
     assert run.batch(("ada", 1, 1_000), ("bob", 5, 2_000)) == [
         {"user": "ada", "total": 1, "pane": 0, "_retract": False},
         {"user": "bob", "total": 5, "pane": 0, "_retract": False},
@@ -91,8 +93,8 @@ def test_rows_are_taken_back_before_the_new_ones_come() -> None:
 
 
 def test_what_is_left_when_all_is_taken_back_is_the_last_word() -> None:
-    bolt = Sum().with_time(presets.atlas("20s")).with_session_window("10s").with_key("user")
-    run = Run(bolt.with_panes(early=1, late=True, mode="retracting"))
+    bolt = Sum().with_time(presets.atlas("20s")).with_window(Session("10s")).with_key("user")
+    run = Run(bolt.with_trigger(Panes(early=1, late=True, mode="retracting")))
     rows = [
         *run.batch(("ada", 1, 0)),
         *run.batch(("ada", 2, 15_000), ("bob", 7, 16_000)),
@@ -110,7 +112,7 @@ def test_what_is_left_when_all_is_taken_back_is_the_last_word() -> None:
 
 def test_nothing_is_kept_of_windows_that_are_over() -> None:
     bolt = Sum().with_time(presets.atlas("5s")).with_tumbling_window("10s")
-    run = Run(bolt.with_panes(early=1, late=True, mode="retracting"))
+    run = Run(bolt.with_trigger(Panes(early=1, late=True, mode="retracting")))
     run.batch(("ada", 1, 1_000))
     run.batch(("ada", 1, 12_000))
     run.batch(("ada", 1, 90_000))
@@ -124,7 +126,7 @@ def test_nothing_is_kept_of_windows_that_are_over() -> None:
 
 def test_events_of_late_panes_are_accounted_for_once() -> None:
     bolt = Sum().with_time(presets.atlas("5s")).with_window("10s", "5s")
-    run = Run(bolt.with_panes(early=1, late=True))
+    run = Run(bolt.with_trigger(Panes(early=1, late=True)))
     for at in (1_000, 4_000, 11_000, 3_000, 12_000, 40_000):
         run.batch(("ada", 1, at))
     manifest = MicroBatch(run.topology, run.checkpoint, InProcess()).manifest
@@ -157,13 +159,15 @@ def test_triggers_are_put_together(trigger: PaneTrigger, due: list[bool]) -> Non
 
 
 def test_a_trigger_that_follows_the_clock_asks_for_one() -> None:
-    assert topology(Sum().with_tumbling_window("10s").with_panes(early="1s")).needs_clock
-    assert topology(Sum().with_tumbling_window("10s").with_panes(early=after_count(2) | after_clock("1s"))).needs_clock
-    assert not topology(Sum().with_tumbling_window("10s").with_panes(early=2)).needs_clock
+    assert topology(Sum().with_tumbling_window("10s").with_trigger(Panes(early="1s"))).needs_clock
+    assert topology(
+        Sum().with_tumbling_window("10s").with_trigger(Panes(early=after_count(2) | after_clock("1s")))
+    ).needs_clock
+    assert not topology(Sum().with_tumbling_window("10s").with_trigger(Panes(early=2))).needs_clock
 
 
 def test_the_clock_fires_early_on_a_quiet_stream() -> None:
-    run = Run(Sum().with_tumbling_window("1h").with_panes(early=seconds(10)))
+    run = Run(Sum().with_tumbling_window("1h").with_trigger(Panes(early=seconds(10))))
     assert run.batch(("ada", 1, 1_000), clock=1_000) == []
     assert run.batch(clock=10_999) == []
     assert [row["total"] for row in run.batch(clock=11_000)] == [1]
@@ -173,9 +177,9 @@ def test_the_clock_fires_early_on_a_quiet_stream() -> None:
 @pytest.mark.parametrize(
     ("bolt", "text"),
     [
-        (Sum().with_snapshot_window().with_panes(early=1), "with every event"),
-        (Sum().with_tumbling_window("10s").with_panes(late=True), "allows no lateness"),
-        (Sum().with_tumbling_window(5).with_panes(early=1), "count"),
+        (Sum().with_window(Snapshot()).with_trigger(Panes(early=1)), "with every event"),
+        (Sum().with_tumbling_window("10s").with_trigger(Panes(late=True)), "allows no lateness"),
+        (Sum().with_tumbling_window(5).with_trigger(Panes(early=1)), "count"),
     ],
 )
 def test_windows_that_cannot_fire_again_are_refused(bolt: WindowedBolt, text: str) -> None:

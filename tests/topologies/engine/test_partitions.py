@@ -92,7 +92,7 @@ def job(
         last = f"plain{number}"
     members = Members().with_tumbling_window("5s").with_timestamp_field("ts").with_time(preset)
     members = members.with_late_tuple_stream("late")
-    members = members if partition is None else members.with_watermark_partition(partition)
+    members = members if partition is None else members.with_watermark(partition=partition)
     builder.set_bolt("members", members).global_grouping(last)
     builder.set_sink("windows", out["windows"]).from_("members")
     builder.set_sink("late", out["late"]).from_("members", "late")
@@ -306,14 +306,14 @@ def test_storms_ticks_wait_for_partitions_that_exist() -> None:
 )
 def test_partitions_that_name_none_are_refused(field: Any, given_: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        Members().with_watermark_partition(field, partitions=given_)
+        Members().with_watermark(partition=field, partitions=given_)
 
 
 def test_partitions_of_an_input_that_there_is_not_are_refused() -> None:
     builder = TopologyBuilder("wrong")
     builder.set_spout("in", spouts.memory("p long, n long, ts long"))
     bolt = Members().with_tumbling_window("5s").with_timestamp_field("ts")
-    builder.set_bolt("windows", bolt.with_watermark_partition("p", partitions={"others": [1]})).global_grouping("in")
+    builder.set_bolt("windows", bolt.with_watermark(partition="p", partitions={"others": [1]})).global_grouping("in")
     with pytest.raises(TopologyError, match="partitions of 'others', and no such input"):
         builder.build()
 

@@ -17,7 +17,8 @@ from topologies.engine.step import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, presets
-from windowing.panes import after_clock, after_count
+from windowing.kinds import Session, SlidingLog, Snapshot
+from windowing.panes import Panes, after_clock, after_count
 from windowing.rows import Rows
 
 COLUMNS = "id long, user string, ts long, at long, until long"
@@ -41,17 +42,18 @@ AZURE = presets.azure(out_of_order="2s", late="4s", early="3s", arrival_field="a
 BOLTS: dict[str, Callable[[WindowedBolt], WindowedBolt]] = {
     "atlas hopping": lambda bolt: bolt.with_time(presets.atlas("2s")).with_window("6s", "2s"),
     "atlas tumbling": lambda bolt: bolt.with_time(presets.atlas("2s")).with_tumbling_window("5s"),
-    "atlas sessions": lambda b: b.with_time(presets.atlas("2s")).with_session_window("3s").with_key("user"),
-    "azure substreams": lambda bolt: bolt.with_time(AZURE).with_tumbling_window("5s").with_substreams("user"),
-    "azure sessions": lambda b: b.with_time(AZURE).with_session_window("2s", max_duration="9s").with_key("user"),
-    "azure sliding": lambda bolt: bolt.with_time(AZURE).with_sliding_log_window("3s"),
-    "streaminsight": lambda bolt: bolt.with_time(presets.streaminsight(7, "2s")).with_snapshot_window(),
-    "lifetimes": lambda b: b.with_time(presets.streaminsight(5, "2s")).with_snapshot_window().with_lifetime("until"),
+    "atlas sessions": lambda b: b.with_time(presets.atlas("2s")).with_window(Session("3s")).with_key("user"),
+    "azure substreams": lambda bolt: bolt.with_time(AZURE).with_tumbling_window("5s").with_key("user")
+    .with_watermark(per_key=True),
+    "azure sessions": lambda b: b.with_time(AZURE).with_window(Session("2s", max_duration="9s")).with_key("user"),
+    "azure sliding": lambda bolt: bolt.with_time(AZURE).with_window(SlidingLog("3s")),
+    "streaminsight": lambda bolt: bolt.with_time(presets.streaminsight(7, "2s")).with_window(Snapshot()),
+    "lifetimes": lambda b: b.with_time(presets.streaminsight(5, "2s")).with_window(Snapshot()).with_lifetime("until"),
     "partitions": lambda b: b.with_time(presets.atlas("1s")).with_tumbling_window("5s")
-    .with_watermark_partition("user"),
+    .with_watermark(partition="user"),
     "storm keyed": lambda bolt: bolt.with_tumbling_window("5s").with_lag("3s").with_key("user"),
     "panes": lambda b: b.with_time(presets.atlas("3s")).with_tumbling_window("5s").with_key("user")
-    .with_panes(early=after_count(2) | after_clock("1s"), late=True, mode="retracting"),
+    .with_trigger(Panes(early=after_count(2) | after_clock("1s"), late=True, mode="retracting")),
 }  # fmt: skip
 
 

@@ -115,7 +115,7 @@ def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
     if parted:
         bolt["watermark_partition"] = "p"
     if fastest:
-        bolt["watermark_over"] = "max"
+        bolt["watermark_combine"] = "max"
     if draw(st.integers(0, 4)) == 0:
         bolt["close_fires"] = False
     return bolt
@@ -133,7 +133,7 @@ def single_rules(draw: st.DrawFn, windows: Json) -> Json:
     if bolt.get("bounds") != "[start, end)" and (
         "length" in windows or windows.get("session", {}).get("touching") is False
     ):
-        bolt["past_the_end"] = draw(st.booleans())
+        bolt["closes_after_end"] = draw(st.booleans())
     if draw(st.booleans()):
         bolt["late_by"], bolt["allowed_lateness"] = "window", draw(durations(0, 6))
         bolt["late"] = draw(st.sampled_from(["divert", "drop"]))
@@ -230,7 +230,7 @@ def is_spoilt(bolt: Json, rules: Json) -> bool:
     if "substreams" in bolt and rules["late_arrival"] is not None:
         return True
     # An event that is moved to just after the watermark moves the watermark no further, which the oracle does not know.
-    if rules["late"] == "adjust" and bolt.get("past_the_end") is False:
+    if rules["late"] == "adjust" and bolt.get("closes_after_end") is False:
         return True
     # What the partitions of an input that imports are before it has delivered.
     return bool(rules["imports"]) and "watermark_partition" in bolt

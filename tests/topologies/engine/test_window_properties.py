@@ -182,7 +182,7 @@ def parallel_topology(scenario: Json) -> Topology:
     builder = TopologyBuilder("parallel")
     spout: Any = ScenarioSpout(tuple(scenario["streams"]), pa.schema(columns))
     builder.set_spout("events", spout)
-    bolt = Watched().with_settings(core_driver.configured(scenario["bolt"]).settings)
+    bolt = Watched().configured(core_driver.configured(scenario["bolt"]).settings)
     declarer = builder.set_bolt("bolt", bolt, TASKS)
     for stream in scenario["streams"]:
         declarer.fields_grouping("events", "id", stream=stream)

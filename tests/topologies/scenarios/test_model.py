@@ -102,8 +102,8 @@ class TestScenario:
     def test_settings_become_durations_counts_and_bounds(self):
         bolt = scenario(bolt={"length": 5, "sliding": "10s", "lag": "1ms", "bounds": "[start, end)"}, steps=[]).bolt
         assert bolt is not None
-        assert (bolt.length, bolt.sliding, bolt.lag) == (Count(5), Duration(10_000_000), Duration(1000))
-        assert bolt.bounds is Bounds.START
+        assert (bolt.length, bolt.sliding) == (Count(5), Duration(10_000_000))
+        assert bolt.single == {"lag": Duration(1000), "bounds": Bounds.START}
 
     def test_what_may_be_left_out_is_filled(self):
         read = scenario(steps=[{"event": {"ts": 1}}, {"tick": "watermark"}, {"event": {"ts": 2, "id": 7}}])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-from topologies.scenarios.schema.bare import RULES, bare_bolt
+from topologies.scenarios.schema.bare import bare_bolt
 from topologies.scenarios.schema.columns import cell, columns_of, schema_of
 from topologies.scenarios.schema.loading import read_scenario
 from topologies.scenarios.schema.model import Scenario
@@ -30,7 +30,7 @@ from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog
 from windowing.panes import PaneMode, Panes, after_clock, after_count
 from windowing.rules import Aligned, Arrival, IdleRule, LateAction, LateBy, Lifetime, OutputTime, WatermarkCombiner
 from windowing.schema import TIMESTAMP
-from windowing.settings import WindowSettings
+from windowing.settings import DECLARED, WindowSettings
 
 
 def scenario(**changes: Any) -> Scenario:
@@ -96,19 +96,19 @@ class TestSettings:
                 {"length": Count(5), "slide": seconds(5), "aligned": Aligned.STARTS},
             ),
             (
-                {"snapshot": True, "watermark_over": "max", "watermark_partition": "p", "close_fires": False},
+                {"snapshot": True, "watermark_combine": "max", "watermark_partition": "p", "close_fires": False},
                 {
                     "kinds": (Snapshot(),),
-                    "watermark_over": WatermarkCombiner.MAX,
+                    "watermark_combine": WatermarkCombiner.MAX,
                     "watermark_partition": "p",
                     "close_fires": False,
                 },
             ),
             (
-                {"snapshot": True, "past_the_end": True, "output_time": "window start", "estimate_arrival": True},
+                {"snapshot": True, "closes_after_end": True, "output_time": "window start", "estimate_arrival": True},
                 {
                     "kinds": (Snapshot(),),
-                    "past_the_end": True,
+                    "closes_after_end": True,
                     "output_time": OutputTime.START,
                     "estimate_arrival": True,
                 },
@@ -164,11 +164,10 @@ class TestSettings:
             assert list(model.model_fields) == list(inspect.signature(getattr(presets, name)).parameters)
 
     def test_every_rule_of_a_preset_can_be_written_by_itself(self):
-        others = {"watermark_imports": "imports", "late_action": "late", **{rule: name for name, rule in RULES.items()}}
-        of_a_preset_alone = {"ahead", "late_per_input", "default_time"}
+        of_a_preset_alone = {"ahead", "default_time"}
         of_the_scenario = {"partitions"}
-        names = {others.get(rule, rule) for rule in presets.RULES if rule not in of_a_preset_alone | of_the_scenario}
-        assert names - set(BoltSettings.model_fields) == set()
+        keys = {DECLARED[rule].scenario for rule in presets.RULES if rule not in of_a_preset_alone | of_the_scenario}
+        assert keys - set(BoltSettings.model_fields) == set()
 
     def test_inputs_take_marks_from_others_by_the_names_that_they_have_in_the_topology(self):
         bolt = BoltSettings.model_validate({"length": "5m", "imports": {"lookup": "data"}})

@@ -34,6 +34,7 @@ from windbolt import (
 )
 from windbolt.testing import make_window, prepared, run_bolt
 from windbolt.triggers import CountTrigger, FiredBy
+from windowing.kinds import Session
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
@@ -106,7 +107,7 @@ def test_late_events_errors_and_accounts_are_there() -> None:
     assert list(run.streams) == ["default"]
     named = run_bolt(TUMBLING.with_late_tuple_stream("tardy"), ROWS, rows_per_batch=1)
     assert named.late == named.streams["tardy"] != []
-    dropped = run_bolt(TUMBLING.with_late("drop"), ROWS, rows_per_batch=1)
+    dropped = run_bolt(TUMBLING.with_lateness(action="drop"), ROWS, rows_per_batch=1)
     assert (dropped.late, dropped.accounts["dropped"]) == ([], 1)
 
 
@@ -169,7 +170,9 @@ def test_bolts_of_all_kinds() -> None:
     assert run_bolt(Odd(), rows).rows == [{"n": 1}]
     summed = AggregateBolt(by="user", n=aggregates.count()).with_tumbling_window("10s").with_timestamp_field("ts")
     assert run_bolt(summed, ROWS).rows == [{"user": "ada", "n": 2}, {"user": "bob", "n": 1}]
-    sessions = AggregateBolt(n=aggregates.count()).with_session_window("5s").with_key("user").with_timestamp_field("ts")
+    sessions = (
+        AggregateBolt(n=aggregates.count()).with_window(Session("5s")).with_key("user").with_timestamp_field("ts")
+    )
     run = run_bolt(sessions, ROWS)
     assert [(each.window.key, each.rows) for each in run.windows] == [("ada", [{"n": 2}]), ("bob", [{"n": 1}])]
     run = run_bolt(Counting().with_tumbling_window(2), [{"a": 1}] * 4)

@@ -38,6 +38,7 @@ from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.sketches import Digest
+from windowing.kinds import Session
 
 EXAMPLES = 80
 Values = list[Any]
@@ -981,7 +982,7 @@ def test_windows_of_counts_are_summed_up_by_key() -> None:
 
 @pytest.mark.parametrize("by", ["user", ["user"]])
 def test_sessions_of_each_key_are_summed_up_in_order_of_time(by: str | list[str]) -> None:
-    rows = run(everything(by).with_session_window("30s").with_key("user").with_timestamp_field("ts"))
+    rows = run(everything(by).with_window(Session("30s")).with_key("user").with_timestamp_field("ts"))
     assert sorted(told(rows), key=str) == [
         ("ada", 1, 6.0, ["tea"], "tea", "tea", 1, "tea", 6.0, 6.0),
         ("ada", 3, 6.0, ["tea", None, "nut"], "tea", "nut", 2, "nut", 4.0, 4.0),

@@ -25,6 +25,7 @@ from tests.windowing.aggregates.test_aggregates import (
 )
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, ConfigError, TopologyError, aggregates
+from windowing.kinds import Session
 
 RANKED = (*PLAIN, "pair")
 Row = dict[str, Any]
@@ -248,7 +249,7 @@ def test_in_windows_of_any_kind(window: str) -> None:
     elif window == "count":
         bolt = bolt.with_tumbling_window(4)
     elif window == "session":
-        bolt = bolt.with_session_window("5ms").with_key("user")
+        bolt = bolt.with_window(Session("5ms")).with_key("user")
     else:
         bolt = bolt.with_tumbling_window("10ms").with_key("user")
     builder, out = TopologyBuilder("shop"), sinks.memory()

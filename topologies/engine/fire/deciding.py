@@ -328,7 +328,7 @@ def _with_action(
     if chosen.any():
         by_input = np.array([settings.of_input(label).late_action in wanted for label in node.streams])
         chosen[chosen] = by_input[inputs[chosen]]
-    if settings.arrival is not None and settings.arrival.late_action in wanted:
+    if settings.arrival is not None and settings.arrival.action in wanted:
         chosen |= actions == Decision.LATE
     return chosen
 
@@ -351,7 +351,7 @@ def _late_error(node: WindowedNode, input_index: int, action: Decision, time: in
     return DataError(
         f"bolt {node.name!r}: an event of {show(time)} came after the watermark {show(mark)} of {stream!r}",
         why="events that violate a watermark stop the run (SI-14)",
-        do="fix the source, or say what is to become of them: with_late('drop'), 'adjust' or 'divert'",
+        do="fix the source, or say what is to become of them: with_lateness(action='drop'), 'adjust' or 'divert'",
     )
 
 

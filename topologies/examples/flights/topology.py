@@ -107,7 +107,7 @@ def flights_topology(
     # field to be named. A window's start is outside of it and its end inside, so the hour up to midnight belongs to
     # the day that it ends. That is midnight in New York, at 5:00 UTC; the whole year, for a day has 24 hours here
     # and no daylight time.
-    worst_hour = WorstHour().with_tumbling_window(hours(24)).with_offset(hours(5))
+    worst_hour = WorstHour().with_tumbling_window(hours(24)).with_alignment(offset=hours(5))
     builder.set_bolt("worst_hour", worst_hour).global_grouping("hourly")
 
     builder.set_sink("hourly_files", sinks.files(target / "hourly")).from_("hourly")

@@ -322,7 +322,7 @@ def _has_fired(scenario: Scenario, window: AnswerWindow, so_far: _Progress) -> b
         return True
     if scenario.bolt is None or scenario.is_event_time:
         rules = scenario.rules
-        behind = rules.allowed_lateness.micros + rules.past_the_end
+        behind = rules.allowed_lateness.micros + rules.closes_after_end
         return so_far.watermark is not None and end <= so_far.watermark - behind
     if so_far.clock is None:
         return False

@@ -133,7 +133,7 @@ class Scenario(Strict):
         return field is not None and step.event.get(field) is not None
 
     def _check_rules(self) -> None:
-        if self.bolt is None or self.bolt.watermark_partition is None:
+        if self.bolt is None or "watermark_partition" not in self.bolt.single:
             if self.partitions is not None:
                 raise ScenarioError(
                     "partitions without bolt.watermark_partition",

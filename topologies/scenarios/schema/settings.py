@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from pydantic import field_validator, model_validator
+from pydantic import create_model, field_validator, model_validator
 
+from topologies.scenarios.schema.declared import declared_keys, typed
 from topologies.scenarios.schema.values import (
     Action,
-    Anchor,
     AzureAction,
     AzureSpan,
     AzureTolerance,
-    Behind,
     Delay,
-    Edges,
     Every,
     Extent,
-    Grid,
     Idle,
     Listed,
     Mode,
-    Most,
     Names,
     Number,
-    Output,
     Positive,
     Span,
     Strict,
@@ -35,6 +30,7 @@ from topologies.scenarios.schema.values import (
 from windowing import presets
 from windowing.errors import ConfigError, ScenarioError
 from windowing.kinds import Calendar, CalendarUnit, CountByStart, Hopping, Session, SlidingLog, Snapshot, WindowKind
+from windowing.panes import PaneMode, Panes
 from windowing.presets import Preset
 
 
@@ -123,7 +119,7 @@ class SessionSetting(Listed):
     @property
     def kind(self) -> Session:
         """As bolts declare it."""
-        return Session(self.gap, self.touching, self.max_duration, self.gap_field)
+        return Session(self.gap, touching=self.touching, max_duration=self.max_duration, gap_field=self.gap_field)
 
 
 class CalendarSetting(Listed):
@@ -176,15 +172,6 @@ _MAKERS: dict[str, Callable[[Any], WindowKind]] = {
 }
 
 
-class ArrivalSetting(Listed):
-    """How far an event may be from its arrival."""
-
-    field: Text | None = None
-    early: Span | None = None
-    late: Span | None = None
-    action: Action | None = None
-
-
 class PanesSetting(Listed):
     """Firings beside the one at the end of a window."""
 
@@ -192,13 +179,18 @@ class PanesSetting(Listed):
     late: bool = False
     mode: Mode | None = None
 
+    @property
+    def panes(self) -> Panes:
+        """As bolts are given them; ConfigError where there is neither an early nor a late firing."""
+        return Panes(self.early, self.late, self.mode or PaneMode.ACCUMULATING)
+
 
 KINDS = ("length", "session", "snapshot", "sliding_log", "count_by_start", "calendar", "windows")
 """The settings that say what the windows are: a bolt has exactly one of them."""
 
 
-class BoltSettings(Strict):
-    """The settings of the bolt that a scenario runs; those that are left out are the bolt's own defaults."""
+class _Settings(Strict):
+    """What a file says of its bolt in another way than by a key for each setting, and what must go together."""
 
     preset: PresetSetting | None = None
 
@@ -212,47 +204,22 @@ class BoltSettings(Strict):
     calendar: CalendarSetting | None = None
     windows: list[KindSetting] | None = None
     key: Names | None = None
+    substreams: Names | None = None
     panes: PanesSetting | None = None
-    message_id_field: Text | None = None
 
     timestamp_field: Text | None = None
     processing_time: Yes | None = None
     end_field: Text | None = None
     shape_field: Text | None = None
     edge_key: Names | None = None
-    arrival: ArrivalSetting | None = None
 
-    bounds: Edges | None = None
-    past_the_end: bool | None = None
-    longest_window: Positive | None = None
-    aligned: Grid | None = None
-    offset: Span | None = None
-    anchor: Anchor | None = None
-    output_time: Output | None = None
-    output_watermark: Output | None = None
-
-    lag: Span | None = None
-    watermark_interval: Positive | None = None
-    watermark_every: Every | None = None
-    watermark_field: Text | None = None
-    watermark_partition: Text | None = None
-    watermark_over: Most | None = None
-    substreams: Names | None = None
-    imports: dict[Text, Text] | None = None
-    imports_beside: bool | None = None
-    estimate_arrival: bool | None = None
-    idle_timeout: Span | None = None
-    idle_rule: Idle | None = None
-    partition_idle_timeout: Span | None = None
-    close_fires: bool | None = None
-
-    late: Action | None = None
-    late_by: Behind | None = None
-    allowed_lateness: Span | None = None
-    late_stream: Text | None = None
+    @property
+    def single(self) -> dict[str, Any]:
+        """The declared settings that the file gives by themselves, by their keys."""
+        return {key: value for key in declared_keys() if (value := getattr(self, key)) is not None}
 
     @model_validator(mode="after")
-    def _one_kind(self) -> BoltSettings:
+    def _one_kind(self) -> _Settings:
         named = [name for name in KINDS if getattr(self, name) is not None]
         if not named:
             raise ScenarioError(
@@ -272,7 +239,7 @@ class BoltSettings(Strict):
         return self
 
     @model_validator(mode="after")
-    def _one_slide(self) -> BoltSettings:
+    def _one_slide(self) -> _Settings:
         if self.tumbling and self.sliding is not None and self.sliding != self.length:
             raise ScenarioError(
                 f"tumbling, and sliding by {self.sliding}",
@@ -282,18 +249,29 @@ class BoltSettings(Strict):
         return self
 
     @model_validator(mode="after")
-    def _goes_together(self) -> BoltSettings:
+    def _goes_together(self) -> _Settings:
         for name in ("shape_field", "edge_key"):
             if getattr(self, name) is not None and self.end_field is None:
                 raise ScenarioError(f"{name} without end_field", why="it is of events that last", do="give end_field")
         if self.key is not None and self.substreams is not None:
             raise ScenarioError("key, and substreams, which are keys already", do="keep one of them")
-        timeout = self.idle_timeout
+        timeout = self.single.get("idle_timeout")
         if self.preset is not None:
             try:
                 timeout = timeout or self.preset.preset.changes()["idle_timeout"]
             except ConfigError as error:
                 raise ScenarioError(f"preset: {error}") from None
-        if self.idle_rule is not None and timeout is None:
+        if "idle_rule" in self.single and timeout is None:
             raise ScenarioError("idle_rule without idle_timeout", do="give idle_timeout")
         return self
+
+
+if TYPE_CHECKING:
+    BoltSettings = _Settings
+else:  # with a key for each declared setting
+    BoltSettings = create_model(
+        "BoltSettings",
+        __base__=_Settings,
+        __doc__="The settings of the bolt that a scenario runs; those that are left out are the bolt's own defaults.",
+        **{key: (typed(setting) | None, None) for key, setting in declared_keys().items()},
+    )

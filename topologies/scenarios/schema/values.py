@@ -11,12 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from topologies.io.times import parse_end, parse_time, written
 from windowing import azure_words
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration, as_duration, as_extent
+from windowing.durations import Count, Duration, as_duration, as_every, as_extent
 from windowing.errors import ScenarioError
 from windowing.panes import PaneMode
-from windowing.presets import as_every
-from windowing.rules import START, Aligned, IdleRule, LateAction, LateBy, OutputTime, WatermarkCombiner
+from windowing.rules import START, IdleRule, LateAction
 
 E = TypeVar("E", bound=Enum)
 
@@ -120,7 +118,8 @@ def _yes(value: object) -> bool:
     raise ScenarioError(f"expected true, found {shown}", do="leave it out")
 
 
-def _one_of(value: object, choices: type[E]) -> E:
+def one_of(value: object, choices: type[E]) -> E:
+    """A closed choice by its value; ScenarioError with those there are."""
     if isinstance(value, choices):
         return value
     allowed = [choice.value for choice in choices]
@@ -164,17 +163,12 @@ PartitionNames = Annotated[
 ]
 Yes = Annotated[bool, PlainValidator(_yes)]
 Text = Annotated[str, Field(min_length=1)]
+Inputs = dict[Text, Text]
+"""An input for each input."""
 
-Edges = Annotated[Bounds, PlainValidator(lambda value: _one_of(value, Bounds)), PlainSerializer(_value)]
-Action = Annotated[LateAction, PlainValidator(lambda value: _one_of(value, LateAction)), PlainSerializer(_value)]
-Grid = Annotated[Aligned, PlainValidator(lambda value: _one_of(value, Aligned)), PlainSerializer(_value)]
-Behind = Annotated[LateBy, PlainValidator(lambda value: _one_of(value, LateBy)), PlainSerializer(_value)]
-Idle = Annotated[IdleRule, PlainValidator(lambda value: _one_of(value, IdleRule)), PlainSerializer(_value)]
-Output = Annotated[OutputTime, PlainValidator(lambda value: _one_of(value, OutputTime)), PlainSerializer(_value)]
-Most = Annotated[
-    WatermarkCombiner, PlainValidator(lambda value: _one_of(value, WatermarkCombiner)), PlainSerializer(_value)
-]
-Mode = Annotated[PaneMode, PlainValidator(lambda value: _one_of(value, PaneMode)), PlainSerializer(_value)]
+Action = Annotated[LateAction, PlainValidator(lambda value: one_of(value, LateAction)), PlainSerializer(_value)]
+Idle = Annotated[IdleRule, PlainValidator(lambda value: one_of(value, IdleRule)), PlainSerializer(_value)]
+Mode = Annotated[PaneMode, PlainValidator(lambda value: one_of(value, PaneMode)), PlainSerializer(_value)]
 
 
 class Strict(BaseModel):

@@ -1,0 +1,80 @@
+"""The settings of a scenario's bolt that are declared in ``WindowSettings``: a key of the file for each."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator
+
+from topologies.scenarios.schema.values import Action, Anchor, Every, Inputs, Listed, Positive, Span, Text, one_of
+from windowing.rules import Arrival, LateAction
+from windowing.settings import DECLARED
+from windowing.settings.declaration import Declaration
+from windowing.settings.readers import (
+    ABOVE_ZERO,
+    ANCHOR,
+    ARRIVAL,
+    DURATION,
+    EVERY,
+    FLAG,
+    IMPORTS,
+    NAME,
+    PARTITION,
+    STREAM,
+)
+
+
+class ArrivalSetting(Listed):
+    """How far an event may be from its arrival."""
+
+    field: Text | None = None
+    early: Span | None = None
+    late: Span | None = None
+    action: Action | None = None
+
+    @property
+    def rule(self) -> Arrival:
+        """As bolts are given it."""
+        return Arrival(self.field, self.early, self.late, LateAction.ADJUST if self.action is None else self.action)
+
+
+_TYPES: dict[str, Any] = {
+    reader.words: kind
+    for reader, kind in (
+        (DURATION, Span),
+        (ABOVE_ZERO, Positive),
+        (EVERY, Every),
+        (FLAG, bool),
+        (NAME, Text),
+        (STREAM, Text),
+        (PARTITION, Text),
+        (ANCHOR, Anchor),
+        (IMPORTS, Inputs),
+        (ARRIVAL, ArrivalSetting),
+    )
+}
+"""How the values of a reader are written in a file."""
+
+
+def declared_keys() -> dict[str, Declaration]:
+    """The settings that a file may give by themselves, by their keys."""
+    return {declared.scenario: declared for declared in DECLARED.values() if declared.scenario is not None}
+
+
+def typed(declared: Declaration) -> Any:
+    """The type of a key's value, as pydantic checks it."""
+    if declared.reads.choices is not None:
+        return _choice(declared.reads.choices)
+    return _TYPES[declared.reads.words]
+
+
+def as_given(value: Any) -> Any:
+    """A value of a key as the method of a bolt takes it."""
+    return value.rule if isinstance(value, ArrivalSetting) else value
+
+
+def _choice(choices: type[Enum]) -> Any:
+    return Annotated[
+        choices, PlainValidator(lambda value: one_of(value, choices)), PlainSerializer(lambda one: one.value)
+    ]

@@ -1,0 +1,86 @@
+"""What is known of a setting: declared once, where its field is, and read by everything that deals with settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from windowing.settings.readers import Reader
+
+if TYPE_CHECKING:
+    from windowing.settings.window_settings import WindowSettings
+
+Words = Callable[[Any, "WindowSettings"], str]
+"""A value that is not the default, and all settings, as part of a sentence; empty where another one says it."""
+
+_KEY = "declaration"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One setting: how it is given, what it needs, and how it is shown."""
+
+    name: str
+    """Its field in WindowSettings."""
+    default: Any
+    reads: Reader
+    method: str
+    """The method of WindowedBolt that sets it."""
+    argument: str
+    """As which argument; empty where it is the method's own."""
+    preset: bool
+    """Whether a preset decides it."""
+    needs: tuple[str, ...]
+    """Without which it changes nothing and is refused, the first missing one told: names in ``compose.needs``."""
+    scenario: str | None
+    """Its name in scenario files; None where those have another way to say it, or none."""
+    resumes: bool
+    """Whether a run may go on with another value on the same checkpoint."""
+    words: Words | None
+    """How ``windbolt describe`` says it."""
+
+    @property
+    def call(self) -> str:
+        """How a user sets it: ``with_watermark(every=...)``."""
+        return f"{self.method}({self.argument}=...)" if self.argument else self.method
+
+    def read(self, value: Any) -> Any:
+        """The setting's value of what a user gives; None stays, where it is the default. ConfigError names the call."""
+        return None if value is None and self.default is None else self.reads.read(value)
+
+
+def setting(
+    default: Any,
+    reads: Reader,
+    call: str,
+    *,
+    preset: bool = False,
+    needs: tuple[str, ...] = (),
+    scenario: str | None = "",
+    resumes: bool = True,
+    words: Words | None = None,
+) -> Any:
+    """A field of WindowSettings with its declaration; ``call`` is ``method`` or ``method.argument``.
+
+    ``scenario`` is the name in scenario files, the field's own unless given; see ``Declaration`` for the others.
+    """
+    method, _, argument = call.partition(".")
+    about = {
+        "reads": reads, "method": method, "argument": argument, "preset": preset, "needs": needs,
+        "scenario": scenario, "resumes": resumes, "words": words,
+    }  # fmt: skip
+    return field(default=default, metadata={_KEY: about})
+
+
+def declarations(settings: type[WindowSettings]) -> Mapping[str, Declaration]:
+    """The declaration of each declared setting by its name, in the order in which they stand."""
+    return {each.name: _declaration(each) for each in fields(settings) if _KEY in each.metadata}
+
+
+def _declaration(each: Field[Any]) -> Declaration:
+    assert each.default is not MISSING
+    about = dict(each.metadata[_KEY])
+    if about["scenario"] == "":
+        about["scenario"] = each.name
+    return Declaration(each.name, each.default, **about)

@@ -1,0 +1,130 @@
+"""How the value of a setting is read from what users give: in Python, and in scenario files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from windowing.durations import Count, Duration, as_duration, as_every
+from windowing.errors import ConfigError
+from windowing.rules import SOURCE, START, Arrival, one_of
+from windowing.timestamps import from_datetime
+
+SOURCE_ONLY = Count(1 << 62)
+"""As often as never: the watermarks are those that the source puts in, or that are imported."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One type of values of settings."""
+
+    words: str
+    """What a value is, with its unit: ``a duration``."""
+    read: Callable[[Any], Any]
+    """Makes a value of what a user gives; ConfigError for what is none."""
+    choices: type[Enum] | None = None
+    """For a closed choice: its values."""
+
+
+@cache
+def choice(choices: type[Enum]) -> Reader:
+    """One of the members of an Enum, itself or by its value."""
+    return Reader(" or ".join(repr(each.value) for each in choices), lambda value: one_of(choices, value), choices)
+
+
+def _above_zero(value: Any) -> Duration:
+    duration = as_duration(value)
+    if duration.micros == 0:
+        raise ConfigError(f"a duration of {value!r}", why="it must be above zero", do="make it longer, or leave it out")
+    return duration
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{value!r} is neither True nor False", do="give one of them")
+    return value
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{value!r} is no name", why="columns and streams have names", do="give its name, a text")
+    return value
+
+
+def _stream(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{value!r} is no stream", why="a stream has a name", do="give one, such as 'late'")
+    return value
+
+
+def _partition(value: object) -> object:
+    return SOURCE if value is SOURCE else _name(value)
+
+
+def _partitions(value: object) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
+    """The names of partitions that exist, as texts, on every input or per input; ConfigError for what names none."""
+    if isinstance(value, Mapping):
+        return {str(label): _existing(values) for label, values in value.items()}
+    return _existing(value)
+
+
+def _existing(values: object) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ConfigError(f"partitions={values!r}", why="these are several", do="give a list of values of the column")
+    given = tuple(values)
+    names = tuple(map(str, given))
+    if not given or None in given or len(set(names)) < len(names):
+        raise ConfigError(
+            f"partitions={list(given)!r:.80}",
+            why="they are the values of the column that exist, each once",
+            do="give a list like [0, 1, 2]",
+        )
+    return names
+
+
+def _arrival(value: object) -> Arrival:
+    if not isinstance(value, Arrival):
+        raise ConfigError(
+            f"an arrival of {value!r:.60}",
+            why="it says which column has the time of arrival, and how far an event may be from it",
+            do='give Arrival("arrived", early="5m", late="5s")',
+        )
+    return value
+
+
+def _anchor(value: object) -> str | int:
+    if isinstance(value, datetime):
+        return from_datetime(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value * 1_000
+    if value != START:
+        raise ConfigError(f"an anchor of {value!r}", do="give a datetime, milliseconds since the epoch, or 'start'")
+    return START
+
+
+def _imports(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+        raise ConfigError(
+            f"imports of watermarks from {value!r:.60}",
+            why="each input that takes watermarks names the input that it takes them from (SI-15)",
+            do="give a mapping such as {'lookup': 'data'}",
+        )
+    return dict(value)
+
+
+DURATION = Reader("a duration", as_duration)
+ABOVE_ZERO = Reader("a duration above zero", _above_zero)
+EVERY = Reader("a number of events, or a duration above zero", as_every)
+FLAG = Reader("True or False", _flag)
+NAME = Reader("the name of a column", _name)
+STREAM = Reader("the name of a stream", _stream)
+PARTITION = Reader("the name of a column, or SOURCE", _partition)
+ANCHOR = Reader("a datetime, milliseconds since the epoch, or 'start'", _anchor)
+IMPORTS = Reader("a mapping of inputs to the inputs whose watermarks they take", _imports)
+PARTITIONS = Reader("the values of the column that exist, a list, or one for each input", _partitions)
+ARRIVAL = Reader("an Arrival", _arrival)
+AS_IT_IS = Reader("a value of its own type", lambda value: value)

@@ -1,0 +1,367 @@
+"""The settings of a windowed bolt, each declared once, with all that the rest of windbolt asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from windowing.bounds import Bounds
+from windowing.durations import Count, Duration
+from windowing.kinds import WindowKind
+from windowing.panes import Panes
+from windowing.rules import (
+    Aligned,
+    Arrival,
+    DefaultTime,
+    IdleRule,
+    InputRules,
+    LateAction,
+    LateBy,
+    Lifetime,
+    OutputTime,
+    Partition,
+    WatermarkCombiner,
+)
+from windowing.settings import words
+from windowing.settings.declaration import Declaration, declarations, setting
+from windowing.settings.readers import (
+    ABOVE_ZERO,
+    ANCHOR,
+    ARRIVAL,
+    AS_IT_IS,
+    DURATION,
+    EVERY,
+    FLAG,
+    IMPORTS,
+    NAME,
+    PARTITION,
+    PARTITIONS,
+    STREAM,
+    choice,
+)
+from windowing.triggers import Capacity, KeyTrigger
+
+
+@dataclass(frozen=True)
+class WindowSettings:
+    """Everything that ``WindowedBolt.with_...`` can set; policies are made from it, once, when a topology is built.
+
+    The defaults are Storm's. A preset (``windowing.presets``) sets the rules of another system, all at once. A setting
+    that is declared by ``setting(...)`` is known from there to presets, scenario files, ``build()``, ``describe``,
+    checkpoints and docs/settings.md.
+    """
+
+    # -- windows
+    length: Duration | Count | None = None
+    slide: Duration | Count = Count(1)
+    kinds: tuple[WindowKind, ...] = ()
+    """In place of length and slide; several of them are several kinds of window in one bolt (AZ-26)."""
+    key: tuple[str, ...] = setting((), AS_IT_IS, "with_key", scenario=None, resumes=False, words=words.key)
+    """Windows are formed for each value of these columns, not for each task."""
+
+    # -- where the time of an event comes from
+    timestamp_field: str | None = setting(None, NAME, "with_timestamp_field", scenario=None)
+    timestamp_extractor: Callable[..., Any] | None = None
+    extractor_on_columns: bool = False
+    processing_time: bool = setting(False, FLAG, "with_time.processing", scenario=None)
+    """Asked for by name; without it, and without a field or extractor, the input streams decide."""
+    default_time: DefaultTime = setting(
+        DefaultTime.CLOCK,
+        choice(DefaultTime),
+        "with_time.default_time",
+        preset=True,
+        needs=("no time of its own",),
+        scenario=None,
+    )
+    """What the time is where none of these says it, and the inputs bring none along."""
+
+    # -- the watermark
+    lag: Duration | None = setting(None, DURATION, "with_lag", preset=True, needs=("event time", "marks made here"))
+    watermark_interval: Duration = setting(
+        Duration(0),
+        ABOVE_ZERO,
+        "with_watermark_interval",
+        preset=True,
+        needs=("event time", "watermarks at ticks"),
+    )
+    watermark_every: Count | Duration | None = setting(
+        None, EVERY, "with_watermark.every", preset=True, needs=("event time",), words=words.watermark_every
+    )
+    """None: at ticks. A count: at every so many events of an input. A duration: every so much of its event time."""
+    ahead: Duration = setting(
+        Duration(0),
+        DURATION,
+        "with_watermark.ahead",
+        preset=True,
+        needs=("event time", "watermarks with events", "marks made here"),
+        scenario=None,
+        words=lambda value, _: f"the watermark is {value} past the latest event",
+    )
+    """The watermark is so far past the latest event, not a lag behind it: SI-9's delay of minus one tick."""
+    watermark_field: str | None = setting(None, NAME, "with_watermark.field", preset=True, needs=("event time",))
+    """A column in which the source puts watermarks in (SI-4, SI-11); a row that has one there is no event."""
+    watermark_partition: str | Partition | None = setting(
+        None,
+        PARTITION,
+        "with_watermark.partition",
+        preset=True,
+        needs=("event time", "partitions"),
+        resumes=False,
+        words=words.watermark_partition,
+    )
+    """A column, or SOURCE: each of its values on an input, or each partition that the source itself has, has a mark of
+    its own, and the watermark is over all of them (AT-21, AZ-18)."""
+    partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None = setting(
+        None, PARTITIONS, "with_watermark.partitions", preset=True, scenario=None
+    )
+    """The values of that column that exist, on every input or per input: they hold the watermark before they have
+    delivered (AT-20). None: each holds it from its first event on."""
+    watermark_combine: WatermarkCombiner = setting(
+        WatermarkCombiner.MIN,
+        choice(WatermarkCombiner),
+        "with_watermark.combine",
+        preset=True,
+        needs=("event time", "one watermark", "several marks"),
+        words=lambda *_: "the fastest input decides the watermark",
+    )
+    """MIN: the slowest of several marks decides the watermark; MAX: the fastest."""
+    watermark_per_key: bool = setting(
+        False, FLAG, "with_watermark.per_key", needs=("event time",), scenario=None, resumes=False
+    )
+    """Each key has a watermark of its own (AZ-15)."""
+    watermark_imports: Mapping[str, str] | None = setting(
+        None,
+        IMPORTS,
+        "with_watermark.imports",
+        preset=True,
+        needs=("event time",),
+        scenario="imports",
+        words=lambda imports, _: "; ".join(
+            f"{taker} takes the watermarks of {giver}" for taker, giver in imports.items()
+        ),
+    )
+    """Inputs that take the marks of another (SI-15): ``{"lookup": "data"}``."""
+    watermark_imports_beside: bool = setting(
+        False,
+        FLAG,
+        "with_watermark.imports_beside",
+        preset=True,
+        needs=("event time", "imports"),
+        scenario="imports_beside",
+    )
+    """Whether those inputs make marks of their own as well; the greater counts (SI-16)."""
+    estimate_arrival: bool = setting(
+        False,
+        FLAG,
+        "with_watermark.estimate_arrival",
+        preset=True,
+        needs=("event time", "late tolerance"),
+        words=lambda *_: "when nothing comes, the watermark follows the estimated arrival",
+    )
+    """When nothing comes: the watermark follows the estimated arrival, less the late tolerance (AZ-5, AZ-6)."""
+    idle_timeout: Duration | None = setting(
+        None,
+        DURATION,
+        "with_watermark.idle_timeout",
+        preset=True,
+        needs=("event time", "no CTIs"),
+        words=words.idle_timeout,
+    )
+    """How long after the last event windows are closed by the clock (AT-17 to AT-19)."""
+    idle_rule: IdleRule = setting(
+        IdleRule.AFTER_WINDOW_END,
+        choice(IdleRule),
+        "with_watermark.idle_rule",
+        preset=True,
+        needs=("event time", "idle timeout"),
+    )
+    partition_idle_timeout: Duration | None = setting(
+        None,
+        DURATION,
+        "with_watermark.partition_idle_timeout",
+        preset=True,
+        needs=("event time", "several marks", "the least mark"),
+        words=lambda value, _: f"an input that is silent for {value} is left out of the watermark",
+    )
+    """An input or partition that has been silent for this long is left out of the minimum (AT-20)."""
+
+    # -- lateness
+    arrival: Arrival | None = setting(
+        None,
+        ARRIVAL,
+        "with_lateness.arrival",
+        preset=True,
+        needs=("event time", "early or late by arrival"),
+        words=words.arrival,
+    )
+    late_by: LateBy = setting(
+        LateBy.WATERMARK,
+        choice(LateBy),
+        "with_lateness.by",
+        preset=True,
+        needs=("event time", "no instants"),
+        words=words.late_by,
+    )
+    allowed_lateness: Duration = setting(
+        Duration(0), DURATION, "with_lateness.allowed", preset=True, needs=("event time",)
+    )
+    """How long after the watermark has reached its end a window is closed (AT-14)."""
+    late_per_input: bool = setting(
+        False,
+        FLAG,
+        "with_lateness.per_input",
+        preset=True,
+        needs=("event time", "late by watermark", "several marks"),
+    )
+    """Late is measured against the mark of the event's own input or partition (SI-2, AZ-4), not against the watermark
+    of the bolt."""
+    late_action: LateAction = setting(
+        LateAction.DIVERT,
+        choice(LateAction),
+        "with_lateness.action",
+        preset=True,
+        needs=("event time",),
+        scenario="late",
+        words=lambda action, _: f"behind the watermark: {action.value}",
+    )
+    late_stream: str | None = setting(None, STREAM, "with_late_tuple_stream", needs=("event time",))
+
+    # -- which events a window holds, and when it fires
+    message_id_field: str | None = setting(
+        None,
+        NAME,
+        "with_message_id_field",
+        words=lambda name, _: f"an event with the {name} of a live one is a duplicate, and in no window",
+    )
+    """A column; an event with the id of a live one is a duplicate, and in no window (ST-27)."""
+    panes: Panes | None = setting(
+        None, AS_IT_IS, "with_trigger", needs=("late panes",), scenario=None, resumes=False, words=words.panes
+    )
+    key_trigger: KeyTrigger | None = setting(None, AS_IT_IS, "with_trigger", scenario=None)
+    """In place of a kind of window: the window of a key lasts until this fires and purges it (UH-10 to UH-23)."""
+    refused_stream: str | None = setting(None, STREAM, "with_trigger.refused_stream", scenario=None)
+    """Where events go on which a rule of the trigger fails."""
+    capacity: Capacity | None = None
+    """How much the window of a key may hold before it fires, whatever the trigger says."""
+    eviction: Any = setting(None, AS_IT_IS, "with_policies.eviction", scenario=None)
+    trigger: Any = setting(None, AS_IT_IS, "with_policies.trigger", scenario=None)
+    expired: bool | None = setting(None, FLAG, "with_policies.expired", scenario=None)
+    """Whether what has left since the window before is kept, where it costs something (ST-21); None: as the code of
+    the bolt asks for it."""
+
+    # -- bounds and alignment
+    bounds: Bounds = setting(Bounds.END, choice(Bounds), "with_alignment.bounds", preset=True, needs=("edges",))
+    """Which edge belongs to a window: its end, as in Storm (ST-10), or its start."""
+    aligned: Aligned = setting(
+        Aligned.ENDS,
+        choice(Aligned),
+        "with_alignment.aligned",
+        preset=True,
+        needs=("edges off the grid",),
+        resumes=False,
+    )
+    offset: Duration = setting(Duration(0), DURATION, "with_alignment.offset", needs=("a grid",))
+    """How far the aligned ends of a time slide are shifted from its multiples."""
+    anchor: str | int | None = setting(None, ANCHOR, "with_alignment.anchor", resumes=False, words=words.anchor)
+    """What aligned windows are counted from: None, the epoch; "start", the first clock of the run; or microseconds.
+    No window begins before it (AT-3)."""
+    closes_after_end: bool = setting(False, FLAG, "with_alignment.closes_after_end", preset=True, needs=("a held end",))
+    """A window that holds its end closes when the watermark is past it, not at it: events of that instant may come."""
+    longest_window: Duration | None = setting(
+        None, ABOVE_ZERO, "with_alignment.longest_window", preset=True, needs=("lengths",)
+    )
+    """No window of the bolt may be longer: 7 days in Azure (AZ-19)."""
+
+    # -- events that last, what is emitted, and the end
+    lifetime: Lifetime | None = setting(
+        None,
+        AS_IT_IS,
+        "with_lifetime",
+        scenario=None,
+        resumes=False,
+        words=lambda lifetime, _: f"events last until {lifetime.end_field}",
+    )
+    output_time: OutputTime = setting(
+        OutputTime.END,
+        choice(OutputTime),
+        "with_time.output_time",
+        preset=True,
+        needs=("event time", "starts"),
+        words=lambda *_: "what is emitted has the time of the window's start",
+    )
+    output_watermark: OutputTime | None = setting(
+        None,
+        choice(OutputTime),
+        "with_time.output_watermark",
+        preset=True,
+        needs=("event time", "starts", "windows that last", "open windows behind closed ones"),
+        words=words.output_watermark,
+    )
+    """What the next bolt is promised: nothing from before the ends of the windows that are still open, or from before
+    the start of the earliest of them (SI-24). None: as far as ``output_time`` allows."""
+    close_fires: bool = setting(
+        True,
+        FLAG,
+        "with_time.close_fires",
+        preset=True,
+        needs=("open windows at the end",),
+        words=lambda *_: "the end of the streams fires nothing",
+    )
+    """The end of the streams is a watermark of +infinity (SI-7); if not, open windows stay for the next run."""
+
+    # -- what follows from inputs, and what was asked for
+    input_rules: Mapping[str, InputRules] | None = None
+    """By the label of an input: what its source says of its watermarks and late events, where they differ (SI-17)."""
+    given: frozenset[str] = field(default=frozenset(), compare=False)
+    """The settings that were given by name, which those of a source do not replace (SI-18)."""
+    asked: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """What the user asked for by name, (setting, call) in order: if it would change nothing, it is refused. What a
+    preset brings along without being asked may be idle."""
+    forgotten: tuple[str, ...] = field(default=(), compare=False)
+    """The calls whose settings a preset that came after them has replaced."""
+
+    @property
+    def follow_each_other(self) -> bool:
+        """Whether each window of a task or key comes after another, so that something can have expired in between."""
+        return self.panes is None and self.key_trigger is None and len(self.kinds) <= 1
+
+    @property
+    def reads_timestamps(self) -> bool:
+        """Whether event times come from a field or an extractor of this bolt's own."""
+        return self.timestamp_field is not None or self.timestamp_extractor is not None
+
+    @property
+    def arrival_is_time(self) -> bool:
+        """Whether events have the time of their arrival, in a column, and no other (AZ-1)."""
+        by_default = self.default_time is DefaultTime.ARRIVAL and not self.reads_timestamps and not self.processing_time
+        return by_default and self.arrival is not None and self.arrival.field is not None
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether an event may be in order on its own input or partition, and behind the watermark of the bolt.
+
+        That happens where inputs and partitions are judged by themselves, and one was not known or had been left out.
+        """
+        unknown = isinstance(self.watermark_partition, str) or self.partition_idle_timeout is not None
+        one_by_one = self.late_per_input and not self.watermark_per_key and self.late_by is LateBy.WATERMARK
+        return one_by_one and unknown and self.watermark_combine is WatermarkCombiner.MIN
+
+    @property
+    def delay(self) -> int:
+        """How far the watermark stays behind the latest event, in microseconds; below zero where it runs ahead."""
+        return (self.lag or Duration(0)).micros - self.ahead.micros
+
+    def of_input(self, label: str) -> InputRules:
+        """How the marks of an input are made, and what becomes of its late events."""
+        own = (self.input_rules or {}).get(label)
+        return own or InputRules(self.watermark_every, self.delay, self.late_action)
+
+
+DECLARED: Final[Mapping[str, Declaration]] = declarations(WindowSettings)
+"""What is known of each declared setting, by its name."""
+
+ARGUMENTS: Final[Mapping[tuple[str, str], Declaration]] = {
+    (declared.method, declared.argument): declared for declared in DECLARED.values()
+}
+"""The setting that an argument of a method is; the argument is empty where the method sets one thing."""

@@ -1,0 +1,108 @@
+"""Settings in words, for ``windbolt describe``: what differs from Storm's rules, each in part of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from windowing.durations import Count, Duration
+from windowing.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, Panes, PaneTrigger
+from windowing.rules import SOURCE, Arrival, IdleRule, LateBy, OutputTime, Partition
+from windowing.settings.readers import SOURCE_ONLY
+
+if TYPE_CHECKING:
+    from windowing.settings.window_settings import WindowSettings
+
+
+def key(columns: tuple[str, ...], settings: WindowSettings) -> str:
+    """Windows for each key, and whether each has a watermark."""
+    return f"windows{' and a watermark' if settings.watermark_per_key else ''} for each {' and '.join(columns)}"
+
+
+def watermark_every(every: Count | Duration, settings: WindowSettings) -> str:
+    """How often an input makes a watermark."""
+    match every:
+        case Count(1):
+            return "a watermark at every event"
+        case Count() if every == SOURCE_ONLY:
+            return f"watermarks as the source puts them in {settings.watermark_field or 'another input'}"
+        case Count(number):
+            return f"a watermark at every {number} events of an input"
+        case Duration():
+            return f"a watermark at every {every} of event time of an input"
+
+
+def watermark_partition(partition: str | Partition, settings: WindowSettings) -> str:
+    """What divides inputs into partitions."""
+    if partition is SOURCE:
+        return "the watermark is the least over the partitions of the source, where it has some"
+    return f"the watermark is the least over the partitions by {partition}{_existing(settings.partitions)}"
+
+
+def _existing(partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None) -> str:
+    match partitions:
+        case None:
+            return ""
+        case tuple():
+            return f": {', '.join(partitions)}"
+        case by_input:
+            return ": " + "; ".join(f"{', '.join(names)} of {stream}" for stream, names in by_input.items())
+
+
+def idle_timeout(timeout: Duration, settings: WindowSettings) -> str:
+    """When windows close by the clock."""
+    after = "after its end" if settings.idle_rule is IdleRule.AFTER_WINDOW_END else "after the last event"
+    return f"a window closes {timeout} {after} when nothing comes"
+
+
+def arrival(rule: Arrival, _: WindowSettings) -> str:
+    """Who is early or late by its arrival."""
+    by = f"by {rule.field}" if rule.field else "by the clock"
+    early = f"early if more than {rule.early} before its arrival ({by}): turned away"
+    late = f"late if more than {rule.late} after its time at arrival ({by}): {rule.action.value}"
+    return "; ".join(said for said, limit in ((early, rule.early), (late, rule.late)) if limit is not None)
+
+
+def late_by(rule: LateBy, settings: WindowSettings) -> str:
+    """When an event is late."""
+    if rule is LateBy.WATERMARK:
+        return ""
+    return f"late when its windows have closed, {settings.allowed_lateness} after the watermark reached their end"
+
+
+def panes(firings: Panes, _: WindowSettings) -> str:
+    """How often windows fire."""
+    named = (("early", firings.early), ("late", firings.late))
+    parts = [f"{name} {trigger_in_words(trigger)}" for name, trigger in named if trigger is not None]
+    return f"fires more than once, {firings.mode.value}: {', '.join(parts)}"
+
+
+def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa: PLR0911 - one for each kind
+    """When a window fires beside its end: ``every 100 events or every 10s of the clock``."""
+    match trigger:
+        case AfterCount(count):
+            return f"{each} event" if count.value == 1 and each == "every" else f"{each} {count}"
+        case AfterClock(wait):
+            return f"{each} {wait} of the clock"
+        case AfterEventTime(wait):
+            return f"{each} {wait} of event time"
+        case AnyOf(triggers):
+            return " or ".join(trigger_in_words(one, each) for one in triggers)
+        case AllOf(triggers):
+            parts = [(one, trigger_in_words(one, each)) for one in triggers]
+            return " and ".join(f"({said})" if isinstance(one, AnyOf) else said for one, said in parts)
+        case Once(inner):
+            return trigger_in_words(inner, "once after")
+    return f"by {type(trigger).__name__}"
+
+
+def anchor(moment: str | int, _: WindowSettings) -> str:
+    """What aligned windows are counted from."""
+    return f"windows are counted from {moment if isinstance(moment, str) else 'a moment'}"
+
+
+def output_watermark(edge: OutputTime, settings: WindowSettings) -> str:
+    """What the next bolt's watermark follows, where that is not what its time says anyway."""
+    if edge is not OutputTime.START or settings.output_time is not OutputTime.END:
+        return ""
+    return "the next bolt's watermark follows the start of the earliest open window"
