@@ -31,7 +31,10 @@ from windowing.errors import (
 )
 from windowing.events import Events
 from windowing.joins import TemporalJoin
+from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.panes import Panes
 from windowing.rows import Emit
+from windowing.rules import Arrival
 from windowing.shifts import AlterLifetime, ShiftTime
 from windowing.tuples import Tuple
 from windowing.unions import Union
@@ -40,13 +43,16 @@ from windowing.window import TupleWindow
 __all__ = [
     "AggregateBolt",
     "AlterLifetime",
+    "Arrival",
     "BatchBolt",
     "Bolt",
     "BoltError",
     "Bounds",
+    "Calendar",
     "CheckpointError",
     "ConfigError",
     "Count",
+    "CountByStart",
     "DamagedCheckpoint",
     "DataError",
     "DayTime",
@@ -54,9 +60,14 @@ __all__ = [
     "Emit",
     "EnvironmentMissing",
     "Events",
+    "Hopping",
+    "Panes",
     "ScenarioError",
     "SchemaError",
+    "Session",
     "ShiftTime",
+    "SlidingLog",
+    "Snapshot",
     "StatefulWindowedBolt",
     "StorageError",
     "TaskContext",

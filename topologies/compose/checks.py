@@ -138,6 +138,12 @@ class _Checks:
     def key(self) -> Iterator[ConfigError]:
         """All events of a key come to one task."""
         key = self.settings.key
+        if self.settings.watermark_per_key and not key:
+            yield self._fault(
+                "has a watermark for each key, and no key",
+                "its watermarks are those of keys (AZ-15)",
+                "call with_key",
+            )
         for label, grouping in self._apart(key) if key else ():
             yield self._fault(
                 f"has the key {', '.join(key)}, {self.parallelism} tasks, and reads {label!r} by {grouping}",
