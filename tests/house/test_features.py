@@ -13,7 +13,8 @@ import pytest
 import windowing
 from tests import features_page
 from topologies import TopologyBuilder
-from windowing import StatefulWindowedBolt, WindowedBolt, kinds, presets
+from windowing import WindowedBolt
+from windowing.rules import SOURCE
 
 LISTED = features_page.features()
 SHOWN = features_page.shown()
@@ -23,12 +24,10 @@ NUMBERS = {"AT": 23, "SI": 32, "ST": 27, "AZ": 30, "UH": 32}
 CODE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 NAMES: dict[str, Any] = {
-    **{name: getattr(windowing, name) for name in ("Count", "DayTime", "hours", "minutes", "seconds", "triggers")},
+    **{name: getattr(windowing, name) for name in windowing.__all__},
     "rule": lambda event, call: "continue",
-    "presets": presets,
-    "kinds": kinds,
+    "SOURCE": SOURCE,
     "TopologyBuilder": TopologyBuilder,
-    "StatefulWindowedBolt": StatefulWindowedBolt,
     "datetime": datetime,
     "UTC": UTC,
     "bolt": WindowedBolt(),

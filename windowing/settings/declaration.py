@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from windowing.settings.readers import Reader
 
-if TYPE_CHECKING:
-    from windowing.settings.window_settings import WindowSettings
-
-Words = Callable[[Any, "WindowSettings"], str]
-"""A value that is not the default, and all settings, as part of a sentence; empty where another one says it."""
+Words = Callable[[Any, Any], str]
+"""A value that is not the default, and all settings (WindowSettings), as part of a sentence; empty where another one
+says it."""
 
 _KEY = "declaration"
 
@@ -73,7 +71,7 @@ def setting(
     return field(default=default, metadata={_KEY: about})
 
 
-def declarations(settings: type[WindowSettings]) -> Mapping[str, Declaration]:
+def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
     """The declaration of each declared setting by its name, in the order in which they stand."""
     return {each.name: _declaration(each) for each in fields(settings) if _KEY in each.metadata}
 

@@ -62,6 +62,7 @@ class WindowSettings:
 
     # -- where the time of an event comes from
     timestamp_field: str | None = setting(None, NAME, "with_timestamp_field", scenario=None)
+    """The column of the event time: timestamps, or whole numbers of milliseconds since the epoch (ST-9)."""
     timestamp_extractor: Callable[..., Any] | None = None
     extractor_on_columns: bool = False
     processing_time: bool = setting(False, FLAG, "with_time.processing", scenario=None)
@@ -78,6 +79,7 @@ class WindowSettings:
 
     # -- the watermark
     lag: Duration | None = setting(None, DURATION, "with_lag", preset=True, needs=("event time", "marks made here"))
+    """How far behind the latest event the watermark stays (ST-13)."""
     watermark_interval: Duration = setting(
         Duration(0),
         ABOVE_ZERO,
@@ -85,6 +87,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "watermarks at ticks"),
     )
+    """A watermark at most this often, by the clock (ST-15); zero: at every micro-batch."""
     watermark_every: Count | Duration | None = setting(
         None, EVERY, "with_watermark.every", preset=True, needs=("event time",), words=words.watermark_every
     )
@@ -137,9 +140,7 @@ class WindowSettings:
         preset=True,
         needs=("event time",),
         scenario="imports",
-        words=lambda imports, _: "; ".join(
-            f"{taker} takes the watermarks of {giver}" for taker, giver in imports.items()
-        ),
+        words=words.imports,
     )
     """Inputs that take the marks of another (SI-15): ``{"lookup": "data"}``."""
     watermark_imports_beside: bool = setting(
@@ -176,6 +177,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "idle timeout"),
     )
+    """When the idle timeout closes a window (AT-17, AT-19)."""
     partition_idle_timeout: Duration | None = setting(
         None,
         DURATION,
@@ -195,6 +197,7 @@ class WindowSettings:
         needs=("event time", "early or late by arrival"),
         words=words.arrival,
     )
+    """How far an event may be from its arrival (AZ-8, AZ-12)."""
     late_by: LateBy = setting(
         LateBy.WATERMARK,
         choice(LateBy),
@@ -203,6 +206,7 @@ class WindowSettings:
         needs=("event time", "no instants"),
         words=words.late_by,
     )
+    """When an event is late: behind the watermark, or when its window has closed (AT-16)."""
     allowed_lateness: Duration = setting(
         Duration(0), DURATION, "with_lateness.allowed", preset=True, needs=("event time",)
     )
@@ -225,7 +229,9 @@ class WindowSettings:
         scenario="late",
         words=lambda action, _: f"behind the watermark: {action.value}",
     )
+    """What becomes of late events (ST-18, SI-12, SI-13)."""
     late_stream: str | None = setting(None, STREAM, "with_late_tuple_stream", needs=("event time",))
+    """The output stream of late events (ST-18)."""
 
     # -- which events a window holds, and when it fires
     message_id_field: str | None = setting(
@@ -238,6 +244,7 @@ class WindowSettings:
     panes: Panes | None = setting(
         None, AS_IT_IS, "with_trigger", needs=("late panes",), scenario=None, resumes=False, words=words.panes
     )
+    """Firings of a window beside the one at its end."""
     key_trigger: KeyTrigger | None = setting(None, AS_IT_IS, "with_trigger", scenario=None)
     """In place of a kind of window: the window of a key lasts until this fires and purges it (UH-10 to UH-23)."""
     refused_stream: str | None = setting(None, STREAM, "with_trigger.refused_stream", scenario=None)
@@ -245,7 +252,9 @@ class WindowSettings:
     capacity: Capacity | None = None
     """How much the window of a key may hold before it fires, whatever the trigger says."""
     eviction: Any = setting(None, AS_IT_IS, "with_policies.eviction", scenario=None)
+    """A policy of one's own: which events a window holds."""
     trigger: Any = setting(None, AS_IT_IS, "with_policies.trigger", scenario=None)
+    """A policy of one's own: when windows fire."""
     expired: bool | None = setting(None, FLAG, "with_policies.expired", scenario=None)
     """Whether what has left since the window before is kept, where it costs something (ST-21); None: as the code of
     the bolt asks for it."""
@@ -261,6 +270,7 @@ class WindowSettings:
         needs=("edges off the grid",),
         resumes=False,
     )
+    """Which edge of windows is a multiple of the slide (AT-3)."""
     offset: Duration = setting(Duration(0), DURATION, "with_alignment.offset", needs=("a grid",))
     """How far the aligned ends of a time slide are shifted from its multiples."""
     anchor: str | int | None = setting(None, ANCHOR, "with_alignment.anchor", resumes=False, words=words.anchor)
@@ -282,6 +292,7 @@ class WindowSettings:
         resumes=False,
         words=lambda lifetime, _: f"events last until {lifetime.end_field}",
     )
+    """Events that last from their timestamp to an end of their own (SI-3)."""
     output_time: OutputTime = setting(
         OutputTime.END,
         choice(OutputTime),
@@ -290,6 +301,7 @@ class WindowSettings:
         needs=("event time", "starts"),
         words=lambda *_: "what is emitted has the time of the window's start",
     )
+    """Which time emitted rows have: that of the window's end or of its start (SI-31)."""
     output_watermark: OutputTime | None = setting(
         None,
         choice(OutputTime),

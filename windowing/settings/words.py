@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from windowing.durations import Count, Duration
 from windowing.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, Panes, PaneTrigger
 from windowing.rules import SOURCE, Arrival, IdleRule, LateBy, OutputTime, Partition
 from windowing.settings.readers import SOURCE_ONLY
 
-if TYPE_CHECKING:
-    from windowing.settings.window_settings import WindowSettings
+
+class Others(Protocol):
+    """The other settings that a sentence names too: those of ``WindowSettings``."""
+
+    @property
+    def watermark_per_key(self) -> bool: ...
+    @property
+    def watermark_field(self) -> str | None: ...
+    @property
+    def partitions(self) -> tuple[str, ...] | Mapping[str, tuple[str, ...]] | None: ...
+    @property
+    def idle_rule(self) -> IdleRule: ...
+    @property
+    def allowed_lateness(self) -> Duration: ...
+    @property
+    def output_time(self) -> OutputTime: ...
 
 
-def key(columns: tuple[str, ...], settings: WindowSettings) -> str:
+def key(columns: tuple[str, ...], settings: Others) -> str:
     """Windows for each key, and whether each has a watermark."""
     return f"windows{' and a watermark' if settings.watermark_per_key else ''} for each {' and '.join(columns)}"
 
 
-def watermark_every(every: Count | Duration, settings: WindowSettings) -> str:
+def watermark_every(every: Count | Duration, settings: Others) -> str:
     """How often an input makes a watermark."""
     match every:
         case Count(1):
@@ -32,7 +46,7 @@ def watermark_every(every: Count | Duration, settings: WindowSettings) -> str:
             return f"a watermark at every {every} of event time of an input"
 
 
-def watermark_partition(partition: str | Partition, settings: WindowSettings) -> str:
+def watermark_partition(partition: str | Partition, settings: Others) -> str:
     """What divides inputs into partitions."""
     if partition is SOURCE:
         return "the watermark is the least over the partitions of the source, where it has some"
@@ -49,13 +63,18 @@ def _existing(partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None
             return ": " + "; ".join(f"{', '.join(names)} of {stream}" for stream, names in by_input.items())
 
 
-def idle_timeout(timeout: Duration, settings: WindowSettings) -> str:
+def imports(givers: Mapping[str, str], _: Others) -> str:
+    """Which inputs take the watermarks of another."""
+    return "; ".join(f"{taker} takes the watermarks of {giver}" for taker, giver in givers.items())
+
+
+def idle_timeout(timeout: Duration, settings: Others) -> str:
     """When windows close by the clock."""
     after = "after its end" if settings.idle_rule is IdleRule.AFTER_WINDOW_END else "after the last event"
     return f"a window closes {timeout} {after} when nothing comes"
 
 
-def arrival(rule: Arrival, _: WindowSettings) -> str:
+def arrival(rule: Arrival, _: Others) -> str:
     """Who is early or late by its arrival."""
     by = f"by {rule.field}" if rule.field else "by the clock"
     early = f"early if more than {rule.early} before its arrival ({by}): turned away"
@@ -63,14 +82,14 @@ def arrival(rule: Arrival, _: WindowSettings) -> str:
     return "; ".join(said for said, limit in ((early, rule.early), (late, rule.late)) if limit is not None)
 
 
-def late_by(rule: LateBy, settings: WindowSettings) -> str:
+def late_by(rule: LateBy, settings: Others) -> str:
     """When an event is late."""
     if rule is LateBy.WATERMARK:
         return ""
     return f"late when its windows have closed, {settings.allowed_lateness} after the watermark reached their end"
 
 
-def panes(firings: Panes, _: WindowSettings) -> str:
+def panes(firings: Panes, _: Others) -> str:
     """How often windows fire."""
     named = (("early", firings.early), ("late", firings.late))
     parts = [f"{name} {trigger_in_words(trigger)}" for name, trigger in named if trigger is not None]
@@ -96,12 +115,12 @@ def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa:
     return f"by {type(trigger).__name__}"
 
 
-def anchor(moment: str | int, _: WindowSettings) -> str:
+def anchor(moment: str | int, _: Others) -> str:
     """What aligned windows are counted from."""
     return f"windows are counted from {moment if isinstance(moment, str) else 'a moment'}"
 
 
-def output_watermark(edge: OutputTime, settings: WindowSettings) -> str:
+def output_watermark(edge: OutputTime, settings: Others) -> str:
     """What the next bolt's watermark follows, where that is not what its time says anyway."""
     if edge is not OutputTime.START or settings.output_time is not OutputTime.END:
         return ""

@@ -1,0 +1,41 @@
+"""docs/settings.md is what the declarations say, and every declaration can be followed to the method that it names."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from tests import settings_page
+from windowing import WindowedBolt
+from windowing.settings import DECLARED
+from windowing.settings.declaration import Declaration
+
+MOST_METHODS = 16
+
+
+def test_the_page_is_up_to_date() -> None:
+    written = settings_page.PAGE.read_text(encoding="utf-8")
+    assert written == settings_page.page(), f"run: {settings_page.COMMAND}"
+
+
+@pytest.mark.parametrize("declared", DECLARED.values(), ids=DECLARED)
+def test_a_declaration_names_a_method_and_its_argument(declared: Declaration) -> None:
+    arguments = inspect.signature(getattr(WindowedBolt, declared.method)).parameters
+    assert not declared.argument or declared.argument in arguments
+
+
+@pytest.mark.parametrize("method", ["with_watermark", "with_lateness", "with_alignment", "with_policies"])
+def test_every_argument_of_a_method_is_declared(method: str) -> None:
+    arguments = set(inspect.signature(getattr(WindowedBolt, method)).parameters) - {"self"}
+    assert arguments == {declared.argument for declared in DECLARED.values() if declared.method == method}
+
+
+def test_a_bolt_is_configured_by_few_methods() -> None:
+    methods = [name for name in dir(WindowedBolt) if name.startswith("with_")]
+    assert len(methods) <= MOST_METHODS, methods
+
+
+def test_every_setting_says_what_it_is() -> None:
+    said = settings_page._docstrings()
+    assert [name for name in DECLARED if name not in said] == []
