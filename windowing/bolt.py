@@ -411,16 +411,18 @@ class WindowedBolt(Component):
         by: LateBy | Literal["watermark", "window"] | Unset = UNSET,
         allowed: Time | Unset = UNSET,
         action: LateAction | str | Unset = UNSET,
+        by_session: bool | Unset = UNSET,
         per_input: bool | Unset = UNSET,
         arrival: Arrival | Unset | None = UNSET,
     ) -> Self:
         """When an event is late or early, and what becomes of it; what is not named stays as it is.
 
         ``by``: late is what is behind the ``"watermark"``, or whose ``"window"`` has closed (AT-16). For sessions:
-        what is before the watermark less ``allowed``, and no open session takes it (AT-7). ``allowed``: windows close
-        so long after the watermark has reached their end (AT-14). ``action``: ``"divert"`` late events to the late
-        stream, ``"drop"`` them, ``"adjust"`` their time, ``"cut"`` their lifetime, or ``"error"``. ``per_input``: late
-        is measured against the mark of the event's own input or partition (SI-2, AZ-4).
+        what is before the watermark less ``allowed``, and no open session takes it (AT-7); with ``by_session``, what
+        would open or join a session that has closed, as in Flink and Kafka Streams. ``allowed``: windows close so long
+        after the watermark has reached their end (AT-14). ``action``: ``"divert"`` late events to the late stream,
+        ``"drop"`` them, ``"adjust"`` their time, ``"cut"`` their lifetime, or ``"error"``. ``per_input``: late is
+        measured against the mark of the event's own input or partition (SI-2, AZ-4).
 
         ``arrival``: ``Arrival(field, early=..., late=..., action=...)``: how far an event may be from its arrival, the
         column ``field`` or the clock of the batch (AZ-8, AZ-12). ``early`` guards against timestamps from the future:
@@ -430,7 +432,8 @@ class WindowedBolt(Component):
         if isinstance(arrival, Arrival):
             _check_arrival(arrival)
         return self._give(
-            "with_lateness", _given(by=by, allowed=allowed, action=action, per_input=per_input, arrival=arrival)
+            "with_lateness",
+            _given(by=by, allowed=allowed, by_session=by_session, action=action, per_input=per_input, arrival=arrival),
         )
 
     def with_alignment(

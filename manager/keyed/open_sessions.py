@@ -23,6 +23,7 @@ def turned_away(
     held: Callable[[], Held | None],
     *,
     touching: bool,
+    by_end: bool = False,
 ) -> tuple[NDArray[np.bool_], list[int]]:
     """Which events, in order of arrival, are late, and the indices of the events before which windows must be
     evaluated.

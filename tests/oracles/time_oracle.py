@@ -39,6 +39,7 @@ RULES: Json = {
     "partition_idle_timeout": None,
     "close_fires": True,
     "late_by": "watermark",
+    "late_by_session": False,
     "late_per_input": False,
     "late": "divert",
     "allowed_lateness": 0,
@@ -79,7 +80,8 @@ def in_gaps(scenario: Json) -> set[str]:
 def read_rules(bolt: Json) -> Json:
     """What a preset and the single settings of a bolt come to."""
     rules = {**RULES, **_preset(bolt.get("preset"))}
-    for name in ("bounds", "closes_after_end", "imports_beside", "estimate_arrival", "close_fires", "late", "late_by"):
+    for name in ("bounds", "closes_after_end", "imports_beside", "estimate_arrival", "close_fires", "late", "late_by",
+                 "late_by_session"):  # fmt: skip
         if bolt.get(name) is not None:
             rules[name] = bolt[name]
     for name in ("lag", "allowed_lateness", "idle_timeout", "partition_idle_timeout"):
@@ -479,6 +481,8 @@ class Run:
             formed = self.formed.get((key, kind["place"]))
             if formed is not None and any(joins(kind, window, time) for window in formed.open):
                 return False
+            if self.rules["late_by_session"]:  # it would open one, which is over
+                return self.is_over(time + kind["gap"], key)
             watermark = self.watermark(key)
             over = self.closed_by_idleness is not None and time + kind["gap"] <= self.closed_by_idleness
             return over or (watermark is not None and time < watermark - self.rules["allowed_lateness"])

@@ -15,7 +15,7 @@ from policies.choose import choose_assigners, choose_policies, past_the_end
 from windowing.bounds import Bounds
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
-from windowing.kinds import Snapshot, longest_of
+from windowing.kinds import Session, Snapshot, longest_of
 from windowing.rules import Aligned, DefaultTime, LateBy, Partition, WatermarkCombiner
 from windowing.settings import DECLARED, SOURCE_ONLY
 
@@ -186,6 +186,12 @@ BY_WATERMARK = Need(
     "windows close by the watermark of the bolt, not by the mark of an input",
     "use with_lateness(by='watermark'), or take it away",
 )
+LATE_SESSIONS = Need(
+    lambda s: s.settings.late_by is LateBy.WINDOW and any(isinstance(kind, Session) for kind in s.settings.kinds),
+    "without sessions whose events are late by their windows",
+    "it says when such an event is late (AT-7)",
+    "use sessions with with_lateness(by='window'), or take it away",
+)
 MAKES_MARKS = Need(
     lambda s: not s.from_source,
     "where the source puts the watermarks in, or they are imported (SI-4, SI-15)",
@@ -331,6 +337,7 @@ NEEDS: dict[str, Need] = {
     "early or late by arrival": BOUNDED_ARRIVAL,
     "late by watermark": BY_WATERMARK,
     "no instants": NO_INSTANTS,
+    "sessions that are late by window": LATE_SESSIONS,
     "late panes": LATE_PANES,
     # -- windows
     "edges": EDGES_MATTER,

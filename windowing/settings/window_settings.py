@@ -211,6 +211,15 @@ class WindowSettings:
         Duration(0), DURATION, "with_lateness.allowed", preset=True, needs=("event time",)
     )
     """How long after the watermark has reached its end a window is closed (AT-14)."""
+    late_by_session: bool = setting(
+        False,
+        FLAG,
+        "with_lateness.by_session",
+        needs=("event time", "sessions that are late by window"),
+        words=lambda *_: "an event is late for a session when the one that it would open or join has closed",
+    )
+    """An event of a session is late when the session that it would open or join has closed (Flink, Kafka Streams), and
+    not as soon as it is behind the watermark with no open session to take it (AT-7)."""
     late_per_input: bool = setting(
         False,
         FLAG,

@@ -178,6 +178,8 @@ SETTINGS = [
             without=lambda b: b.with_lateness(by="window")),
     Setting("late stream", lambda b: b.with_late_tuple_stream("late"), ("late_stream",)),
     Setting("message id", lambda b: b.with_message_id_field("user"), ("message_id_field",)),
+    Setting("late by session", lambda b: b.with_lateness(by="window", by_session=True), ("late_by_session",),
+            without=lambda b: b.with_lateness(by="window")),
     Setting("eviction policy", lambda b: b.with_policies(eviction=_eviction(b)), ("eviction",)),
     Setting("trigger policy", lambda b: b.with_policies(trigger=_trigger(b)), ("trigger",)),
     Setting("trigger of keys", lambda b: b.with_trigger(CountTrigger(Count(2))), ("key_trigger",)),

@@ -112,6 +112,9 @@ def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
             bolt["preset"] = {"azure": azure}
         case "streaminsight":
             bolt["preset"] = {"streaminsight": draw(advance_time(streams))}
+    by_window = bolt.get("late_by") == "window" or "atlas" in str(bolt.get("preset"))
+    if "session" in bolt and by_window and draw(st.booleans()):
+        bolt["late_by_session"] = True
     if parted:
         bolt["watermark_partition"] = "p"
     if fastest:

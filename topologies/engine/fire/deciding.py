@@ -147,7 +147,10 @@ def _decided(
         gaps = batch.column(GAP_COLUMN)
         gaps = np.full(len(times), session.gap.micros, np.int64) if gaps is None else gaps
         keys = batch.column(KEY_COLUMN)
-        late, splits = turned_away(times, keys, _accepted(actions), over, gaps, held, touching=session.touching)
+        late, splits = turned_away(
+            times, keys, _accepted(actions), over, gaps, held,
+            touching=session.touching, by_end=node.bolt.settings.late_by_session,
+        )  # fmt: skip
         actions = np.where(late, Decision.OUT_OF_ORDER, actions)
     elif node.event_time:
         edges = batch.column(END_EDGE_COLUMN)
