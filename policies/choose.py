@@ -178,5 +178,5 @@ def _trigger(settings: WindowSettings, event_time: bool) -> TriggerPolicy:
 def _offset(settings: WindowSettings, length: Duration | Count | None, slide: Duration) -> Duration:
     """The offset of the ends of aligned windows from the multiples of the slide."""
     if settings.aligned is Aligned.ENDS or not isinstance(length, Duration):
-        return settings.offset
+        return Duration(settings.offset.micros % slide.micros)
     return Duration((settings.offset.micros + length.micros) % slide.micros)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from windowing import presets
 from windowing.bounds import Bounds
-from windowing.durations import Count, Duration, Extent, Time, as_extent
+from windowing.durations import Count, Duration, Extent, Shift, Time, as_extent
 from windowing.errors import ConfigError
 from windowing.kinds import Calendar, WindowKind
 from windowing.panes import Panes
@@ -441,7 +441,7 @@ class WindowedBolt(Component):
         *,
         bounds: Bounds | Literal["(start, end]", "[start, end)"] | Unset = UNSET,
         aligned: Aligned | Literal["ends", "starts"] | Unset = UNSET,
-        offset: Time | Unset = UNSET,
+        offset: Time | Shift | Unset = UNSET,
         anchor: datetime | int | str | Unset | None = UNSET,
         closes_after_end: bool | Unset = UNSET,
         longest_window: Time | Unset | None = UNSET,
@@ -450,8 +450,9 @@ class WindowedBolt(Component):
 
         ``bounds``: which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``.
         ``aligned``: which edge is a multiple of the slide (AT-3). ``offset``: shifts the aligned ends of a time slide
-        from its multiples by so much. ``anchor``: counts aligned windows from a moment (a datetime, or milliseconds
-        since the epoch), or from ``"start"``, the run's first clock; no window begins before it (AT-3).
+        from its multiples by so much, by less than a slide; ``"-8h"`` shifts them back. ``anchor``: counts aligned
+        windows from a moment (a datetime, or milliseconds since the epoch), or from ``"start"``, the run's first clock;
+        no window begins before it (AT-3).
         ``closes_after_end``: a window that holds its end closes when the watermark is past it, not at it.
         ``longest_window``: no window may be longer (AZ-19); None: there is no bound.
         """

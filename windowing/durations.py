@@ -65,6 +65,16 @@ class Count:
         return "1 event" if self.value == 1 else f"{self.value} events"
 
 
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How far something is moved in time, in whole microseconds; below zero: back."""
+
+    micros: int
+
+    def __str__(self) -> str:
+        return f"{'-' if self.micros < 0 else ''}{Duration(abs(self.micros))}"
+
+
 Time = Duration | timedelta | str
 """A duration in any of the forms in which users give one: ``seconds(5)``, a timedelta, ``"5s"``."""
 
@@ -135,6 +145,18 @@ def as_duration(value: Duration | timedelta | str) -> Duration:
         why="a bare number has no unit",
         do="use seconds(5), a timedelta, or a string like '5s'",
     )
+
+
+def as_shift(value: Duration | Shift | timedelta | str) -> Shift:
+    """A shift from any of the forms in which users give a duration, with a sign: ``"-8h"``."""
+    match value:
+        case Shift():
+            return value
+        case timedelta() if value < timedelta(0):
+            return Shift(-as_duration(-value).micros)
+        case str() if value.strip().startswith("-"):
+            return Shift(-parse_duration(value.strip()[1:]).micros)
+    return Shift(as_duration(value).micros)
 
 
 def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Count:

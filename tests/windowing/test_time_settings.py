@@ -100,7 +100,8 @@ def problems(bolt: WindowedBolt) -> str:
         (lambda: Ids().with_window(), "a length and a slide, or kinds"),
         (lambda: Ids().with_window(Session("5s"), NUMBER), "a length and a slide, or kinds"),
         (lambda: Ids().with_key(), "one or more columns"),
-        (lambda: Ids().with_alignment(offset="-8h"), "not a duration.*cannot be negative"),
+        (lambda: Ids().with_alignment(offset="8"), "not a duration"),
+        (lambda: Ids().with_alignment(offset="--8h"), "not a duration"),
         (lambda: Ids().with_alignment(anchor="noon"), "'start'"),
         (lambda: Ids().with_time(NUMBER), "presets.atlas"),
         (lambda: presets.atlas(NUMBER), "no unit"),
@@ -242,6 +243,12 @@ def test_what_is_set_after_a_preset_counts_and_what_was_set_before_it_does_not()
 
 
 @pytest.mark.feature("AT-17", "SI-4")
+@pytest.mark.parametrize("offset", ["1m", "-1m", "2m"])
+def test_an_offset_is_less_than_the_slide(offset: str) -> None:
+    assert "has an offset of" in problems(tumbling().with_timestamp_field("ts").with_alignment(offset=offset))
+    topology(bolt=tumbling().with_timestamp_field("ts").with_alignment(offset="-59s"))
+
+
 def test_the_clock_can_close_azures_windows_and_never_those_of_streaminsight() -> None:
     topology(bolt=tumbling().with_time(presets.azure()).with_timestamp_field("ts").with_watermark(idle_timeout="5s"))
     found = problems(

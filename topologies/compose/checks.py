@@ -287,6 +287,14 @@ class _Checks:
                 "use with_lateness(action='cut'), which lets late events begin later, or drop or divert them",
             )
         yield from self._too_long()
+        slides = [kind.slide for kind in settings.kinds if isinstance(kind, Hopping)] + [settings.slide]
+        longest = max((slide.micros for slide in slides if isinstance(slide, Duration)), default=None)
+        if longest is not None and abs(settings.offset.micros) >= longest:
+            yield self._fault(
+                f"has an offset of {settings.offset}, and slides by {Duration(longest)}",
+                "ends that are moved by a slide or more are at other ends' places",
+                "use what is left over of it, less than the slide",
+            )
         for kind in settings.kinds:
             if settings.lifetime is not None and isinstance(kind, (SlidingLog, Session, CountByStart)):
                 yield self._fault(

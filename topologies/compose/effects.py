@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.choose import choose_assigners, choose_policies, past_the_end
 from windowing.bounds import Bounds
-from windowing.durations import Count, Duration
+from windowing.durations import Count, Duration, Shift
 from windowing.errors import ConfigError
 from windowing.kinds import Session, Snapshot, longest_of
 from windowing.rules import Aligned, DefaultTime, LateBy, Partition, WatermarkCombiner
@@ -279,7 +279,7 @@ EDGES_MATTER = Need(
     "take it away",
 )
 ON_A_GRID = Need(
-    _shapes("offset", Duration(0), Duration(1)),
+    _shapes("offset", Shift(0), Shift(1)),
     "on windows that lie on no grid (AT-8)",
     "only windows of time that are multiples of a slide are moved by it: not sessions, snapshots, counts or calendars",
     "take it away, or use with_window or with_tumbling_window with durations",

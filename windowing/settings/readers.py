@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from windowing.durations import Count, Duration, as_duration, as_every
+from windowing.durations import Count, Duration, as_duration, as_every, as_shift
 from windowing.errors import ConfigError
 from windowing.rules import SOURCE, START, Arrival, one_of
 from windowing.timestamps import from_datetime
@@ -118,6 +118,7 @@ def _imports(value: object) -> dict[str, str]:
 
 DURATION = Reader("a duration", as_duration)
 ABOVE_ZERO = Reader("a duration above zero", _above_zero)
+SHIFT = Reader("a duration, with a minus sign: back", as_shift)
 EVERY = Reader("a number of events, or a duration above zero", as_every)
 FLAG = Reader("True or False", _flag)
 NAME = Reader("the name of a column", _name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from windowing.bounds import Bounds
-from windowing.durations import Count, Duration
+from windowing.durations import Count, Duration, Shift
 from windowing.kinds import WindowKind
 from windowing.panes import Panes
 from windowing.rules import (
@@ -37,6 +37,7 @@ from windowing.settings.readers import (
     NAME,
     PARTITION,
     PARTITIONS,
+    SHIFT,
     STREAM,
     choice,
 )
@@ -280,8 +281,8 @@ class WindowSettings:
         resumes=False,
     )
     """Which edge of windows is a multiple of the slide (AT-3)."""
-    offset: Duration = setting(Duration(0), DURATION, "with_alignment.offset", needs=("a grid",))
-    """How far the aligned ends of a time slide are shifted from its multiples."""
+    offset: Shift = setting(Shift(0), SHIFT, "with_alignment.offset", needs=("a grid",))
+    """How far the aligned ends of a time slide are shifted from its multiples; below zero: back. Less than a slide."""
     anchor: str | int | None = setting(None, ANCHOR, "with_alignment.anchor", resumes=False, words=words.anchor)
     """What aligned windows are counted from: None, the epoch; "start", the first clock of the run; or microseconds.
     No window begins before it (AT-3)."""

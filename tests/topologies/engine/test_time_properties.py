@@ -71,6 +71,16 @@ def several() -> st.SearchStrategy[Json]:
     )
 
 
+def longest_slide(bolt: Json) -> int:
+    """In milliseconds, of the aligned windows of a bolt."""
+    if "length" in bolt:
+        slides = [bolt["length"] if bolt.get("tumbling") else bolt["sliding"]]
+    else:
+        slides = [kind["tumbling"] for kind in bolt["windows"] if "tumbling" in kind]
+        slides += [kind["hopping"]["slide"] for kind in bolt["windows"] if "hopping" in kind]
+    return max(map(duration, slides)) // 1000
+
+
 def is_aligned(bolt: Json) -> bool:
     return "length" in bolt or any("tumbling" in kind or "hopping" in kind for kind in bolt.get("windows", ()))
 
@@ -88,7 +98,7 @@ def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
     fastest = (parted or len(streams) > 1) and keyed != "substreams" and draw(st.integers(0, 3)) == 0
     waits = (parted or len(streams) > 1) and keyed != "substreams" and not fastest
     if is_aligned(bolt) and draw(st.booleans()):
-        bolt["offset"] = draw(durations(0, 7))
+        bolt["offset"] = draw(st.sampled_from(["", "-"])) + draw(durations(0, longest_slide(bolt) - 1))
     match system:
         case "rules":
             bolt.update(draw(single_rules(bolt)))

@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator
 
-from topologies.scenarios.schema.values import Action, Anchor, Every, Inputs, Listed, Positive, Span, Text, one_of
+from topologies.scenarios.schema.values import (
+    Action,
+    Anchor,
+    Every,
+    Inputs,
+    Listed,
+    Moved,
+    Positive,
+    Span,
+    Text,
+    one_of,
+)
 from windowing.rules import Arrival, LateAction
 from windowing.settings import DECLARED
 from windowing.settings.declaration import Declaration
@@ -21,6 +32,7 @@ from windowing.settings.readers import (
     IMPORTS,
     NAME,
     PARTITION,
+    SHIFT,
     STREAM,
 )
 
@@ -43,6 +55,7 @@ _TYPES: dict[str, Any] = {
     reader.words: kind
     for reader, kind in (
         (DURATION, Span),
+        (SHIFT, Moved),
         (ABOVE_ZERO, Positive),
         (EVERY, Every),
         (FLAG, bool),

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from topologies.io.times import parse_end, parse_time, written
 from windowing import azure_words
-from windowing.durations import Count, Duration, as_duration, as_every, as_extent
+from windowing.durations import Count, Duration, Shift, as_duration, as_every, as_extent, as_shift
 from windowing.errors import ScenarioError
 from windowing.panes import PaneMode
 from windowing.rules import START, IdleRule, LateAction
@@ -50,6 +50,12 @@ def _positive(value: object) -> Duration:
     if duration.micros == 0:
         raise ScenarioError("expected a duration above zero, found '0'", do="leave the setting out")
     return duration
+
+
+def _shift(value: object) -> Shift:
+    if isinstance(value, Shift | Duration | timedelta | str):
+        return as_shift(value)
+    raise ScenarioError(f"expected a duration, found {value!r}", do="write it like '5s', '8h' or '-8h'")
 
 
 def _delay(value: object) -> str:
@@ -151,6 +157,8 @@ AzureTolerance = Annotated[
 ]
 """The same, or ``-1`` for no limit; at most 1,814,399 s."""
 AzureAction = Annotated[LateAction, PlainValidator(_azure_action), PlainSerializer(lambda action: action.value)]
+Moved = Annotated[Shift, PlainValidator(_shift), PlainSerializer(str)]
+"""A duration, or ``-8h``: back."""
 Delay = Annotated[str, PlainValidator(_delay)]
 """A duration, or ``-1us``: just after the event."""
 Extent = Annotated[Duration | Count, PlainValidator(_extent), PlainSerializer(as_given)]
