@@ -29,7 +29,8 @@ def turned_away(
     evaluated.
 
     ``over``: sessions that end up to this time have closed when the event comes. An event is late if it is before that
-    time and no open session takes it. Before an event is admitted next to a session that closed in this same batch,
+    time and no open session takes it; with ``by_end``, if in addition the session that it would open ends up to there.
+    Before an event is admitted next to a session that closed in this same batch,
     that session must be released, or the two would merge. Only keys with an event before ``over`` are examined event by
     event. ``held`` returns the live events of earlier batches, and is called only if there are such keys.
     """
@@ -58,7 +59,8 @@ def turned_away(
         first = low
         while first < high and open_sessions[first][1] <= limit:
             first += 1
-        if time < limit and first == high:
+        over_already = end <= limit if by_end else time < limit
+        if over_already and first == high:
             late[row] = True
             continue
         if first > low:

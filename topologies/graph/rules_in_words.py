@@ -127,8 +127,7 @@ def rules_in_words(part: WindowedNode) -> Iterator[str]:
         if declared.words is None or value == declared.default or unused:
             continue
         said = declared.words(value, settings)
-        if said:
-            yield said
+        yield from [said] if isinstance(said, str) and said else said
 
 
 def late_in_words(part: WindowedNode, diverted: str) -> Iterator[str]:

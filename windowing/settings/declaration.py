@@ -8,9 +8,9 @@ from typing import Any
 
 from windowing.settings.readers import Reader
 
-Words = Callable[[Any, Any], str]
-"""A value that is not the default, and all settings (WindowSettings), as part of a sentence; empty where another one
-says it."""
+Words = Callable[[Any, Any], str | tuple[str, ...]]
+"""A value that is not the default, and all settings (WindowSettings), in a sentence or several; empty where another
+setting's words say it."""
 
 _KEY = "declaration"
 

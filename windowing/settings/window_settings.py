@@ -216,6 +216,7 @@ class WindowSettings:
         False,
         FLAG,
         "with_lateness.by_session",
+        preset=True,
         needs=("event time", "sessions that are late by window"),
         words=lambda *_: "an event is late for a session when the one that it would open or join has closed",
     )

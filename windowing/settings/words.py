@@ -63,9 +63,9 @@ def _existing(partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None
             return ": " + "; ".join(f"{', '.join(names)} of {stream}" for stream, names in by_input.items())
 
 
-def imports(givers: Mapping[str, str], _: Others) -> str:
+def imports(givers: Mapping[str, str], _: Others) -> tuple[str, ...]:
     """Which inputs take the watermarks of another."""
-    return "; ".join(f"{taker} takes the watermarks of {giver}" for taker, giver in givers.items())
+    return tuple(f"{taker} takes the watermarks of {giver}" for taker, giver in givers.items())
 
 
 def idle_timeout(timeout: Duration, settings: Others) -> str:
@@ -74,12 +74,12 @@ def idle_timeout(timeout: Duration, settings: Others) -> str:
     return f"a window closes {timeout} {after} when nothing comes"
 
 
-def arrival(rule: Arrival, _: Others) -> str:
+def arrival(rule: Arrival, _: Others) -> tuple[str, ...]:
     """Who is early or late by its arrival."""
     by = f"by {rule.field}" if rule.field else "by the clock"
     early = f"early if more than {rule.early} before its arrival ({by}): turned away"
     late = f"late if more than {rule.late} after its time at arrival ({by}): {rule.action.value}"
-    return "; ".join(said for said, limit in ((early, rule.early), (late, rule.late)) if limit is not None)
+    return tuple(said for said, limit in ((early, rule.early), (late, rule.late)) if limit is not None)
 
 
 def late_by(rule: LateBy, settings: Others) -> str:

@@ -178,8 +178,8 @@ SETTINGS = [
             without=lambda b: b.with_lateness(by="window")),
     Setting("late stream", lambda b: b.with_late_tuple_stream("late"), ("late_stream",)),
     Setting("message id", lambda b: b.with_message_id_field("user"), ("message_id_field",)),
-    Setting("late by session", lambda b: b.with_lateness(by="window", by_session=True), ("late_by_session",),
-            without=lambda b: b.with_lateness(by="window")),
+    Setting("late by session", lambda b: b.with_key("user").with_lateness(by="window", by_session=True),
+            ("late_by_session",), without=lambda b: b.with_key("user").with_lateness(by="window")),
     Setting("eviction policy", lambda b: b.with_policies(eviction=_eviction(b)), ("eviction",)),
     Setting("trigger policy", lambda b: b.with_policies(trigger=_trigger(b)), ("trigger",)),
     Setting("trigger of keys", lambda b: b.with_trigger(CountTrigger(Count(2))), ("key_trigger",)),
@@ -278,6 +278,7 @@ def scenarios(inputs: int, scale: int) -> list[Scenario]:
     ``scale``: how many milliseconds of event time a millisecond is, for windows of hours.
     """
     found = [_quiet(inputs, scale), *(_at_an_edge(second, inputs, scale) for second in range(2, 12))]
+    found += [_behind(time, inputs, scale) for time in (6000, 9000)]
     return [*found, *(_scenario(seed, inputs, scale) for seed in range(5))]
 
 
@@ -285,6 +286,14 @@ def _quiet(inputs: int, scale: int) -> Scenario:
     """Events from the future, and then a clock that is past it."""
     events = [_event(name, time * scale, 1000 * scale) for name, time in (("a", 3400), ("b", 3500))]
     return _steps("quiet", events, inputs, {"clock": 5999 * scale}, {"clock": 6000 * scale})
+
+
+def _behind(time: int, inputs: int, scale: int) -> Scenario:
+    """Another user's event that comes behind the watermark, at 10 seconds."""
+    ann, bob = (_event(name, at * scale, 10_000 * scale, user=name) for name, at in (("ann", 10_000), ("bob", time)))
+    steps = [{"event": {**ann, "id": f"ann{number}"}, "stream": f"s{number}"} for number in range(inputs)]
+    steps += [{"tick": "watermark"}, {"event": bob, "stream": "s0"}, {"tick": "watermark"}]
+    return Scenario.model_validate({"name": f"behind {time}", "topology": "walk", "steps": steps})
 
 
 def _event(name: str, time: int, clock: int, **more: Any) -> dict[str, Any]:

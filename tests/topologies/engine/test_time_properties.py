@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
 from tests.oracles import time_oracle
+from tests.oracles.units import duration
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.loading import read_scenario
