@@ -30,9 +30,9 @@ def turned_away(
 
     ``over``: sessions that end up to this time have closed when the event comes. An event is late if it is before that
     time and no open session takes it; with ``by_end``, if in addition the session that it would open ends up to there.
-    Before an event is admitted next to a session that closed in this same batch,
-    that session must be released, or the two would merge. Only keys with an event before ``over`` are examined event by
-    event. ``held`` returns the live events of earlier batches, and is called only if there are such keys.
+    Before an event is admitted next to a session that closed in this same batch, that session must be released, or the
+    two would merge. Only keys with an event before ``over`` are examined event by event. ``held`` returns the live
+    events of earlier batches, and is called only if there are such keys.
     """
     behind = candidates & (times < over)
     late = np.zeros(len(times), np.bool_)
