@@ -62,7 +62,7 @@ def _arguments(value: Any) -> str:
     if not inspect.isfunction(value):
         return ""
     parameters = inspect.signature(value).parameters.values()
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     shown = [
         f"{stars.get(each.kind, '')}{each.name}{'' if each.default is inspect.Parameter.empty else '='}"
         for each in parameters
