@@ -135,7 +135,9 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
     match kind:
         case Hopping(length, slide):
             if isinstance(settings.anchor, int):
-                return AlignedWindows(length, slide, settings.bounds, origin=settings.anchor + settings.offset.micros)
+                return AlignedWindows(
+                    length, slide, settings.bounds, origin=settings.anchor + settings.offset.micros % slide.micros
+                )
             return AlignedWindows(length, slide, settings.bounds, _offset(settings, length, slide))
         case Session(gap, touching, max_duration):
             return SessionWindows(gap, touching, max_duration)

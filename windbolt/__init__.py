@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from topologies.spark.runner import run_on_spark
     from windbolt import aggregates, kinds, panes, presets, sinks, spouts, step, testing, triggers
     from windowing import (
+        SOURCE,
         AggregateBolt,
         AlterLifetime,
         Arrival,
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "SOURCE",
     "AggregateBolt",
     "AlterLifetime",
     "Arrival",

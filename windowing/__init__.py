@@ -34,13 +34,14 @@ from windowing.joins import TemporalJoin
 from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.panes import Panes
 from windowing.rows import Emit
-from windowing.rules import Arrival
+from windowing.rules import SOURCE, Arrival
 from windowing.shifts import AlterLifetime, ShiftTime
 from windowing.tuples import Tuple
 from windowing.unions import Union
 from windowing.window import TupleWindow
 
 __all__ = [
+    "SOURCE",
     "AggregateBolt",
     "AlterLifetime",
     "Arrival",

@@ -169,15 +169,20 @@ class WindowedBolt(Component):
                     do="give one of the two; windows of a length and a slide are Hopping(length, slide)",
                 )
             return self._kinds(*windows)
-        given = tuple(each for each in (*windows, length, slide) if each is not None)
-        if not 1 <= len(given) <= 2 or any(isinstance(each, get_args(WindowKind)) for each in given):
+        named = {"length": length, "slide": slide}
+        both = [name for name, _ in zip(named, windows, strict=False) if named[name] is not None]
+        given = {**named, **dict(zip(named, windows, strict=False))}
+        no_extent = (*get_args(WindowKind), type, list, tuple, Panes)
+        strange = any(isinstance(each, no_extent) for each in given.values())
+        if len(windows) > 2 or both or strange or given["length"] is None:
+            shown = ", ".join(f"{each!r:.60}" for each in windows) or ", ".join(f"{n}={v!r}" for n, v in named.items())
             raise ConfigError(
-                f"with_window({', '.join(f'{each!r:.60}' for each in given)})",
-                why="it takes a length and a slide, or kinds of window",
+                f"with_window({shown})",
+                why="it takes a length and a slide, or kinds of window, each made and by itself",
                 do='write with_window("10s", "5s") or with_window(Session("30m"))',
             )
-        slides = as_extent(given[1]) if len(given) == 2 else Count(1)
-        return self._windows(kinds=(), length=as_extent(given[0]), slide=slides)
+        slides = Count(1) if given["slide"] is None else as_extent(given["slide"])
+        return self._windows(kinds=(), length=as_extent(given["length"]), slide=slides)
 
     def with_tumbling_window(self, length: Extent) -> Self:
         """Windows of this length, one after the other (ST-1, ST-2, ST-25)."""
@@ -186,7 +191,7 @@ class WindowedBolt(Component):
     def with_timestamp_field(self, field: str) -> Self:
         """Event time from a column: timestamps, or whole numbers of milliseconds since the epoch (ST-9)."""
         self._one_time_source(f"with_timestamp_field({field!r})")
-        return self._with(timestamp_field=field)
+        return self._with(timestamp_field=self._read("with_timestamp_field", "", field))
 
     def with_timestamp_extractor(self, extractor: Callable[..., Any], *, columns: bool = False) -> Self:
         """Event time from a function of the tuple: milliseconds since the epoch, or a datetime (ST-9).
@@ -271,6 +276,8 @@ class WindowedBolt(Component):
         reports count it): see ``windowing.triggers.Capacity``. ``bytes_of``: the columns whose bytes count, all unless
         they are named. Raises ConfigError for a count with ``max_events``, and for these arguments with ``Panes``.
         """
+        if refused_stream is not None:
+            refused_stream = self._read("with_trigger", "refused_stream", refused_stream)
         capacity = Capacity(max_events, max_bytes, tuple(bytes_of))
         if isinstance(trigger, Panes):
             if refused_stream is not None or capacity != Capacity():
@@ -341,7 +348,7 @@ class WindowedBolt(Component):
         bolt = self
         if preset is not None:
             bolt = bolt._preset(preset)
-        if processing:
+        if self._read("with_time", "processing", processing):
             bolt._one_time_source("with_time(processing=True)")
             bolt = bolt._with(processing_time=True)
         rest = {name: value for name, value in given.items() if value is not UNSET}
@@ -395,15 +402,13 @@ class WindowedBolt(Component):
             ahead=ahead, imports=imports, imports_beside=imports_beside, estimate_arrival=estimate_arrival,
             idle_timeout=idle_timeout, idle_rule=idle_rule, partition_idle_timeout=partition_idle_timeout,
         )  # fmt: skip
-        bolt = self._give("with_watermark", {name: value for name, value in given.items() if name != "partitions"})
+        rest = {name: value for name, value in given.items() if name != "partitions"}
+        bolt = self._give("with_watermark", rest) if rest or not given else self
         if partition is not UNSET or partitions is not UNSET:
             bolt = bolt._partitions(None if partitions is UNSET else partitions)
-        if every is UNSET and bolt.settings.watermark_every is None:
-            if field not in (UNSET, None):
-                bolt = bolt._with(watermark_every=SOURCE_ONLY)
-            elif per_key is True:
-                bolt = bolt._with(watermark_every=Count(1))
-        return bolt
+        if ahead is not UNSET:
+            bolt = bolt._with(lag=None)
+        return bolt if every is not UNSET else bolt._derived_every(self.settings)
 
     def with_lateness(
         self,
@@ -431,7 +436,10 @@ class WindowedBolt(Component):
         """
         if isinstance(arrival, Arrival):
             _check_arrival(arrival)
-        return self._give(
+        bolt = self
+        if by in (LateBy.WATERMARK, LateBy.WATERMARK.value) and "allowed_lateness" not in dict(self.settings.asked):
+            bolt = self._with(allowed_lateness=Duration(0))  # which a preset has, and is of windows alone
+        return bolt._give(
             "with_lateness",
             _given(by=by, allowed=allowed, by_session=by_session, action=action, per_input=per_input, arrival=arrival),
         )
@@ -466,6 +474,10 @@ class WindowedBolt(Component):
 
     def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
         """Events that last from their timestamp to ``end_field`` (SI-3); see ``windowing.rules.Lifetime``."""
+        if isinstance(edge_key, str):
+            raise ConfigError(
+                f"with_lifetime(edge_key={edge_key!r})", why="these are columns", do="give a list of them"
+            )
         if edge_key and shape_field is None:
             raise ConfigError(
                 f"with_lifetime(edge_key={list(edge_key)!r}) without shape_field=",
@@ -489,14 +501,28 @@ class WindowedBolt(Component):
         bolt = self
         for argument, value in given.items():
             declared = ARGUMENTS[method, argument]
-            try:
-                setting = declared.read(value)
-            except ConfigError as error:
-                raise ConfigError(
-                    f"{_shown(method, argument, value)}: {error.what}", why=error.why, do=error.do
-                ) from None
-            bolt = bolt._ask({declared.name: setting}, declared.call)
+            bolt = bolt._ask({declared.name: self._read(method, argument, value)}, declared.call)
         return bolt
+
+    def _read(self, method: str, argument: str, value: Any) -> Any:
+        """A setting of what a user gives; ConfigError names the call."""
+        try:
+            return ARGUMENTS[method, argument].read(value)
+        except ConfigError as error:
+            what = f"{_shown(method, argument, value)}: {error.what}"
+            raise ConfigError(what, why=error.why, do=error.do) from None
+
+    def _derived_every(self, before: WindowSettings) -> Self:
+        """How often watermarks come where nobody says so: as a column of watermarks, or one for each key, needs it."""
+        settings = self.settings
+        if settings.watermark_every is None and settings.watermark_field is not None:
+            return self._with(watermark_every=SOURCE_ONLY)
+        if settings.watermark_every is None and settings.watermark_per_key:
+            return self._with(watermark_every=Count(1))
+        alone = settings.watermark_field is None and not settings.watermark_imports
+        if settings.watermark_every == SOURCE_ONLY and before.watermark_field is not None and alone:
+            return self._with(watermark_every=Count(1) if settings.watermark_per_key else None)
+        return self
 
     def _preset(self, preset: Preset) -> Self:
         if not isinstance(preset, Preset):
@@ -509,12 +535,13 @@ class WindowedBolt(Component):
                 )
             raise ConfigError(f"with_time({preset!r:.60})", do="give one of windowing.presets, such as presets.atlas()")
         replaced = [each for each in self.settings.asked if each[0] in presets.RULES]
-        return self._with(
+        bolt = self._with(
             **preset.changes(),
             asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
             # A preset in the place of another one is no mistake: it says all that the other said.
             forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
         )
+        return bolt._calendar_bounds()
 
     def _partitions(self, partitions: Iterable[object] | Mapping[str, Iterable[object]] | None) -> Self:
         if partitions is not None and not isinstance(self.settings.watermark_partition, str):
@@ -532,9 +559,13 @@ class WindowedBolt(Component):
         return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
 
     def _kinds(self, *kinds: WindowKind) -> Self:
-        configured = self._windows(kinds=kinds, length=None, slide=Count(1))
-        by_calendar = all(isinstance(kind, Calendar) for kind in kinds)
-        return configured._with(bounds=Bounds.START) if by_calendar else configured
+        return self._windows(kinds=kinds, length=None, slide=Count(1))._calendar_bounds()
+
+    def _calendar_bounds(self) -> Self:
+        """Calendar windows, where there are no others, hold their start, unless bounds were asked for by name."""
+        settings = self.settings
+        by_calendar = bool(settings.kinds) and all(isinstance(kind, Calendar) for kind in settings.kinds)
+        return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
 
     def _windows(self, **windows: Any) -> Self:
         settings, configured = self.settings, self._with(**windows)

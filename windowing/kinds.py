@@ -78,8 +78,8 @@ class CountByStart:
 class Calendar:
     """Hours, days, weeks (from Monday) or months by the clocks of a zone: ``Calendar("day", "Europe/Berlin")``.
 
-    A day has 23 or 25 hours where clocks change. They hold their start and not their end, unless
-    ``with_alignment(bounds=...)`` says otherwise.
+    A day has 23 or 25 hours where clocks change. Where a bolt has no other kind of window
+    beside them they hold their start and not their end, unless ``with_alignment(bounds=...)`` says otherwise.
     """
 
     unit: CalendarUnit

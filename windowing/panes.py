@@ -190,6 +190,12 @@ class Panes:
         have come. ConfigError where neither is given.
         """
         object.__setattr__(self, "early", _trigger(early))
+        if not isinstance(late, PaneTrigger | bool | None):
+            raise ConfigError(
+                f"Panes(late={late!r:.60})",
+                why="whether late events make a window fire again, and when",
+                do="give True, or a trigger of windowing.panes, such as after_count(10)",
+            )
         object.__setattr__(self, "late", after_count(1) if late is True else late or None)
         object.__setattr__(self, "mode", one_of(PaneMode, mode))
         if self.early is None and self.late is None:

@@ -47,7 +47,7 @@ class Preset:
                 do=f"did you mean {close}?" if close else "use one of these",
             )
         own = tuple((name, f"presets.{self.name}().but({name}=...)") for name in rules)
-        changed = self.with_rules(**rules)
+        changed = self.with_rules(**{name: DECLARED[name].read(value) for name, value in rules.items()})
         return Preset(self.name, changed.rules, changed.asked + own)
 
     def with_rules(self, **rules: Any) -> Preset:

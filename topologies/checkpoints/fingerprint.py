@@ -10,8 +10,9 @@ from topologies.graph.rules_in_words import changed
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FrameSpout
 from windowing.bolt import StatefulWindowedBolt
+from windowing.durations import Duration
 from windowing.schema import format_schema, parse_schema
-from windowing.settings import DECLARED
+from windowing.settings import DECLARED, WindowSettings
 
 STATE = tuple(name for name, declared in DECLARED.items() if not declared.resumes)
 """Rules of time that what is kept in a checkpoint depends on; the others may change between two runs."""
@@ -76,6 +77,12 @@ def _spout(part: SpoutNode) -> dict[str, Any]:
     return {"kind": kind, **columns}
 
 
+def _offset(settings: WindowSettings) -> str:
+    """By how much windows are moved on, less than a slide: with slides of 10 s, 3 s back are 7 s on."""
+    slide, offset = settings.slide, settings.offset
+    return str(Duration(offset.micros % slide.micros) if isinstance(slide, Duration) else offset)
+
+
 def _windowed(part: WindowedNode) -> dict[str, Any]:
     settings = part.bolt.settings
     described = {
@@ -83,7 +90,7 @@ def _windowed(part: WindowedNode) -> dict[str, Any]:
         "window length": str(settings.length),
         "slide": str(settings.slide),
         "bounds": settings.bounds.value,
-        "offset": str(settings.offset),
+        "offset": _offset(settings),
         "time": "event time" if part.event_time else "processing time",
         "timestamp field": settings.timestamp_field,
         "watermark": "by the clock" if settings.watermark_interval.micros else "at every batch",

@@ -83,9 +83,8 @@ class _Checks:
     def columns(self) -> Iterator[ConfigError]:
         """The columns that settings name are there, and of a type that fits."""
         settings = self.settings
-        keyed = "with_watermark(per_key=True)" if settings.watermark_per_key else "with_key"
         for field in settings.key:
-            yield from self._column(keyed, field, everywhere=True)
+            yield from self._column("with_key", field, everywhere=True)
         if settings.lifetime is not None:
             yield from self._column("with_lifetime", settings.lifetime.end_field, is_time, "a time")
             if settings.lifetime.shape_field is not None:
@@ -328,7 +327,7 @@ class _Checks:
                 yield self._fault(
                     f"has windows of {length}",
                     f"with this preset a window is at most {most} long (AZ-19)",
-                    "make them shorter, or lift the limit: .but(longest_window=None) on the preset",
+                    "make them shorter, or lift the limit: with_alignment(longest_window=None)",
                 )
 
     def panes(self) -> Iterator[ConfigError]:

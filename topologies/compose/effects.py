@@ -89,7 +89,10 @@ def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
 
 def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
     """Why a setting that was asked for in ``call`` changes nothing on a bolt; None where it does something."""
-    needed = (NEEDS[name] for name in DECLARED[rule].needs)
+    value, declared = getattr(situation.settings, rule), DECLARED[rule]
+    if value is declared.default and value in (None, False):
+        return None  # what a preset has set is taken back
+    needed = (NEEDS[name] for name in declared.needs)
     missing = next((need for need in needed if not need.met(situation)), None)
     if missing is None:
         return None
@@ -212,7 +215,7 @@ SEVERAL_MARKS = Need(
 )
 PARTITIONED = Need(
     lambda s: s.has_partitions,
-    "(SOURCE) on inputs whose sources have no partitions that are known",
+    "with SOURCE on inputs whose sources have no partitions that are known",
     "only topics of Kafka say which partitions they have",
     "name the column of partitions, or take it away",
 )
@@ -254,11 +257,15 @@ IDLE_TIMEOUT = Need(
 )
 BOUNDED_ARRIVAL = Need(
     lambda s: (
-        s.settings.arrival is not None and (s.settings.arrival.early is not None or s.settings.arrival.late is not None)
+        s.settings.default_time is DefaultTime.ARRIVAL
+        or (
+            s.settings.arrival is not None
+            and (s.settings.arrival.early is not None or s.settings.arrival.late is not None)
+        )
     ),
     "without early= and late= (AZ-8, AZ-12)",
     "nothing would be early or late by its arrival",
-    "give early=, late=, or both",
+    "give Arrival(early=..., late=...), one or both",
 )
 LATE_PANES = Need(
     lambda s: s.event_time or s.settings.panes is None or s.settings.panes.late is None,
@@ -267,7 +274,7 @@ LATE_PANES = Need(
     "call with_timestamp_field, or leave late= out",
 )
 NAMES_NO_TIME = Need(
-    lambda s: not s.settings.reads_timestamps and not s.settings.processing_time,
+    lambda s: not {"timestamp_field", "timestamp_extractor", "processing_time"} & s.settings.given,
     "on a bolt that names its time",
     "it says what the time is where the bolt names none",
     "take it away",

@@ -44,8 +44,12 @@ class Declaration:
         return f"{self.method}({self.argument}=...)" if self.argument else self.method
 
     def read(self, value: Any) -> Any:
-        """The setting's value of what a user gives; None stays, where it is the default. ConfigError names the call."""
-        return None if value is None and self.default is None else self.reads.read(value)
+        """The setting's value of what a user gives; ConfigError for what is none.
+
+        None takes a setting back to what it is without the call, where an argument has it for its default.
+        """
+        taken_back = value is None and self.default is None and self.argument
+        return None if taken_back else self.reads.read(value)
 
 
 def setting(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _EARLY = "its time is too far after its arrival"
 _LATE_ARRIVAL = "it arrived too long after its time"
+_SESSION_OVER = "the session that it would open or join has closed"
 _NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no open session takes it"
 
 
@@ -425,5 +426,7 @@ def _reason(node: WindowedNode, action: int, time: int, mark: int) -> str:
     if action == Decision.LATE:
         return f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}"
     if settings.late_by is LateBy.WINDOW or time >= mark:
-        return WINDOW_OVER if node.last_end is not None else _NO_SESSION
+        if node.last_end is not None:
+            return WINDOW_OVER
+        return _SESSION_OVER if settings.late_by_session else _NO_SESSION
     return BEHIND

@@ -237,7 +237,7 @@ def _grid(scenario: Scenario) -> Grid | None:
     if rules.anchor is None:
         return length, slide, offset + (length if rules.aligned is Aligned.STARTS else 0), None
     origin = rules.anchor if isinstance(rules.anchor, int) else scenario.first_clock
-    origin += offset
+    origin += offset % slide
     return length, slide, origin + length, origin
 
 
