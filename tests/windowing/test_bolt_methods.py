@@ -103,7 +103,7 @@ def test_a_column_of_watermarks_can_be_taken_back() -> None:
 def test_what_a_preset_has_set_can_be_taken_back() -> None:
     assert built(bolt().with_time(presets.atlas()).with_watermark(partition=None)).watermark_partition is None
     azure = bolt().with_time(presets.azure(arrival_field="arrived")).with_lateness(arrival=None)
-    assert built(azure.with_watermark(estimate_arrival=False)).arrival is None
+    assert built(azure).arrival is None
 
 
 def test_what_is_late_by_the_watermark_has_no_allowance_unless_it_is_asked_for() -> None:

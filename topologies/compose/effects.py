@@ -89,10 +89,9 @@ def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
 
 def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
     """Why a setting that was asked for in ``call`` changes nothing on a bolt; None where it does something."""
-    value, declared = getattr(situation.settings, rule), DECLARED[rule]
-    if value is declared.default and value in (None, False):
+    if getattr(situation.settings, rule) is None:
         return None  # what a preset has set is taken back
-    needed = (NEEDS[name] for name in declared.needs)
+    needed = (NEEDS[name] for name in DECLARED[rule].needs)
     missing = next((need for need in needed if not need.met(situation)), None)
     if missing is None:
         return None
