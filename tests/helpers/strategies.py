@@ -65,7 +65,8 @@ def bolts(draw: st.DrawFn, mode: str, kind: str, unit: str = "ms") -> Json:
     if slide_kind == "time":  # bounds and alignment mean something for aligned ends only
         if draw(st.booleans()):
             bolt["bounds"] = "[start, end)"
-        if offset := draw(st.sampled_from([0, 0, 1, 4])):
+        slide = str(bolt.get("sliding", bolt["length"]))
+        if offset := draw(st.sampled_from([0, 0, 1, 4])) % int(slide.removesuffix(unit)):
             bolt["offset"] = f"{offset}{unit}"
     return bolt
 

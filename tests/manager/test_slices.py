@@ -72,7 +72,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "slide": slide,
         "length": draw(st.integers(1, 3 * slide + 2)),
-        "offset": draw(st.integers(0, 3)),
+        "offset": draw(st.integers(0, min(3, slide - 1))),
         "bounds": draw(st.sampled_from(Bounds)),
         "lag": draw(st.integers(0, 12)),
         "by": draw(st.sampled_from([(), ("user",), ("user", "shop"), ("shop",)])),
