@@ -315,7 +315,7 @@ class WindowedBolt(Component):
         need, then keep the events of the last window of each key until the key's next one has fired.
         """
         told = self if expired is UNSET else self._with(expired=DECLARED["expired"].read(expired))
-        given = {name: policy for name, policy in (("eviction", eviction), ("trigger", trigger)) if policy is not UNSET}
+        given = _given(eviction=eviction, trigger=trigger)
         return told._give("with_policies", given) if given or expired is UNSET else told
 
     # -- rules of time
@@ -341,18 +341,17 @@ class WindowedBolt(Component):
         (``"window end"``), or the start of the earliest of them (``"window start"``, SI-24); None: as far as the time
         of the rows allows. ``close_fires``: whether the end of the streams fires the windows that are open (SI-7).
         """
-        given = {
-            "default_time": default_time, "output_time": output_time, "output_watermark": output_watermark,
-            "close_fires": close_fires,
-        }  # fmt: skip
+        given = _given(
+            default_time=default_time, output_time=output_time, output_watermark=output_watermark,
+            close_fires=close_fires,
+        )  # fmt: skip
         bolt = self
         if preset is not None:
             bolt = bolt._preset(preset)
         if self._read("with_time", "processing", processing):
             bolt._one_time_source("with_time(processing=True)")
             bolt = bolt._with(processing_time=True)
-        rest = {name: value for name, value in given.items() if value is not UNSET}
-        return bolt._give("with_time", rest) if rest or bolt is self else bolt
+        return bolt._give("with_time", given) if given or bolt is self else bolt
 
     def with_watermark(
         self,

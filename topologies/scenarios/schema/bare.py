@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from topologies.scenarios.schema.declared import as_given, declared_keys
+from topologies.scenarios.schema.declared import DECLARED_KEYS, as_given
 from topologies.scenarios.schema.settings import BoltSettings
 from windowing.bolt import WindowedBolt
-from windowing.kinds import Calendar, CountByStart, SlidingLog, Snapshot
 from windowing.settings import WindowSettings
 from windowing.settings.declaration import Declaration
 from windowing.timestamps import to_datetime
@@ -47,7 +46,7 @@ def bare_bolt(
             case "anchor":
                 bolt = bolt.with_alignment(anchor=value if isinstance(value, str) else to_datetime(value))
             case _:
-                bolt = _given(bolt, declared_keys()[key], as_given(value))
+                bolt = _given(bolt, DECLARED_KEYS[key], as_given(value))
     if settings.panes is not None:
         bolt = bolt.with_trigger(settings.panes.panes)
     return bolt.with_policies(expired=bolt.settings.follow_each_other)
@@ -86,18 +85,8 @@ def imports_of(settings: BoltSettings) -> Mapping[str, str] | None:
 def _with_windows(bolt: WindowedBolt, settings: BoltSettings) -> WindowedBolt:
     if settings.length is not None:
         bolt = bolt.with_window(settings.length, settings.length if settings.tumbling else settings.sliding)
-    elif settings.session is not None:
-        bolt = bolt.with_window(settings.session.kind)
-    elif settings.snapshot:
-        bolt = bolt.with_window(Snapshot())
-    elif settings.sliding_log is not None:
-        bolt = bolt.with_window(SlidingLog(settings.sliding_log))
-    elif settings.count_by_start is not None:
-        bolt = bolt.with_window(CountByStart(settings.count_by_start))
-    elif settings.calendar is not None:
-        bolt = bolt.with_window(Calendar(settings.calendar.unit, settings.calendar.zone))
     else:
-        bolt = bolt.with_window(*(each.kind for each in settings.windows or ()))
+        bolt = bolt.with_window(*settings.kinds)
     if settings.substreams is not None:
         return bolt.with_key(*settings.substreams).with_watermark(per_key=True)
     return bolt if settings.key is None else bolt.with_key(*settings.key)

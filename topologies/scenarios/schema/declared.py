@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import PlainSerializer, PlainValidator
 
@@ -34,6 +34,7 @@ from windowing.settings.readers import (
     PARTITION,
     SHIFT,
     STREAM,
+    Reader,
 )
 
 
@@ -51,35 +52,31 @@ class ArrivalSetting(Listed):
         return Arrival(self.field, self.early, self.late, LateAction.ADJUST if self.action is None else self.action)
 
 
-_TYPES: dict[str, Any] = {
-    reader.words: kind
-    for reader, kind in (
-        (DURATION, Span),
-        (SHIFT, Moved),
-        (ABOVE_ZERO, Positive),
-        (EVERY, Every),
-        (FLAG, bool),
-        (NAME, Text),
-        (STREAM, Text),
-        (PARTITION, Text),
-        (ANCHOR, Anchor),
-        (IMPORTS, Inputs),
-        (ARRIVAL, ArrivalSetting),
-    )
+_TYPES: dict[Reader, Any] = {
+    DURATION: Span,
+    SHIFT: Moved,
+    ABOVE_ZERO: Positive,
+    EVERY: Every,
+    FLAG: bool,
+    NAME: Text,
+    STREAM: Text,
+    PARTITION: Text,
+    ANCHOR: Anchor,
+    IMPORTS: Inputs,
+    ARRIVAL: ArrivalSetting,
 }
 """How the values of a reader are written in a file."""
 
 
-def declared_keys() -> dict[str, Declaration]:
-    """The settings that a file may give by themselves, by their keys."""
-    return {declared.scenario: declared for declared in DECLARED.values() if declared.scenario is not None}
+DECLARED_KEYS: Final = {declared.scenario: declared for declared in DECLARED.values() if declared.scenario is not None}
+"""The settings that a file may give by themselves, by their keys."""
 
 
 def typed(declared: Declaration) -> Any:
     """The type of a key's value, as pydantic checks it."""
     if declared.reads.choices is not None:
         return _choice(declared.reads.choices)
-    return _TYPES[declared.reads.words]
+    return _TYPES[declared.reads]
 
 
 def as_given(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import create_model, field_validator, model_validator
 
-from topologies.scenarios.schema.declared import declared_keys, typed
+from topologies.scenarios.schema.declared import DECLARED_KEYS, typed
 from topologies.scenarios.schema.values import (
     Action,
     AzureAction,
@@ -214,9 +214,17 @@ class _Settings(Strict):
     edge_key: Names | None = None
 
     @property
+    def kinds(self) -> tuple[WindowKind, ...]:
+        """The kinds of window, as bolts declare them; none where a length says what the windows are."""
+        if self.windows is not None:
+            return tuple(each.kind for each in self.windows)
+        named = {name: getattr(self, name) for name in KINDS if name in _MAKERS}
+        return tuple(_MAKERS[name](value) for name, value in named.items() if value is not None)
+
+    @property
     def single(self) -> dict[str, Any]:
         """The declared settings that the file gives by themselves, by their keys."""
-        return {key: value for key in declared_keys() if (value := getattr(self, key)) is not None}
+        return {key: value for key in DECLARED_KEYS if (value := getattr(self, key)) is not None}
 
     @model_validator(mode="after")
     def _one_kind(self) -> _Settings:
@@ -273,5 +281,5 @@ else:  # with a key for each declared setting
         "BoltSettings",
         __base__=_Settings,
         __doc__="The settings of the bolt that a scenario runs; those that are left out are the bolt's own defaults.",
-        **{key: (typed(setting) | None, None) for key, setting in declared_keys().items()},
+        **{key: (typed(setting) | None, None) for key, setting in DECLARED_KEYS.items()},
     )
