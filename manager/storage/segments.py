@@ -10,17 +10,18 @@ import os
 import uuid
 import zlib
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.storage.files import private_stream, sync_file
+from manager.storage.files import delete, private_stream, sync_file
 from manager.storage.trouble import touching
-from windowing.errors import DamagedCheckpoint
+from windowing.errors import DamagedCheckpoint, StorageError
 from windowing.events import Events
 
 _ALIGNMENT = 64
@@ -111,13 +112,22 @@ class SegmentWriter(Protocol):
     """Writes one segment; the sections in the order in which they are added."""
 
     def add(self, table: pa.Table) -> Ref: ...
-    def close(self) -> None: ...
+
+
+class SegmentDraft(SegmentWriter, Protocol):
+    """A segment while it is written: ``with store.writer(folder) as writer:``. Where an error leaves the block, nothing
+    of it stays."""
+
+    def __enter__(self) -> SegmentWriter: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class SegmentStore(Protocol):
     """Where segments are kept."""
 
-    def writer(self, folder: str) -> SegmentWriter: ...
+    def writer(self, folder: str) -> SegmentDraft: ...
     def read(self, ref: Ref) -> pa.Table: ...
 
 
@@ -199,6 +209,8 @@ class _FileWriter:
 
     def __init__(self, store: FileSegments, name: str) -> None:
         self.store, self.name = store, name
+        self._begun = False
+        """Whether there may be a file."""
         self._file: pa.NativeFile | None = None
 
     def add(self, table: pa.Table) -> Ref:
@@ -208,14 +220,38 @@ class _FileWriter:
         buffer = section.getvalue()
         return Ref(self.name, self._append(buffer), len(buffer), table.num_rows, checksum=zlib.crc32(buffer))
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                self._close()
+            except StorageError:
+                self._remove()
+                raise
+        elif isinstance(error, Exception):  # a process that ends leaves it to the next run
+            self._remove()
+
+    def _close(self) -> None:
         if self._file is not None:
             with self._touching():
                 self._file.close()
 
+    def _remove(self) -> None:
+        """Delete the file. What fails here is not raised: it would hide the first error."""
+        with suppress(StorageError):
+            self._close()
+        if self._begun:
+            with suppress(StorageError):
+                delete(self.store.filesystem, self._path, missing=True)
+
     def _append(self, buffer: pa.Buffer) -> int:
         """Write a section; where it begins."""
         if self._file is None:
+            self._begun = True
             self._file = private_stream(self.store.filesystem, self._path)
         with self._touching():
             self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
@@ -255,8 +291,14 @@ class _MemoryWriter:
         sections.append(table)
         return Ref(self.name, len(sections) - 1, 0, table.num_rows)
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.store.tables.pop(self.name, None)
 
 
 def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:

@@ -144,11 +144,8 @@ def _let_into_queue(item: FireItem, node: WindowedNode, router: Router, context:
         with bolt_failure(node.name, context.batch, "in adding up events"):
             events = slicing.fold(events)
     events = events.sorted()
-    writer = context.store.writer(context.folder)
-    try:
+    with context.store.writer(context.folder) as writer:
         return [write_events(writer, events, len(node.inputs))]
-    finally:
-        writer.close()
 
 
 class _Calls:
@@ -236,11 +233,8 @@ class _Calls:
         (microseconds)."""
         if self._retractions is None:
             return after
-        writer = self.context.store.writer(self.context.folder)
-        try:
+        with self.context.store.writer(self.context.folder) as writer:
             shown = self._retractions.save(writer, over)
-        finally:
-            writer.close()
         others = {name: ref for name, ref in after.tables.items() if not Retractions.is_mine(name)}
         return replace(after, tables=others | shown)
 
@@ -275,11 +269,8 @@ def _compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> R
     slicing = node.summed(context.traced)
     if slicing is not None:
         events = slicing.compacted(events, item.passed)
-    writer = context.store.writer(context.folder)
-    try:
+    with context.store.writer(context.folder) as writer:
         ref = write_events(writer, events, streams)
-    finally:
-        writer.close()
     return replace(ref, level=1 + max(source.level for source in item.refs))
 
 
@@ -400,11 +391,8 @@ def _in_final_order(
     events = manager.settled_events(sum(ref.alive for ref in refs if ref.level >= _SETTLED))
     if events is None:
         return refs
-    writer = context.store.writer(context.folder)
-    try:
+    with context.store.writer(context.folder) as writer:
         written = replace(write_events(writer, events, streams), level=_SETTLED)
-    finally:
-        writer.close()
     settled = [ref for ref in refs if ref.level >= _SETTLED]
     rest = [left for ref in refs if ref.level < _SETTLED for left in _after(ref, frontier, streams, context)]
     return [*settled, written, *rest]
@@ -434,13 +422,10 @@ def _prepared(
 def _save_state(bolt: StatefulWindowedBolt, node: WindowedNode, context: Context) -> dict[str, Ref]:
     with bolt_failure(node.name, context.batch, "in keeping its state"):
         text, tables = pack_state(bolt.state, bolt.state_types)
-    writer = context.store.writer(context.folder)
-    try:
+    with context.store.writer(context.folder) as writer:
         return {"": writer.add(pa.table({"json": [text]}))} | {
             name: writer.add(table) for name, table in tables.items()
         }
-    finally:
-        writer.close()
 
 
 def _place(window: TupleWindow) -> str:

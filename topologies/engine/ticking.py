@@ -209,11 +209,8 @@ def _write(store: SegmentStore, context: Context, marks: Marks) -> Ref:
     columns = {"own": marks.own, "bolt": marks.bolt}
     if context.traced:
         columns |= {"own_after": marks.own_after, "bolt_after": marks.bolt_after}
-    writer = store.writer(context.folder)
-    try:
+    with store.writer(context.folder) as writer:
         return writer.add(pa.table(columns))
-    finally:
-        writer.close()
 
 
 def _frontier(node: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> int | None:

@@ -152,7 +152,8 @@ def overfull(item: str, context: Context) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))
     try:
-        FileSegments(item).writer("5").add(pa.table({"x": range(1_000)}))
+        with FileSegments(item).writer("5") as writer:
+            writer.add(pa.table({"x": range(1_000)}))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 

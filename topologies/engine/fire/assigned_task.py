@@ -103,8 +103,7 @@ class AssignedTask(HeldTask):
     def finish(self) -> TaskState:
         """Write the events that are still needed; return the state of the task after the batch."""
         streams = len(self.node.inputs)
-        writer = self.context.store.writer(self.context.folder)
-        try:
+        with self.context.store.writer(self.context.folder) as writer:
             refs = self._kept(writer, streams)
             tables = dict(self.state.tables)
             if self._substreams is not None:
@@ -119,8 +118,6 @@ class AssignedTask(HeldTask):
             if len(self._released):
                 tables[RELEASED] = writer.add(self._released.table())
             waiting = self._wait(writer, tables, streams)
-        finally:
-            writer.close()
         decided = self._decided(streams) if self._evaluated else self.state.decided_by_stream
         manager = self.state.manager
         if self.last_end is not None:

@@ -146,11 +146,8 @@ def _write(writer: SegmentWriter, held: Held, flags: NDArray[np.uint8], streams:
 def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, without the events that are no longer needed."""
     held = Held.concat([kept(*read_held(context.store, ref)) for ref in item.refs]).sorted()
-    writer = context.store.writer(context.folder)
-    try:
+    with context.store.writer(context.folder) as writer:
         ref = write_held(writer, held, len(node.inputs))
-    finally:
-        writer.close()
     return replace(ref, level=1 + max(source.level for source in item.refs))
 
 

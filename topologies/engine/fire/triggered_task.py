@@ -93,8 +93,7 @@ class TriggeredTask(HeldTask):
 
     def finish(self) -> TaskState:
         """Write the events that are still needed; return the state of the task after the batch."""
-        writer = self.context.store.writer(self.context.folder)
-        try:
+        with self.context.store.writer(self.context.folder) as writer:
             refs = self._kept(writer, len(self.node.inputs))
             tables = dict(self.state.tables)
             if self._key_states.changed:
@@ -102,8 +101,6 @@ class TriggeredTask(HeldTask):
                 table = self._key_states.table(None if self._events is None else self._events.payload)
                 if table is not None:
                     tables[KEY_RECORDS] = writer.add(table)
-        finally:
-            writer.close()
         decided = self._decided(len(self.node.inputs))
         return replace(
             self.state.counted(self._counters), refs=refs, tables=tables, decided_by_stream=decided,

@@ -114,14 +114,11 @@ class Run:
 
 def write_parts(split: SourceSplit, context: Context) -> list[Part]:
     """Read a split and write its rows with their keys; returns a part for each of its sources."""
-    writer = context.store.writer(context.folder)
-    try:
+    with context.store.writer(context.folder) as writer:
         by_source = groupby(
             split.read(context.topology), key=lambda batch: (batch.component, batch.stream, batch.source)
         )
         return [_part(list(batches), writer) for _, batches in by_source]
-    finally:
-        writer.close()
 
 
 def replace_merged(

@@ -48,12 +48,9 @@ class Router:
 
     def finish(self, output: Out) -> Out:
         """Write all routed rows and all records; return the output with their references."""
-        writer = self.context.store.writer(self.context.folder)
-        try:
+        with self.context.store.writer(self.context.folder) as writer:
             self._staging.write(output, writer)
             self.ledger.write(output, writer)
-        finally:
-            writer.close()
         return output
 
     def emit_late(self, node: WindowedNode, table: pa.Table, positions: NDArray[np.int64]) -> None:
