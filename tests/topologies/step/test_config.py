@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from glob import glob
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from pyhocon import ConfigFactory, config_parser  # type: ignore[import-untyped]
+from pyparsing import ParserElement
 
 from tests.helpers.places import CORPUS
 from topologies.step.config import StepConfig, StepConfigError, load_step
@@ -222,6 +228,41 @@ def test_what_cannot_be_included_is_said(tmp_path: Path, text: str, expected: st
     _write(tmp_path, "[1]", "list.conf")
     with pytest.raises(StepConfigError, match=expected):
         load_step(_write(tmp_path, text))
+
+
+def test_files_are_read_by_several_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyhocon's parser changes a global of pyparsing's, and restores what it met: threads must not overlap in it."""
+    ended, begun = threading.Event(), threading.Event()
+    read = Path.read_text
+
+    def slowly(path: Path, **options: Any) -> str:
+        if path.name == "first.part":
+            begun.wait(0.3)
+        elif path.name == "second.part":
+            begun.set()
+            ended.wait(5)
+        return read(path, **options)
+
+    def second() -> Any:
+        time.sleep(0.1)
+        return load_step(_write(tmp_path, 'include "second.part"', "second.conf"))
+
+    for name in ("first.part", "second.part"):
+        _write(tmp_path, json.dumps(STEP)[1:-1], name)
+    monkeypatch.setattr(Path, "read_text", slowly)
+    blanks = ParserElement.DEFAULT_WHITE_CHARS
+    with ThreadPoolExecutor() as threads:
+        other = threads.submit(second)
+        assert load_step(_write(tmp_path, 'include "first.part"', "first.conf")).name == "orders"
+        ended.set()
+        assert other.result().name == "orders"
+    assert blanks == ParserElement.DEFAULT_WHITE_CHARS
+
+
+def test_the_users_own_pyhocon_stays_as_it_is(tmp_path: Path) -> None:
+    load_step(_write(tmp_path, json.dumps(STEP)[1:-1]))
+    assert config_parser.ConfigFactory is ConfigFactory
+    assert config_parser.glob is glob
 
 
 def test_files_are_included_by_pattern_and_into_a_section(tmp_path: Path) -> None:

@@ -6,21 +6,25 @@ quote nothing.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from glob import glob
 from pathlib import Path
-from types import FunctionType
+from threading import Lock
 from typing import Any
 
-from pyhocon import ConfigTree, config_parser  # type: ignore[import-untyped]
+from pyhocon import ConfigTree  # type: ignore[import-untyped]
 from pyhocon.exceptions import ConfigException, ConfigSubstitutionException  # type: ignore[import-untyped]
 from pyparsing import ParseBaseException, ParserElement
 
 _EXPECTED = re.compile(r"Expected (?:end of text|'.{1,3}')")
 _PLACE = re.compile(r"\(line: ?(\d+), col: ?(\d+)\)")
+_LOCK = Lock()
+"""Held while a text is parsed, with all that it includes: pyhocon keeps what blanks are in a global of pyparsing's."""
 
 
 class HoconError(ValueError):
@@ -30,43 +34,47 @@ class HoconError(ValueError):
 def parse_hocon(text: str, folder: Path) -> Any:
     """Parse HOCON into plain mappings; includes are relative to the folder. Raises HoconError where it cannot be
     read."""
+    with _LOCK, _default_blanks():
+        try:
+            return _plain(_read(text, str(folder)))
+        except HoconError:
+            raise
+        except (ValueError, OverflowError):
+            raise HoconError("a number or a time in it is too large") from None
+
+
+@contextmanager
+def _default_blanks() -> Iterator[None]:
+    """Restores what pyhocon changes of pyparsing's, and does not restore after an error."""
     blanks = ParserElement.DEFAULT_WHITE_CHARS
     try:
-        return _plain(_Reader().read(text, str(folder)))
-    except HoconError:
-        raise
-    except (ValueError, OverflowError):
-        raise HoconError("a number or a time in it is too large") from None
+        yield
     finally:
-        ParserElement.set_default_whitespace_chars(blanks)  # pyhocon changes it, and does not restore it after an error
+        ParserElement.set_default_whitespace_chars(blanks)
 
 
-class _Reader:
-    """pyhocon's parser, with this object in place of its handling of included files.
+def _read(text: str, folder: str, **options: Any) -> Any:
+    """The content of a text. Raises HoconError with the place of a mistake."""
+    try:
+        return _Parser.parse(text, folder, **options)
+    except ParseBaseException as error:
+        raise HoconError(_met(error)) from None
+    except ConfigSubstitutionException as error:  # names the variable, and where it stands
+        raise HoconError(" ".join(str(error).split())) from None
+    except ConfigException as error:
+        match = _PLACE.search(str(error))
+        where = f"line {match[1]}, column {match[2]}: " if match else ""
+        raise HoconError(f"{where}texts, lists and mappings are mixed in one value") from None
+    except (AttributeError, KeyError, TypeError):
+        raise HoconError("its parts, or what it includes, do not fit together") from None
 
-    The original follows URLs, and takes a missing file for an empty one.
-    """
+
+class _Includes:
+    """Reads included files, in place of pyhocon's factory, which follows URLs and takes a missing file for an empty
+    one."""
 
     def __init__(self) -> None:
-        parse = config_parser.ConfigParser.parse.__func__
-        ours = {**vars(config_parser), "ConfigFactory": self, "glob": _matching}
-        self._parse = FunctionType(parse.__code__, ours, parse.__name__, parse.__defaults__, parse.__closure__)
         self._open: list[str] = []
-
-    def read(self, text: str, folder: str, **options: Any) -> Any:
-        """The content of a text. Raises HoconError with the place of a mistake."""
-        try:
-            return self._parse(_Parser, text, folder, **options)
-        except ParseBaseException as error:
-            raise HoconError(_met(error)) from None
-        except ConfigSubstitutionException as error:  # names the variable, and where it stands
-            raise HoconError(" ".join(str(error).split())) from None
-        except ConfigException as error:
-            match = _PLACE.search(str(error))
-            where = f"line {match[1]}, column {match[2]}: " if match else ""
-            raise HoconError(f"{where}texts, lists and mappings are mixed in one value") from None
-        except (AttributeError, KeyError, TypeError):
-            raise HoconError("its parts, or what it includes, do not fit together") from None
 
     def parse_file(self, path: str, required: bool = True, **options: Any) -> Any:
         """Called for an included file, which must exist, ``required(...)`` or not."""
@@ -84,7 +92,7 @@ class _Reader:
             raise HoconError(f"it includes {path}, which is no text in UTF-8: {byte}") from None
         self._open.append(path)
         try:
-            return self.read(text, os.path.dirname(path), **options)
+            return _read(text, os.path.dirname(path), **options)
         except HoconError as error:
             raise error if path in str(error) else HoconError(f"in {path}, which it includes: {error}") from None
         finally:
@@ -96,7 +104,27 @@ class _Reader:
         raise HoconError(f"it includes a URL ({kind}:...), and URLs are not followed: include a file") from None
 
 
-class _Parser(config_parser.ConfigParser):  # type: ignore[misc]
+def _matching(pattern: str, **options: Any) -> list[str]:
+    """The files that match an included pattern, at least one."""
+    files = sorted(glob(pattern, **options))
+    if not files:
+        raise HoconError(f"it includes {pattern}, and there is no such file")
+    return files
+
+
+def _own_parser() -> Any:
+    """pyhocon's module of the parser, loaded a second time, with our reading of included files: pyhocon lets nobody
+    choose that, and the user may need the original in the same process."""
+    spec = importlib.util.find_spec("pyhocon.config_parser")
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.ConfigFactory, module.glob = _Includes(), _matching
+    return module
+
+
+class _Parser(_own_parser().ConfigParser):  # type: ignore[misc]
     @classmethod
     def resolve_package_path(cls, package_path: str) -> str:
         """The file of ``include package("package:file")``."""
@@ -104,14 +132,6 @@ class _Parser(config_parser.ConfigParser):  # type: ignore[misc]
             return str(super().resolve_package_path(package_path))
         except (ImportError, ValueError, TypeError, AttributeError):
             raise HoconError(f"it includes {package_path} of a package, which is not there") from None
-
-
-def _matching(pattern: str, **options: Any) -> list[str]:
-    """The files that match an included pattern, at least one."""
-    files = sorted(glob(pattern, **options))
-    if not files:
-        raise HoconError(f"it includes {pattern}, and there is no such file")
-    return files
 
 
 def _plain(value: Any) -> Any:
