@@ -82,6 +82,13 @@ class StorageError(WindboltError):
 class BoltError(WindboltError):
     """An exception in a user's bolt, with the bolt, the window and the batch it happened in."""
 
+    def __init__(self, what: str, *, why: str = "", do: str = "", bolt: str = "", task: int | None = None) -> None:
+        super().__init__(what, why=why, do=do)
+        self.bolt = bolt
+        """The name of the bolt."""
+        self.task = task
+        """Which of the bolt's tasks; None where it happened before events were distributed to them."""
+
 
 class ScenarioError(WindboltError, ValueError):
     """A scenario file, line or step that does not follow the contract."""

@@ -63,7 +63,7 @@ ORDER = {
     "topologies.engine": "time batch ingest fire commit ticking tasks step rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describing compile",
     "topologies.scenarios": "schema run draw",
-    "topologies.spark": "trouble executor workers jvm metrics kafka frames source runner replay",
+    "topologies.spark": "trouble through_java executor workers jvm metrics kafka frames source runner replay",
 }
 """What is in a folder, from the bottom up: each imports only what stands before it, within functions too."""
 

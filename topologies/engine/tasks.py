@@ -187,7 +187,7 @@ class _Calls:
             except BoltError:
                 raise
             except (Exception, SystemExit) as error:
-                raise failed(node.name, context.batch, _place(window), error) from error
+                raise failed(node.name, context.batch, _place(window), error, task=self.task) from error
         if position is not None:
             position.leave()
         for stream, table, times in outputs.tables(context.batch):
@@ -205,7 +205,7 @@ class _Calls:
             return
         self.windows += len(due)
         times = np.array([node.emit_time(window) for window in due], np.int64)
-        with bolt_failure(node.name, context.batch, f"in task {self.task} in joining windows"):
+        with bolt_failure(node.name, context.batch, f"in task {self.task} in joining windows", task=self.task):
             for joined in slicing.joined(due):
                 for row in joined_rows(node.name, due, joined) if context.traced else ():
                     self.router.ledger.trace("windows", row)
@@ -225,7 +225,8 @@ class _Calls:
 
     def _forget(self, key: Any) -> None:
         bolt, self._forgot = self._ready(), True
-        with bolt_failure(self.node.name, self.context.batch, f"in task {self.task} in forgetting {key!r}"):
+        where = f"in task {self.task} in forgetting {key!r}"
+        with bolt_failure(self.node.name, self.context.batch, where, task=self.task):
             bolt.forget(key)
 
     def remember(self, after: TaskState, over: int) -> TaskState:
@@ -336,7 +337,7 @@ class _Emissions:
                 tables.append(from_rows([row for rows, _ in members for row in rows], schema))
             except SchemaError:
                 for rows, window in members:  # again, one by one, to find the window that failed
-                    with bolt_failure(self.node.name, batch, _place(window)):
+                    with bolt_failure(self.node.name, batch, _place(window), task=window.task):
                         from_rows(rows, schema)
                 raise
         return pa.concat_tables(tables)
@@ -412,7 +413,7 @@ def _prepared(
 ) -> WindowedBolt:
     bolt = deepcopy(node.bolt)
     saved = load_state(context.store, before.user) if before.user else None
-    with bolt_failure(node.name, context.batch, f"in task {task} in prepare"):
+    with bolt_failure(node.name, context.batch, f"in task {task} in prepare", task=task):
         if isinstance(bolt, StatefulWindowedBolt):
             bolt.state = bolt.initial_state() if saved is None else saved
         bolt.prepare(TaskContext(node.name, task, node.parallelism, context.run, counters))

@@ -17,12 +17,12 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.core.broadcast import Broadcast
 from pyspark.errors import PySparkException
 
-from topologies.engine.batch.failures import decode_error, run_encoding_errors
 from topologies.engine.batch.plan import Context, RunExecutor
 from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import FunctionSink, Sink
 from topologies.io.spouts import FrameSpout, Spout
+from topologies.spark.through_java import failure_in, run_for_java
 from topologies.spark.trouble import kafka_trouble, storage_trouble
 from windowing.errors import WindboltError
 
@@ -72,9 +72,12 @@ class SparkExecutor:
         name, broadcast, paths = self.name, self.topology, self.paths
         bare = replace(context, topology=cast("Topology", None))
 
+        def complete(bare: Context, _: Context) -> Context:
+            return replace(bare, topology=unpacked(name, broadcast, paths))
+
         def run(items: Iterable[Any]) -> Iterator[Any]:
-            whole = replace(bare, topology=unpacked(name, broadcast, paths))
-            return iter([run_encoding_errors(function, item, whole) for item in items])
+            whole = run_for_java(complete, bare, bare)
+            return iter([run_for_java(function, item, whole) for item in items])
 
         return run
 
@@ -93,9 +96,9 @@ def spark_failures() -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        failure = decode_error(str(error))
+        failure = failure_in(str(error))
         if failure is not None:
-            raise failure from None
+            raise failure  # noqa: B904  (its cause is the traceback of the task)
         known = kafka_trouble(str(error)) or storage_trouble(str(error))
         if known is not None:
             raise known from error

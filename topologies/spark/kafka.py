@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from manager.storage.segments import SegmentStore
-from topologies.engine.batch.failures import run_encoding_errors
 from topologies.engine.batch.plan import Context, Handed
 from topologies.engine.commit.delivering import SinkBatch
 from topologies.graph.model import SinkNode, Topology
@@ -25,6 +24,7 @@ from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.run.options import RECORDS_PER_BATCH
 from topologies.sources.records import OUTGOING, outgoing
 from topologies.spark.executor import spark_failures
+from topologies.spark.through_java import run_for_java
 from topologies.spark.trouble import unreachable
 from windowing.errors import ConfigError, WindboltError
 
@@ -159,7 +159,7 @@ def send_records(
     def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch_rows in batches:
             for number in batch_rows.column("id").to_pylist():
-                yield from run_encoding_errors(of_one, number, cast("Context", None))
+                yield from run_for_java(of_one, number, None)
 
     def of_one(number: int, _: Context) -> list[pa.RecordBatch]:
         ref, name, first = named[number]

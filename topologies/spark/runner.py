@@ -13,7 +13,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from topologies.checkpoints.run import CheckpointedRun
 from topologies.checkpoints.source_log import Partitions
-from topologies.engine.batch.failures import decode_error
 from topologies.engine.batch.plan import BatchPlan, Context, Output
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.delivering import Frames
@@ -27,6 +26,7 @@ from topologies.spark.jvm.session import check_session, names_of_java, open_sess
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.source import StreamSource
+from topologies.spark.through_java import failure_in
 from topologies.spark.trouble import kafka_trouble, storage_trouble
 from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
 from topologies.spark.workers.pool import executor_for
@@ -209,7 +209,7 @@ class Guarded:
 def _explained(error: StreamingQueryException) -> WindboltError:
     """Spark's own error in one sentence."""
     text = str(error)
-    known = decode_error(text) or kafka_trouble(text) or storage_trouble(text)
+    known = failure_in(text) or kafka_trouble(text) or storage_trouble(text)
     if known is not None:
         return known
     first = next((line for line in text.splitlines() if line.strip()), text)

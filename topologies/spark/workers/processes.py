@@ -18,8 +18,8 @@ from threading import Lock, Thread
 from typing import Any, cast
 
 from manager.storage.trouble import in_words
-from topologies.engine.batch.failures import decode_error
 from topologies.engine.batch.plan import Context
+from topologies.engine.batch.task_failure import TaskFailure
 from topologies.engine.batch.whereabouts import SIZE, WorkerPosition
 from topologies.graph.model import Topology
 from topologies.spark.workers.offspring import OFFSPRING
@@ -165,12 +165,7 @@ class WorkerPool:
             return None
         result, failure = answer
         if failure is not None:
-            text, words = failure
-            raise decode_error(text) or WindboltError(
-                "a task failed, and not by an error that windbolt knows",
-                why=words,
-                do=f"see the chained error (--debug); batch {context.batch} was not committed, and comes again",
-            ) from RuntimeError(text)
+            raise failure.error()
         self._teach(worker)
         return None if index is None else (index, result)
 
@@ -239,7 +234,7 @@ class _WorkerProcess:
         self.task, self._job = index, job
         self._send(None, fresh, packed)
 
-    def answer(self) -> tuple[Any, Any] | None:
+    def answer(self) -> tuple[Any, TaskFailure | None] | None:
         """The answer to the last message, or None for a message that is not its answer. Raises EOFError or OSError if
         the process has died."""
         if self.process.poll() is not None and not self.connection.poll():

@@ -4,8 +4,8 @@
 
 The socket carries pickled messages (number, topology, job, item), each with only what is new to the worker: either a
 topology, to be unpacked at once; or an item, with its job (function, context) if that has changed. Each is answered by
-(process id, number, result, None), or (process id, number, None, ``Failure``). A child that a bolt forks has another
-process id, and does not answer. ``NOTE`` is a file in which the worker records the window it is working on
+(process id, number, result, None), or (process id, number, None, ``TaskFailure``). A child that a bolt forks has
+another process id, and does not answer. ``NOTE`` is a file in which the worker records the window it is working on
 (``topologies/engine/batch/whereabouts.py``).
 """
 
@@ -16,15 +16,16 @@ import os
 import pickle
 import signal
 import sys
-import traceback
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread, local
 from typing import TYPE_CHECKING, Any
 
-from windowing.printable import told
+from topologies.engine.batch.forks import in_this_process
+from topologies.engine.batch.task_failure import TaskFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
     from topologies.engine.batch.plan import Context
     from topologies.graph.model import Topology
 
-Failure = tuple[str, str]
-"""The whole traceback, and its last line."""
-_LONGEST = 200_000
-"""Maximum length of a traceback in characters."""
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that ask a run to stop."""
@@ -58,15 +55,13 @@ class Worker:
                     self._unpacked()
             if item is None:
                 return _packed(number, None, None)
-            from topologies.engine.batch.failures import run_encoding_errors
-
             if job is not None:
                 function, context = pickle.loads(job)
                 self._job = function, replace(context, topology=self._unpacked())
             assert self._job is not None
-            return _packed(number, run_encoding_errors(self._job[0], pickle.loads(item), self._job[1]), None)
+            return _packed(number, in_this_process(partial(self._job[0], pickle.loads(item), self._job[1])), None)
         except BaseException as error:
-            return _packed(number, None, (_end_of(traceback.format_exc()), told(error)))
+            return _packed(number, None, TaskFailure.of(error, None if self._job is None else self._job[1].batch))
 
     def _unpacked(self) -> Topology:
         """The topology, unpacked once; bolts are copied before use."""
@@ -115,12 +110,6 @@ def _listen(connection: Connection, asked: SimpleQueue[bytes]) -> None:
         os._exit(0)
 
 
-def _end_of(text: str) -> str:
-    """A traceback, or its end, which is most informative, where it is too long; without surrogates, which cannot be
-    sent."""
-    return text[-_LONGEST:].encode("utf-8", "backslashreplace").decode()
-
-
 def _die_with(driver: int) -> None:
     """Die immediately when the driver dies, even inside C code, by Linux's parent-death signal.
 
@@ -157,7 +146,7 @@ def _hear_no_signals() -> None:
     os.register_at_fork(before=hold_back, after_in_parent=let_through, after_in_child=hear)
 
 
-def _packed(number: int, result: Any, failure: Failure | None) -> bytes:
+def _packed(number: int, result: Any, failure: TaskFailure | None) -> bytes:
     return pickle.dumps((os.getpid(), number, result, failure), pickle.HIGHEST_PROTOCOL)
 
 

@@ -1,0 +1,105 @@
+"""Errors of tasks as values: the driver raises what a task raised, and has the traceback of it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import asdict, replace
+from traceback import format_exception
+
+import pytest
+
+from topologies.engine.batch.task_failure import TaskFailure
+from topologies.step.config.errors import StepConfigError, StepProblem
+from topologies.step.rules.errors import RuleError
+from windowing.errors import (
+    BoltError,
+    ConfigError,
+    DamagedCheckpoint,
+    MissingError,
+    SchemaError,
+    StorageError,
+    TopologyError,
+    WindboltError,
+)
+from windowing.printable import LONGEST
+
+
+def raised(error: BaseException) -> BaseException:
+    """The error, with a traceback."""
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+def carried(error: BaseException, batch: int | None = 7) -> WindboltError:
+    """The error as the driver has it."""
+    failure = TaskFailure.of(raised(error), batch)
+    assert json.loads(json.dumps(asdict(failure))) == asdict(failure) | {"kinds": list(failure.kinds)}
+    assert pickle.loads(pickle.dumps(failure)) == failure
+    return failure.error()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        WindboltError("a", why="b", do="c"),
+        ConfigError("a length of -1 s", why="lengths are positive", do="say another"),
+        SchemaError("a"),
+        MissingError("a"),
+        DamagedCheckpoint("a", why="b"),
+        StorageError("x cannot be written", why="full", do="free space", doing="committing batch 7"),
+        BoltError("bolt 'sum' failed", why="ValueError: no", do="fix it", bolt="sum", task=3),
+        RuleError("rule x failed", brief="rule x"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_windbolts_has_its_class_its_words_and_all_that_it_holds(error: WindboltError) -> None:
+    found = carried(error)
+    assert type(found) is type(error)
+    assert (vars(found), str(found)) == (vars(error), str(error))
+
+
+def test_other_exceptions_are_told() -> None:
+    error = carried(ValueError("seven is not eight"))
+    assert type(error) is WindboltError
+    assert error.why == "ValueError: seven is not eight"
+    assert "batch 7 was not committed" in error.do
+    assert "the batch was not committed" in carried(SystemExit("enough"), None).do
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TopologyError("a", [ConfigError("b"), ConfigError("c")]),
+        StepConfigError("a.conf", [StepProblem("a.conf", "key", "expected a key")]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_that_holds_more_than_words_comes_with_its_words(error: WindboltError) -> None:
+    found = carried(error)
+    assert type(found) is WindboltError
+    assert str(found) == str(error)
+
+
+def test_a_class_that_the_driver_does_not_know_is_the_one_above_it() -> None:
+    failure = TaskFailure.of(raised(ConfigError("a")))
+    assert type(replace(failure, kinds=("my_module.MyError", *failure.kinds)).error()) is ConfigError
+
+
+def test_the_traceback_of_the_task_is_the_cause_with_the_chain_before_it() -> None:
+    error = ConfigError("a")
+    error.__cause__ = raised(LookupError("no such value"))
+    lines = "".join(format_exception(carried(error)))
+    assert "in raised" in lines
+    assert lines.index("LookupError: no such value") < lines.index("direct cause") < lines.index("ConfigError: a")
+
+
+def test_nothing_of_a_traceback_is_too_long_or_steers_a_terminal() -> None:
+    error = BoltError("a")
+    error.__cause__ = raised(ValueError("\x1b[2J\ud800" + "x" * 1_000_000))
+    text = str(carried(error).__cause__)
+    assert "ValueError: \\x1b[2J\\ud800xxx" in text
+    assert "in raised" in text
+    assert len(text) < 2 * LONGEST
