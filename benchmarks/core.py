@@ -24,7 +24,7 @@ from manager.window_manager import WindowManager
 from policies.eviction import WatermarkTimeEvictionPolicy
 from policies.lateness import Lateness
 from policies.trigger import WatermarkTimeTriggerPolicy
-from windowing.durations import Duration, seconds
+from windowing.time.durations import Duration, seconds
 
 STORM = {"tumbling 1 s": 6.6e6, "sliding 10 s / 1 s": 1.36e6}
 KINDS = {"tumbling 1 s": (seconds(1), seconds(1)), "sliding 10 s / 1 s": (seconds(10), seconds(1))}

@@ -33,7 +33,7 @@ from topologies.engine.batch.report import BatchReport
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import run_on_spark
 from windowing import WindowedBolt, presets
-from windowing.kinds import Session
+from windowing.settings.kinds import Session
 
 FILE_ROWS, BURST, PER_SECOND, LATE = 250_000, 20, 10_000, "2s"
 SCHEMA = "ts timestamp, at timestamp, key int, value double"

@@ -15,8 +15,8 @@ from manager.queue.manager_state import ManagerState
 from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, decides_on_columns
 from policies.queue_view import Firings, QueueView
 from policies.trigger import ColumnarTriggerPolicy, TriggerPolicy, fires_on_columns, next_firing
-from windowing.events import Events
-from windowing.timestamps import FOREVER
+from windowing.data.events import Events
+from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:

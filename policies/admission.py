@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.marks import NONE
-from windowing.rules import Arrival, LateAction, LateBy
-from windowing.timestamps import FOREVER
+from windowing.settings.rules import Arrival, LateAction, LateBy
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

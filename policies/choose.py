@@ -28,12 +28,12 @@ from policies.trigger import (
     WatermarkCountTriggerPolicy,
     WatermarkTimeTriggerPolicy,
 )
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
-from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
-from windowing.rules import Aligned, LateBy
 from windowing.settings import WindowSettings
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.settings.rules import Aligned, LateBy
+from windowing.time.durations import Count, Duration
 
 
 def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[EvictionPolicy, TriggerPolicy]:

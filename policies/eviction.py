@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.actions import Action, Event, EvictionContext
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration
+from windowing.settings.bounds import Bounds
+from windowing.time.durations import Count, Duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windowing.daytimes import DayTime, next_of
-from windowing.timestamps import FOREVER
-from windowing.triggers import CountTrigger, FiredBy, RuleTrigger
+from windowing.settings.triggers import CountTrigger, FiredBy, RuleTrigger
+from windowing.time.daytimes import DayTime, next_of
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

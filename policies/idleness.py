@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windowing.rules import IdleRule
+from windowing.settings.rules import IdleRule
 
 
 def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: Iterable[int]) -> int | None:

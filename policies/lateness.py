@@ -9,8 +9,8 @@ import numpy as np
 
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.trigger import TimeTriggerPolicy, TriggerPolicy, fires_on_columns
-from windowing.bounds import Bounds
-from windowing.timestamps import FOREVER
+from windowing.settings.bounds import Bounds
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

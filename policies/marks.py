@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windowing.durations import Count, Duration
+from windowing.time.durations import Count, Duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from windowing.triggers import Capacity
+from windowing.settings.triggers import Capacity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy, WatermarkTimeEvictionPolicy
 from policies.trigger import TimeTriggerPolicy, TriggerPolicy, WatermarkTimeTriggerPolicy
-from windowing.bounds import Bounds
+from windowing.settings.bounds import Bounds
 
 if TYPE_CHECKING:
     import numpy as np

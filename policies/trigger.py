@@ -14,9 +14,9 @@ import numpy as np
 
 from policies.eviction import decides_on_columns
 from policies.queue_view import Firings, QueueView
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration
-from windowing.timestamps import FOREVER
+from windowing.settings.bounds import Bounds
+from windowing.time.durations import Count, Duration
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,5 +1,5 @@
 """When a window fires beside its end: ``with_trigger(Panes(early=after_count(1000) | after_clock("1m")))``."""
 
-from windowing.panes import Pane, PaneTrigger, Timing, after_clock, after_count, after_event_time
+from windowing.settings.panes import Pane, PaneTrigger, Timing, after_clock, after_count, after_event_time
 
 __all__ = ["Pane", "PaneTrigger", "Timing", "after_clock", "after_count", "after_event_time"]

@@ -1,6 +1,6 @@
 """The rules of time of other systems: ``with_time(presets.azure(late="5s"))``."""
 
-from windowing.presets import (
+from windowing.settings.presets import (
     Preset,
     atlas,
     azure,

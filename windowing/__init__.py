@@ -1,21 +1,14 @@
 """The vocabulary of windbolt, and what its users subclass and read."""
 
-from windowing import aggregates, kinds, panes, presets, triggers
-from windowing.aggregate_bolt import AggregateBolt
-from windowing.bolt import BatchBolt, Bolt, StatefulWindowedBolt, TaskContext, WindowedBolt
-from windowing.bounds import Bounds
-from windowing.daytimes import DayTime
-from windowing.durations import (
-    Count,
-    Duration,
-    days,
-    hours,
-    micros,
-    millis,
-    minutes,
-    parse_duration,
-    seconds,
-)
+from windowing import aggregates
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.bolt import BatchBolt, Bolt, StatefulWindowedBolt, TaskContext, WindowedBolt
+from windowing.bolts.joins import TemporalJoin
+from windowing.bolts.shifts import AlterLifetime, ShiftTime
+from windowing.bolts.unions import Union
+from windowing.data.events import Events
+from windowing.data.rows import Emit
+from windowing.data.tuples import Tuple
 from windowing.errors import (
     BoltError,
     CheckpointError,
@@ -29,15 +22,23 @@ from windowing.errors import (
     TopologyError,
     WindboltError,
 )
-from windowing.events import Events
-from windowing.joins import TemporalJoin
-from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
-from windowing.panes import Panes
-from windowing.rows import Emit
-from windowing.rules import SOURCE, Arrival
-from windowing.shifts import AlterLifetime, ShiftTime
-from windowing.tuples import Tuple
-from windowing.unions import Union
+from windowing.settings import kinds, panes, presets, triggers
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.settings.panes import Panes
+from windowing.settings.rules import SOURCE, Arrival
+from windowing.time.daytimes import DayTime
+from windowing.time.durations import (
+    Count,
+    Duration,
+    days,
+    hours,
+    micros,
+    millis,
+    minutes,
+    parse_duration,
+    seconds,
+)
 from windowing.window import TupleWindow
 
 __all__ = [

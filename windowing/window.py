@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from windowing.data.order import is_sorted, stable_order
+from windowing.data.tuples import Tuple
+from windowing.data.views import read_only
 from windowing.errors import ConfigError
-from windowing.order import is_sorted, stable_order
-from windowing.panes import Pane
-from windowing.timestamps import FOREVER, to_datetime
-from windowing.triggers import FiredBy
-from windowing.tuples import Tuple
-from windowing.views import read_only
+from windowing.settings.panes import Pane
+from windowing.settings.triggers import FiredBy
+from windowing.time.timestamps import FOREVER, to_datetime
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from topologies.graph.model import Topology
 from topologies.local import run_local
 from topologies.spark.runner import run_on_spark
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, aggregates, seconds
-from windowing.schema import TIMESTAMP
+from windowing.data.schema import TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

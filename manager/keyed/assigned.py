@@ -18,9 +18,9 @@ from manager.keyed.released import ReleasedEnds
 from manager.storage.taking import take_rows
 from policies.assigners import Assigned, Live, SessionWindows, WindowAssigner
 from policies.assigners.assigner import limit_at
-from windowing.order import group_numbers
-from windowing.panes import PaneMode
-from windowing.timestamps import FOREVER
+from windowing.data.order import group_numbers
+from windowing.settings.panes import PaneMode
+from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:

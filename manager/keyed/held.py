@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Flags, Ref, SegmentStore, SegmentWriter
 from manager.storage.taking import take_rows
-from windowing.events import count_by_stream
-from windowing.order import group_numbers, hash_order, is_sorted, order_within, stable_order
-from windowing.timestamps import FOREVER
+from windowing.data.events import count_by_stream
+from windowing.data.order import group_numbers, hash_order, is_sorted, order_within, stable_order
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from manager.keyed.held import KEY_COLUMN
 from policies.marks import NONE
-from windowing.daytimes import DayTime
+from windowing.time.daytimes import DayTime
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from policies.marks import NONE
-from windowing.panes import OpenWindows, Pane, Panes, Timing
+from windowing.settings.panes import OpenWindows, Pane, Panes, Timing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

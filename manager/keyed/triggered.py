@@ -36,10 +36,9 @@ from policies.firing import (
 )
 from policies.marks import NONE
 from policies.room import NEVER_FULL, Filling, Room
-from windowing.daytimes import DayTime
+from windowing.data.tuples import Tuple, tuples_of
 from windowing.errors import WindboltError
-from windowing.timestamps import FOREVER
-from windowing.triggers import (
+from windowing.settings.triggers import (
     Capacity,
     CountTrigger,
     DailyByRule,
@@ -49,7 +48,8 @@ from windowing.triggers import (
     RuleTrigger,
     TriggerCall,
 )
-from windowing.tuples import Tuple, tuples_of
+from windowing.time.daytimes import DayTime
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

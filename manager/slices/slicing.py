@@ -15,13 +15,13 @@ import pyarrow as pa
 from manager.queue.event_queue import Settled
 from manager.slices.overlapping import DenseSlices, dense_is_cheaper, overlapping
 from policies.slices import Slices
-from windowing.aggregate_bolt import Aggregation
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
-from windowing.events import Events
-from windowing.order import group_numbers
+from windowing.bolts.aggregate_bolt import Aggregation
+from windowing.data.events import Events
+from windowing.data.order import group_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

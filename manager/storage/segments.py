@@ -21,8 +21,8 @@ import pyarrow.fs as pafs
 
 from manager.storage.files import delete, private_stream, sync_file
 from manager.storage.trouble import touching
+from windowing.data.events import Events
 from windowing.errors import DamagedCheckpoint, StorageError
-from windowing.events import Events
 
 _ALIGNMENT = 64
 TIME_COLUMN = "_ts"

@@ -15,9 +15,9 @@ import numpy as np
 from manager.watermarks.watermark import WatermarkState
 from policies.idleness import estimated, idle_end
 from policies.marks import NONE, MarkState, advance
-from windowing.rules import WatermarkCombiner
 from windowing.settings import WindowSettings
-from windowing.timestamps import FOREVER
+from windowing.settings.rules import WatermarkCombiner
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

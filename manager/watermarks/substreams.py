@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from policies.marks import NONE, advance_keys
-from windowing.order import hash_order
+from windowing.data.order import hash_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import numpy as np
 
 from policies.lateness import Lateness
 from policies.marks import MarkState
-from windowing.durations import Duration
+from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

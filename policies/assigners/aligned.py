@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.assigners.assigner import Assigned, Live, WindowAssigner
-from windowing.bounds import Bounds
-from windowing.durations import Duration
+from windowing.data.order import stable_order
 from windowing.errors import ConfigError
-from windowing.order import stable_order
-from windowing.timestamps import FOREVER
+from windowing.settings.bounds import Bounds
+from windowing.time.durations import Duration
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windowing.views import make_read_only
+from windowing.data.views import make_read_only
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,9 +13,9 @@ import numpy as np
 
 from policies.assigners.aligned import last_instants, spread
 from policies.assigners.assigner import Assigned, Live, WindowAssigner
-from windowing.bounds import Bounds
 from windowing.errors import ConfigError
-from windowing.timestamps import EARLIEST, EPOCH, LATEST, to_datetime
+from windowing.settings.bounds import Bounds
+from windowing.time.timestamps import EARLIEST, EPOCH, LATEST, to_datetime
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,8 @@ import numpy as np
 from policies.assigners.aligned import key_heads
 from policies.assigners.assigner import Assigned, Live, WindowAssigner
 from policies.assigners.sessions import Runs
-from windowing.durations import Count
-from windowing.timestamps import FOREVER
+from windowing.time.durations import Count
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ import numpy as np
 from policies.assigners.aligned import key_heads
 from policies.assigners.assigner import Assigned, Live, WindowAssigner
 from policies.assigners.snapshots import Slices, SnapshotWindows
-from windowing.bounds import Bounds
+from windowing.settings.bounds import Bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

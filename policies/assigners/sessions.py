@@ -10,9 +10,9 @@ import numpy as np
 
 from policies.assigners.aligned import MOST, key_heads
 from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
-from windowing.durations import Duration
+from windowing.data.order import stable_order
 from windowing.errors import ConfigError
-from windowing.order import stable_order
+from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,9 +11,9 @@ import numpy as np
 from policies.assigners.aligned import key_heads
 from policies.assigners.assigner import Assigned, Live, WindowAssigner
 from policies.assigners.sessions import Runs
-from windowing.durations import Duration
+from windowing.data.order import stable_order
 from windowing.errors import ConfigError
-from windowing.order import stable_order
+from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,9 +11,9 @@ import numpy as np
 from policies.assigners.aligned import MOST, key_heads, unfold
 from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
 from policies.assigners.sessions import Runs
-from windowing.bounds import Bounds
+from windowing.data.order import stable_order
 from windowing.errors import ConfigError
-from windowing.order import stable_order
+from windowing.settings.bounds import Bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -42,10 +42,10 @@ from topologies.graph.model import Topology
 from topologies.local import LocalRun
 from topologies.run.options import Summary
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
+from windowing.data.rows import Rows
 from windowing.errors import CheckpointError
-from windowing.kinds import Session
-from windowing.panes import Panes, after_count
-from windowing.rows import Rows
+from windowing.settings.kinds import Session
+from windowing.settings.panes import Panes, after_count
 
 SCHEMA = "id long, user string, amount double, ts timestamp"
 BATCHES = 7

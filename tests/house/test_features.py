@@ -14,7 +14,7 @@ import windowing
 from tests import features_page
 from topologies import TopologyBuilder
 from windowing import WindowedBolt
-from windowing.rules import SOURCE
+from windowing.settings.rules import SOURCE
 
 LISTED = features_page.features()
 SHOWN = features_page.shown()

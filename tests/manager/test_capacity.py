@@ -36,10 +36,9 @@ from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
 from topologies.graph.describing import window_in_words
 from windowing import TupleWindow, WindowedBolt
-from windowing.daytimes import DayTime
-from windowing.durations import Count, Duration
+from windowing.data.tuples import Tuple
 from windowing.errors import ConfigError, TopologyError
-from windowing.triggers import (
+from windowing.settings.triggers import (
     MOST_BYTES,
     Capacity,
     CountTrigger,
@@ -50,7 +49,8 @@ from windowing.triggers import (
     RuleTrigger,
     TriggerCall,
 )
-from windowing.tuples import Tuple
+from windowing.time.daytimes import DayTime
+from windowing.time.durations import Count, Duration
 
 DAY = 86_400_000_000
 

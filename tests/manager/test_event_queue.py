@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from manager.queue.event_queue import EventQueue
 from tests.helpers.examples import examples
 from windowing import Events
-from windowing.order import hash_order, order_within
-from windowing.timestamps import FOREVER
+from windowing.data.order import hash_order, order_within
+from windowing.time.timestamps import FOREVER
 
 Event = tuple[int, int]  # (time, number)
 

@@ -14,9 +14,9 @@ from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.step import MicroBatch
 from topologies.sources.splits import TableSource
 from windowing import TupleWindow, WindowedBolt, presets
-from windowing.kinds import Session
-from windowing.panes import Panes
-from windowing.rows import Rows
+from windowing.data.rows import Rows
+from windowing.settings.kinds import Session
+from windowing.settings.panes import Panes
 
 KEYS = 5_000
 AZURE = presets.azure(out_of_order="1s", late="10s", early=None, arrival_field="at")

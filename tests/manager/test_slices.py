@@ -25,9 +25,9 @@ from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets
 from windowing import aggregates as agg
-from windowing.kinds import Session
-from windowing.rows import Rows
-from windowing.timestamps import FOREVER
+from windowing.data.rows import Rows
+from windowing.settings.kinds import Session
+from windowing.time.timestamps import FOREVER
 
 COLUMNS = "id long, user string, shop int, ts long, amount double, pieces int"
 

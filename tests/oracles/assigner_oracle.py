@@ -21,8 +21,8 @@ from policies.assigners import (
     SnapshotWindows,
     WindowAssigner,
 )
-from windowing.bounds import Bounds
-from windowing.timestamps import to_datetime
+from windowing.settings.bounds import Bounds
+from windowing.time.timestamps import to_datetime
 
 BEGIN, END = -100, 300
 NOT_CLOSED = -(1 << 60)

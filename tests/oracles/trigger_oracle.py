@@ -2,7 +2,7 @@
 
 ``expected(trigger, events, end, close)`` takes the events of one key after the other, event by event, and asks nothing
 but their arrival and the clock at the end: where batches end, how many tasks there are and what crashes must not
-matter. It shares no code with the engine, only the vocabulary of ``windowing.triggers``.
+matter. It shares no code with the engine, only the vocabulary of ``windbolt.triggers``.
 
 Times are integer microseconds.
 """
@@ -16,9 +16,17 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from windowing.daytimes import DayTime
-from windowing.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
-from windowing.tuples import Tuple
+from windowing.data.tuples import Tuple
+from windowing.settings.triggers import (
+    Capacity,
+    CountTrigger,
+    DailyByRule,
+    DailyTrigger,
+    KeyTrigger,
+    RuleTrigger,
+    TriggerCall,
+)
+from windowing.time.daytimes import DayTime
 
 DAY = timedelta(days=1)
 UNBOUNDED = Capacity()

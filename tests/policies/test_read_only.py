@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import Held
 from policies.assigners import Assigned, Live, WindowAssigner
-from windowing.panes import OpenWindows
-from windowing.timestamps import FOREVER
+from windowing.settings.panes import OpenWindows
+from windowing.time.timestamps import FOREVER
 
 
 class Meddling(WindowAssigner):

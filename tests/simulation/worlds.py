@@ -16,10 +16,10 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.model import Topology
 from topologies.run.options import RunOptions
 from windowing import AggregateBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, aggregates, presets
+from windowing.data.rows import Rows
 from windowing.errors import ConfigError
-from windowing.kinds import Session, SlidingLog, Snapshot
-from windowing.panes import Panes, after_clock, after_count
-from windowing.rows import Rows
+from windowing.settings.kinds import Session, SlidingLog, Snapshot
+from windowing.settings.panes import Panes, after_clock, after_count
 
 COLUMNS = "id long, user string, ts long, at long, until long, amount double"
 NAMES = [column.split()[0] for column in COLUMNS.split(", ")]

@@ -19,7 +19,7 @@ from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.model import Topology
 from windowing import BatchBolt, TupleWindow, WindowedBolt
-from windowing.rows import Rows
+from windowing.data.rows import Rows
 
 ID = "windbolt-id"
 PARTITIONS = 2

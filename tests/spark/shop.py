@@ -18,8 +18,8 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink, Sink
 from windowing import BatchBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, seconds
-from windowing.rows import Rows
-from windowing.state import StateType
+from windowing.bolts.state import StateType
+from windowing.data.rows import Rows
 
 SCHEMA = "user string, amount double, ts timestamp"
 _START = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -17,8 +17,8 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.graph.model import Topology
 from windowing import TupleWindow, WindowedBolt
+from windowing.data.rows import Rows
 from windowing.errors import CheckpointError
-from windowing.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("spark")
 

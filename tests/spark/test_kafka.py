@@ -41,9 +41,9 @@ from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.spark.jvm import connector
 from windowing import BatchBolt, presets
+from windowing.data.rows import Rows
 from windowing.errors import ConfigError, DataError, EnvironmentMissing
-from windowing.rows import Rows
-from windowing.rules import Arrival
+from windowing.settings.rules import Arrival
 
 pytestmark = pytest.mark.usefixtures("spark")
 ROOT = Path(__file__).parents[2]

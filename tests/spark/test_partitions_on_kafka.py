@@ -20,7 +20,7 @@ from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from windowing import AggregateBolt, Count, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
-from windowing.presets import atlas, azure
+from windowing.settings.presets import atlas, azure
 
 pytestmark = pytest.mark.usefixtures("spark")
 SCHEMA = "id long, ts timestamp"

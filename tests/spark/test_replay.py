@@ -12,7 +12,7 @@ from topologies.scenarios.schema.loading import Loaded, load
 from topologies.scenarios.schema.model import Scenario
 from topologies.spark.replay import replay_on_spark
 from windowing import TupleWindow, WindowedBolt
-from windowing.rows import Rows
+from windowing.data.rows import Rows
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 LONGEST = 60

@@ -27,8 +27,8 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from windowing import TupleWindow, WindowedBolt, seconds
+from windowing.data.rows import Rows
 from windowing.errors import BoltError, ConfigError, DataError
-from windowing.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -24,7 +24,7 @@ from topologies.scenarios.schema.loading import Problem, load
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep
 from topologies.spark.runner import SparkRun
-from windowing.rules import SOURCE
+from windowing.settings.rules import SOURCE
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 WAYS = {"two": 2, "eight": 8}

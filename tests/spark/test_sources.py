@@ -22,8 +22,8 @@ from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.spark import runner
 from topologies.spark.source import rows_at_once
+from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError
-from windowing.schema import parse_schema
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -38,8 +38,8 @@ from tests.spark.tools import at_phase, run, run_until
 from topologies.engine.batch.report import BatchReport
 from topologies.io.messages import AvroMessages, AvroSchema
 from topologies.run.options import Summary
-from windowing.durations import millis
 from windowing.errors import ConfigError
+from windowing.time.durations import millis
 
 pytestmark = pytest.mark.usefixtures("spark")
 ROOT = Path(__file__).parents[2]

@@ -13,9 +13,9 @@ import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
+from windowing.data.rows import Rows, tables
+from windowing.data.schema import parse_schema
 from windowing.errors import SchemaError, TopologyError
-from windowing.rows import Rows, tables
-from windowing.schema import parse_schema
 
 
 class Ends(WindowedBolt):

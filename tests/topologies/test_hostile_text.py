@@ -24,8 +24,8 @@ from windowing import AggregateBolt, Bolt, ConfigError, StatefulWindowedBolt, Wi
 from windowing.aggregates import first, last
 from windowing.aggregates import max as most
 from windowing.aggregates import min as least
+from windowing.data.printable import cut, printable, told
 from windowing.errors import BoltError
-from windowing.printable import cut, printable, told
 
 NASTY = "\x1b[2Jgone\r\nfaked: line\x9b31m \u202eevil \ud800 [red]markup[/red]"
 SHOWN = "\\x1b[2Jgone\\r\\nfaked: line\\x9b31m \\u202eevil \\ud800 [red]markup[/red]"

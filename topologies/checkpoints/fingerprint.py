@@ -9,10 +9,10 @@ from topologies.graph.model import SpoutNode, Topology, WindowedNode, stream_lab
 from topologies.graph.rules_in_words import changed
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FrameSpout
-from windowing.bolt import StatefulWindowedBolt
-from windowing.durations import Duration
-from windowing.schema import format_schema, parse_schema
+from windowing.bolts.bolt import StatefulWindowedBolt
+from windowing.data.schema import format_schema, parse_schema
 from windowing.settings import DECLARED, WindowSettings
+from windowing.time.durations import Duration
 
 STATE = tuple(name for name, declared in DECLARED.items() if not declared.resumes)
 """Rules of time that what is kept in a checkpoint depends on; the others may change between two runs."""

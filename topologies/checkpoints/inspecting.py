@@ -18,7 +18,7 @@ from topologies.checkpoints.sinks_note import read_sinks
 from topologies.engine.commit.delivering import next_steps, refuse_later
 from topologies.io.places import locate
 from windowing.errors import WindboltError
-from windowing.timestamps import show
+from windowing.time.timestamps import show
 
 Found = TypeVar("Found")
 

@@ -34,7 +34,7 @@ from topologies.graph.model import Topology
 from topologies.io.places import locate
 from topologies.run.checkpoint_name import check_named
 from windowing.errors import CheckpointError, DamagedCheckpoint
-from windowing.timestamps import show
+from windowing.time.timestamps import show
 
 TOPOLOGY, START = "topology", "start"
 """Notes about the whole checkpoint: which topology it belongs to, and where its first run began."""

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from windowing.printable import printable
+from windowing.data.printable import printable
 
 WIDTH = 120
 """Line width where there is no terminal and COLUMNS is not set."""

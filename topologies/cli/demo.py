@@ -18,8 +18,8 @@ from topologies.cli.failing import Debug, readable_errors
 from topologies.cli.progress import print_summary
 from topologies.cli.running import Engine, run_watched, runner
 from topologies.run.options import RunOptions, Summary
-from windowing.durations import Duration, parse_duration
 from windowing.errors import ConfigError
+from windowing.time.durations import Duration, parse_duration
 
 _MARKER = ".windbolt-demo.json"
 

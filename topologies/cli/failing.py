@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from topologies.cli.consoles import err
+from windowing.data.printable import printable
 from windowing.errors import (
     CheckpointError,
     ConfigError,
@@ -18,7 +19,6 @@ from windowing.errors import (
     TopologyError,
     WindboltError,
 )
-from windowing.printable import printable
 
 FAILED = 1
 """Exit status: something failed while running, or differs from what was expected."""

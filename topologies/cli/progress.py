@@ -21,8 +21,8 @@ from topologies.cli.time_table import counter_words, counters_of, start_words, t
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.model import Topology
 from topologies.run.options import Summary
-from windowing.rows import DEFAULT_STREAM
-from windowing.timestamps import FOREVER, show
+from windowing.data.rows import DEFAULT_STREAM
+from windowing.time.timestamps import FOREVER, show
 
 
 class ProgressDisplay(Protocol):

@@ -14,8 +14,8 @@ from topologies.cli.progress import print_summary
 from topologies.cli.running import Engine, loaded, run_watched, runner
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
 from topologies.run.options import RunOptions
-from windowing.durations import parse_duration
 from windowing.errors import ConfigError
+from windowing.time.durations import parse_duration
 
 Reference = Annotated[
     str,

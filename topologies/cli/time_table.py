@@ -10,7 +10,7 @@ from rich.text import Text
 
 from topologies.cli.spans import number, spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
-from windowing.timestamps import show
+from windowing.time.timestamps import show
 
 FOUND = {
     "early_input": "early",

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from topologies.compose.compile import build_topology
 from topologies.compose.declarers import BoltDeclarer, Declared, SinkDeclarer
 from topologies.graph.model import Topology
-from windowing.durations import Count, Duration, as_duration
 from windowing.errors import ConfigError
+from windowing.time.durations import Count, Duration, as_duration
 
 if TYPE_CHECKING:
     from topologies.io.sinks import Sink
     from topologies.io.spouts import Spout
-    from windowing.bolt import BatchBolt, Bolt, WindowedBolt
-    from windowing.presets import Preset
+    from windowing.bolts.bolt import BatchBolt, Bolt, WindowedBolt
+    from windowing.settings.presets import Preset
 
 
 class TopologyBuilder:

@@ -11,13 +11,13 @@ import pyarrow as pa
 from topologies.compose.effects import Situation, idle_settings
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping, ShuffleGrouping
 from topologies.graph.model import RETRACT, Input, stream_label
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
-from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot, longest_of
-from windowing.panes import PaneMode
-from windowing.rules import LateAction, LateBy, OutputTime
-from windowing.timestamps import is_time
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot, longest_of
+from windowing.settings.panes import PaneMode
+from windowing.settings.rules import LateAction, LateBy, OutputTime
+from windowing.time.durations import Count, Duration
+from windowing.time.timestamps import is_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

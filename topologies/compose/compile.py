@@ -37,20 +37,20 @@ from topologies.graph.model import (
 )
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import FileSink
-from windowing.aggregate_bolt import AggregateBolt
-from windowing.asking import asks_for_expired
-from windowing.bolt import BatchBolt, Bolt, Component, StatefulWindowedBolt, WindowedBolt
-from windowing.durations import Count, Duration
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.asking import asks_for_expired
+from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulWindowedBolt, WindowedBolt
+from windowing.bolts.state import check_types
 from windowing.errors import ConfigError, TopologyError, WindboltError
-from windowing.kinds import CountByStart, Hopping, longest_of
-from windowing.panes import PaneMode
 from windowing.settings import WindowSettings
-from windowing.state import check_types
-from windowing.timestamps import is_time
+from windowing.settings.kinds import CountByStart, Hopping, longest_of
+from windowing.settings.panes import PaneMode
+from windowing.time.durations import Count, Duration
+from windowing.time.timestamps import is_time
 
 if TYPE_CHECKING:
     from topologies.compose.declarers import BoltDeclarer, Declared, SinkDeclarer
-    from windowing.presets import Preset
+    from windowing.settings.presets import Preset
 
 RESERVED = (*INNER, "_seq", "_action", "_end_edge", "_window_kind", "_window_key")
 """Names of columns that windbolt keeps beside the user's own."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from topologies.graph.groupings import AllGrouping, FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from topologies.graph.model import Input, Stream
-from windowing.rows import DEFAULT_STREAM
+from windowing.data.rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from topologies.io.sinks import Sink
     from topologies.io.spouts import Spout
-    from windowing.bolt import BatchBolt, Bolt, WindowedBolt
-    from windowing.durations import Duration
-    from windowing.presets import Preset
+    from windowing.bolts.bolt import BatchBolt, Bolt, WindowedBolt
+    from windowing.settings.presets import Preset
+    from windowing.time.durations import Duration
 
 
 @dataclass

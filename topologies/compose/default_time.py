@@ -11,15 +11,15 @@ import pyarrow as pa
 from topologies.compose.checks import late_by_window_fits
 from topologies.graph.model import Input, stream_label
 from topologies.io.kafka import KafkaSpout
-from windowing.bolt import WindowedBolt
-from windowing.durations import Duration
+from windowing.bolts.bolt import WindowedBolt
 from windowing.errors import ConfigError
-from windowing.rules import Arrival, DefaultTime, LateAction, LateBy
-from windowing.timestamps import is_time
+from windowing.settings.rules import Arrival, DefaultTime, LateAction, LateBy
+from windowing.time.durations import Duration
+from windowing.time.timestamps import is_time
 
 if TYPE_CHECKING:
-    from windowing.presets import Preset
     from windowing.settings import WindowSettings
+    from windowing.settings.presets import Preset
 
 RECORD_TIME = "kafka_timestamp"
 """The column in which a topic's JSON objects have the time of their records."""

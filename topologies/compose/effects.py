@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.choose import choose_assigners, choose_policies, past_the_end
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration, Shift
 from windowing.errors import ConfigError
-from windowing.kinds import Session, Snapshot, longest_of
-from windowing.rules import Aligned, DefaultTime, LateBy, Partition, WatermarkCombiner
 from windowing.settings import DECLARED, SOURCE_ONLY
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Session, Snapshot, longest_of
+from windowing.settings.rules import Aligned, DefaultTime, LateBy, Partition, WatermarkCombiner
+from windowing.time.durations import Count, Duration, Shift
 
 if TYPE_CHECKING:
     from windowing.settings import WindowSettings

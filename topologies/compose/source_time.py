@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from topologies.graph.model import Input, stream_label
 from windowing.errors import ConfigError
-from windowing.presets import RULES, Preset
-from windowing.rules import InputRules
+from windowing.settings.presets import RULES, Preset
+from windowing.settings.rules import InputRules
 
 if TYPE_CHECKING:
     from windowing.settings import WindowSettings
@@ -26,7 +26,7 @@ def checked_source_time(name: str, time: object) -> Preset | None:
         return None
     if not isinstance(time, Preset):
         raise ConfigError(
-            f"set_spout({name!r}, time={time!r:.60})", do="give one of windowing.presets, such as presets.atlas()"
+            f"set_spout({name!r}, time={time!r:.60})", do="give one of windbolt.presets, such as presets.atlas()"
         )
     if time.rules.get("watermark_imports"):
         raise ConfigError(

@@ -33,7 +33,7 @@ from topologies.engine.ticking import deferred_tick, idle, inherit_watermarks, t
 from topologies.engine.time.behind import watermark_delay
 from topologies.engine.time.first_output import FirstOutput
 from topologies.graph.model import Topology, WindowedNode
-from windowing.timestamps import FOREVER
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

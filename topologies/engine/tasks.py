@@ -46,12 +46,12 @@ from topologies.engine.ingest.repeats import Repeats
 from topologies.engine.ingest.router import Router
 from topologies.engine.ingest.rows import Rows
 from topologies.graph.model import ERROR_SCHEMA, WindowedNode
-from windowing.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
+from windowing.bolts.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
+from windowing.bolts.state import pack_state
+from windowing.data.events import Events
+from windowing.data.rows import DEFAULT_STREAM, Loose, emissions, from_rows
 from windowing.errors import BoltError, SchemaError
-from windowing.events import Events
-from windowing.rows import DEFAULT_STREAM, Loose, emissions, from_rows
-from windowing.state import pack_state
-from windowing.timestamps import FOREVER, show
+from windowing.time.timestamps import FOREVER, show
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:

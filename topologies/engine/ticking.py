@@ -19,8 +19,8 @@ from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
 from topologies.engine.batch.plan import Context, FireItem, TimeAdvance, partition_name
 from topologies.engine.time.anchoring import anchored
 from topologies.graph.model import Origin, Topology, WindowedNode, shifted
-from windowing.rules import SOURCE, START, LateBy, OutputTime
-from windowing.timestamps import FOREVER
+from windowing.settings.rules import SOURCE, START, LateBy, OutputTime
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,13 +21,13 @@ from topologies.graph.rules_in_words import (
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
 from topologies.io.spouts import FileSpout, FrameSpout, MemorySpout, Spout
-from windowing.aggregate_bolt import AggregateBolt
-from windowing.bolt import StatefulWindowedBolt
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration
-from windowing.kinds import Calendar, Hopping
-from windowing.rows import DEFAULT_STREAM
-from windowing.schema import format_schema
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.bolt import StatefulWindowedBolt
+from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import format_schema
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Calendar, Hopping
+from windowing.time.durations import Count, Duration
 
 BoltPart = PlainNode | WindowedNode
 

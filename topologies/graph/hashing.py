@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.hashing import hash_bytes, mix
+from windowing.data.hashing import hash_bytes, mix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,17 +19,17 @@ from policies.lateness import Lateness
 from policies.slices import Slices
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
 from topologies.graph.groupings import AllGrouping, Grouping
-from windowing.aggregate_bolt import AggregateBolt
 from windowing.aggregates.accumulators import Accumulator
 from windowing.aggregates.lists import Gathered
-from windowing.bolt import BatchBolt, Bolt, WindowedBolt
-from windowing.bounds import Bounds
-from windowing.durations import Duration
-from windowing.panes import PaneMode
-from windowing.rows import DEFAULT_STREAM
-from windowing.rules import LateAction, LateBy, OutputTime, WatermarkCombiner
-from windowing.schema import TIMESTAMP
-from windowing.timestamps import FOREVER
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.bolt import BatchBolt, Bolt, WindowedBolt
+from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import TIMESTAMP
+from windowing.settings.bounds import Bounds
+from windowing.settings.panes import PaneMode
+from windowing.settings.rules import LateAction, LateBy, OutputTime, WatermarkCombiner
+from windowing.time.durations import Duration
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

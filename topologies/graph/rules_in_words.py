@@ -10,13 +10,13 @@ from typing import Any
 from policies.eviction import CountEvictionPolicy, EvictionPolicy, TimeEvictionPolicy
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
 from topologies.graph.model import WindowedNode
-from windowing.durations import Count, Duration
-from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
-from windowing.panes import PaneTrigger
-from windowing.rules import LateAction
 from windowing.settings import DECLARED, WindowSettings
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.settings.panes import PaneTrigger
+from windowing.settings.rules import LateAction
+from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
 from windowing.settings.words import trigger_in_words
-from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
+from windowing.time.durations import Count, Duration
 
 _SHOWN_ELSEWHERE = {
     "length", "slide", "eviction", "trigger", "timestamp_field", "timestamp_extractor", "extractor_on_columns",

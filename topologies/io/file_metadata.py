@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
-from windowing.schema import TIMESTAMP
 
 FILE_METADATA = pa.schema([("file_path", pa.string()), ("file_modified", TIMESTAMP)])
 """The path as error rows show it, and the time of the file's last change: Azure's BlobProperties.LastModified

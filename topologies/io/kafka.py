@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from topologies.io.dead_letters import Undeliverable
+from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import ConfigError
-from windowing.rows import DEFAULT_STREAM
-from windowing.schema import format_schema, parse_schema
 
 Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
 """Per topic and partition, the offset of the first record to read."""

@@ -29,10 +29,10 @@ from topologies.io.kafka import (
 )
 from topologies.io.patterns import candidates
 from topologies.io.places import shown_path
+from windowing.data.rows import DEFAULT_STREAM, Rows, tables
+from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import ConfigError, DataError, UnreachableError
-from windowing.rows import DEFAULT_STREAM, Rows, tables
-from windowing.schema import format_schema, parse_schema
-from windowing.timestamps import is_time
+from windowing.time.timestamps import is_time
 
 Declared: TypeAlias = str | pa.Schema
 

@@ -13,8 +13,8 @@ from topologies.engine.batch.report import BatchReport
 from topologies.engine.time.first_output import as_moment
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import Clock, system_clock
-from windowing.durations import Duration
 from windowing.errors import ConfigError
+from windowing.time.durations import Duration
 
 _COMPLAINTS = 10
 SPARK_KEEPS = 100

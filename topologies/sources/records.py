@@ -12,11 +12,11 @@ from topologies.engine.batch.plan import SourceBatch
 from topologies.engine.ingest.merging import keys_of
 from topologies.io.formats.bad import BAD_SCHEMA
 from topologies.io.formats.conform import settle
-from topologies.io.formats.jsonl import parse_values
+from topologies.io.formats.lines.jsonl import parse_values
 from topologies.io.kafka import ID_HEADER, METADATA, KafkaSpout
+from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import parse_schema
 from windowing.errors import DataError
-from windowing.rows import DEFAULT_STREAM
-from windowing.schema import parse_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -35,8 +35,8 @@ from topologies.sources.deaths import (
     without_marked_lines,
     without_rows,
 )
+from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import DataError, MissingError, UnreachableError
-from windowing.rows import DEFAULT_STREAM
 
 _MOST_SPLITS = 1000
 """Maximum number of splits per batch."""

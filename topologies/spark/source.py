@@ -25,8 +25,8 @@ from topologies.io.spouts import BYTES_PER_BATCH, FileSpout, FrameSpout
 from topologies.sources.records import Records
 from topologies.spark.executor import TaskExecutor, spark_failures
 from topologies.spark.kafka import read_records
+from windowing.data.rows import DEFAULT_STREAM, conform
 from windowing.errors import ConfigError
-from windowing.rows import DEFAULT_STREAM, conform
 
 _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
 _OLDEST = f"{100 * 365}d"

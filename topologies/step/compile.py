@@ -36,7 +36,7 @@ from topologies.step.config.connecting import (
 from topologies.step.finding import read_variables
 from topologies.step.formatting import messages_of
 from topologies.step.missing import check_complete
-from windowing.rows import DEFAULT_STREAM
+from windowing.data.rows import DEFAULT_STREAM
 
 SOURCE, OPEN, READ, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggregate", "failures", "none"
 

@@ -19,7 +19,7 @@ from topologies.step.config.triggers import (
     TimeTriggerSection,
 )
 from topologies.step.missing import missing, snippet
-from windowing.durations import Duration
+from windowing.time.durations import Duration
 
 Format = JsonFormat | XmlFormat | CsvFormat | AvroFormat
 

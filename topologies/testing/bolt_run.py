@@ -16,10 +16,10 @@ from topologies.testing.driver import LATE, TopologyDriver
 from topologies.testing.fired import FiredWindow
 from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared
 from topologies.testing.windows import inputs_of
-from windowing.bolt import BatchBolt, Bolt, WindowedBolt
+from windowing.bolts.bolt import BatchBolt, Bolt, WindowedBolt
+from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
-from windowing.rows import DEFAULT_STREAM
-from windowing.timestamps import show
+from windowing.time.timestamps import show
 
 if TYPE_CHECKING:
     import pandas as pd

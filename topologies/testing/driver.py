@@ -31,11 +31,11 @@ from topologies.run.clock import system_clock
 from topologies.sources.splits import TableSource
 from topologies.testing.fired import FiredWindow, Notes, watched_part
 from topologies.testing.rows import Moment, Rows, as_moment, as_table, meant
-from windowing.durations import Duration, as_duration
+from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
-from windowing.rows import DEFAULT_STREAM
-from windowing.rules import LateAction
-from windowing.timestamps import show, to_datetime
+from windowing.settings.rules import LateAction
+from windowing.time.durations import Duration, as_duration
+from windowing.time.timestamps import show, to_datetime
 
 LATE = "late"
 """The stream on which late events are seen of a bolt that puts them on none."""

@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.graph.model import WindowedNode
-from windowing.aggregate_bolt import AggregateBolt, Aggregation
+from windowing.bolts.aggregate_bolt import AggregateBolt, Aggregation
+from windowing.data.rows import DEFAULT_STREAM, tables
 from windowing.errors import ConfigError, SchemaError
-from windowing.rows import DEFAULT_STREAM, tables
-from windowing.timestamps import FOREVER, show, to_datetime
+from windowing.time.timestamps import FOREVER, show, to_datetime
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
     from windowing.aggregates.accumulators import State
     from windowing.aggregates.declared import Cells
-    from windowing.bolt import WindowedBolt
+    from windowing.bolts.bolt import WindowedBolt
 
 NamedRows = list[dict[str, Any]]
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.io.times import parse_time
+from windowing.data.rows import from_rows
+from windowing.data.schema import TIMESTAMP, format_schema, parse_schema
 from windowing.errors import ConfigError, ScenarioError, SchemaError
-from windowing.rows import from_rows
-from windowing.schema import TIMESTAMP, format_schema, parse_schema
-from windowing.timestamps import to_datetime
+from windowing.time.timestamps import to_datetime
 
 if TYPE_CHECKING:
     import pandas as pd

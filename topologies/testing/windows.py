@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared, meant
-from windowing.aggregate_bolt import AggregateBolt
-from windowing.bolt import Component, StatefulWindowedBolt, TaskContext
+from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.bolt import Component, StatefulWindowedBolt, TaskContext
+from windowing.bolts.shifts import AlterLifetime
+from windowing.data.order import stable_order
+from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError, SchemaError
-from windowing.order import stable_order
-from windowing.panes import Pane
-from windowing.schema import parse_schema
-from windowing.shifts import AlterLifetime
-from windowing.timestamps import from_column, is_time
-from windowing.triggers import FiredBy
+from windowing.settings.panes import Pane
+from windowing.settings.triggers import FiredBy
+from windowing.time.timestamps import from_column, is_time
 from windowing.window import Members, TupleWindow
 
 if TYPE_CHECKING:

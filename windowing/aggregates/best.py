@@ -14,7 +14,7 @@ from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.picked import Picking
 from windowing.aggregates.ranked import ranks
-from windowing.order import is_sorted
+from windowing.data.order import is_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

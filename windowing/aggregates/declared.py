@@ -13,9 +13,9 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import Accumulator, Extreme, Moments, Present, State, Total, as_number
 from windowing.aggregates.ranked import Ranked, can_be_ranked
 from windowing.aggregates.wide import DIGITS, WideTotal, as_decimals, as_doubles, as_whole
+from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
-from windowing.schema import TIMESTAMP
-from windowing.timestamps import to_column
+from windowing.time.timestamps import to_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

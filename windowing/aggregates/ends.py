@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
-from windowing.order import is_sorted
+from windowing.data.order import is_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

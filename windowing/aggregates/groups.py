@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from windowing.data.order import is_sorted, stable_order
 from windowing.errors import DataError
-from windowing.order import is_sorted, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

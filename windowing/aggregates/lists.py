@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.groups import Groups
-from windowing.order import is_sorted, order_within, stable_order
+from windowing.data.order import is_sorted, order_within, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

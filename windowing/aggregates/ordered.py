@@ -16,8 +16,8 @@ from windowing.aggregates.groups import Groups
 from windowing.aggregates.lists import Gathered, listed, owners_of
 from windowing.aggregates.picked import Picking
 from windowing.aggregates.ranked import ranks
+from windowing.data.order import is_sorted, stable_order
 from windowing.errors import ConfigError
-from windowing.order import is_sorted, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,8 +21,8 @@ from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.lists import listed, owners_of
 from windowing.aggregates.ranked import ranks
+from windowing.data.hashing import hash_bytes, mix
 from windowing.errors import ConfigError
-from windowing.hashing import hash_bytes, mix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

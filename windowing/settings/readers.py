@@ -9,10 +9,10 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from windowing.durations import Count, Duration, as_duration, as_every, as_shift
 from windowing.errors import ConfigError
-from windowing.rules import SOURCE, START, Arrival, one_of
-from windowing.timestamps import from_datetime
+from windowing.settings.rules import SOURCE, START, Arrival, one_of
+from windowing.time.durations import Count, Duration, as_duration, as_every, as_shift
+from windowing.time.timestamps import from_datetime
 
 SOURCE_ONLY = Count(1 << 62)
 """As often as never: the watermarks are those that the source puts in, or that are imported."""

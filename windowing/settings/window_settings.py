@@ -6,25 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration, Shift
-from windowing.kinds import WindowKind
-from windowing.panes import Panes
-from windowing.rules import (
-    Aligned,
-    Arrival,
-    DefaultTime,
-    IdleRule,
-    InputRules,
-    LateAction,
-    LateBy,
-    Lifetime,
-    OutputTime,
-    Partition,
-    WatermarkCombiner,
-)
 from windowing.settings import words
+from windowing.settings.bounds import Bounds
 from windowing.settings.declaration import Declaration, declarations, setting
+from windowing.settings.kinds import WindowKind
+from windowing.settings.panes import Panes
 from windowing.settings.readers import (
     ABOVE_ZERO,
     ANCHOR,
@@ -41,14 +27,28 @@ from windowing.settings.readers import (
     STREAM,
     choice,
 )
-from windowing.triggers import Capacity, KeyTrigger
+from windowing.settings.rules import (
+    Aligned,
+    Arrival,
+    DefaultTime,
+    IdleRule,
+    InputRules,
+    LateAction,
+    LateBy,
+    Lifetime,
+    OutputTime,
+    Partition,
+    WatermarkCombiner,
+)
+from windowing.settings.triggers import Capacity, KeyTrigger
+from windowing.time.durations import Count, Duration, Shift
 
 
 @dataclass(frozen=True)
 class WindowSettings:
     """Everything that ``WindowedBolt.with_...`` can set; policies are made from it, once, when a topology is built.
 
-    The defaults are Storm's. A preset (``windowing.presets``) sets the rules of another system, all at once. A setting
+    The defaults are Storm's. A preset (``windbolt.presets``) sets the rules of another system, all at once. A setting
     that is declared by ``setting(...)`` is known from there to presets, scenario files, ``build()``, ``describe``,
     checkpoints and docs/settings.md.
     """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from windowing.durations import Count, Duration
-from windowing.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, Panes, PaneTrigger
-from windowing.rules import SOURCE, Arrival, IdleRule, LateBy, OutputTime, Partition
+from windowing.settings.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, Panes, PaneTrigger
 from windowing.settings.readers import SOURCE_ONLY
+from windowing.settings.rules import SOURCE, Arrival, IdleRule, LateBy, OutputTime, Partition
+from windowing.time.durations import Count, Duration
 
 
 class Others(Protocol):

@@ -4,7 +4,7 @@ from typing import Any
 
 from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 from windbolt.presets import streaminsight
-from windowing.kinds import Snapshot
+from windowing.settings.kinds import Snapshot
 
 
 class Ids(WindowedBolt):

@@ -28,8 +28,8 @@ from topologies.io.spouts import Spout
 from topologies.local import LocalRun
 from topologies.run.options import Summary
 from topologies.sources.deaths import Deadly, Death
-from windowing.durations import parse_duration
 from windowing.errors import BoltError, CheckpointError, ConfigError
+from windowing.time.durations import parse_duration
 
 PHASES = ("ingest", "tick", "fire", "compact", "sinks", "commit", "committed")
 FILES = (

@@ -27,8 +27,8 @@ from topologies.graph.describing import as_mermaid, as_text, to_json
 from topologies.graph.rules_in_words import kind_in_words
 from windowing import Count, TemporalJoin, TupleWindow, Union, WindowedBolt, minutes, presets, seconds
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing
-from windowing.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
-from windowing.panes import Panes, PaneTrigger, after_clock, after_count, after_event_time
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.settings.panes import Panes, PaneTrigger, after_clock, after_count, after_event_time
 from windowing.settings.words import trigger_in_words
 
 WORKED = SCENARIOS / "worked"

@@ -19,7 +19,7 @@ from windowing import (
     WindowedBolt,
     seconds,
 )
-from windowing.kinds import Calendar, Hopping, Session, SlidingLog
+from windowing.settings.kinds import Calendar, Hopping, Session, SlidingLog
 
 WRONG: Any = 30
 HALF: Any = 1.5

@@ -9,8 +9,8 @@ import pytest
 from topologies import TopologyBuilder, spouts
 from topologies.graph.model import Topology, WindowedNode
 from windowing import Bolt, TopologyError, WindowedBolt, presets
-from windowing.kinds import Session, SlidingLog
-from windowing.rules import LateBy
+from windowing.settings.kinds import Session, SlidingLog
+from windowing.settings.rules import LateBy
 
 SERVERS = "localhost:9092"
 ATLAS = presets.atlas("0s")

@@ -21,14 +21,23 @@ from topologies.compose.effects import NEEDS
 from topologies.graph.model import Topology
 from topologies.scenarios.schema.model import Scenario
 from windowing import Count, TopologyError, WindowedBolt, presets, seconds
-from windowing.durations import Duration
 from windowing.errors import ConfigError
-from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
-from windowing.panes import Panes
-from windowing.presets import RULES, Preset
-from windowing.rules import Aligned, Arrival, DefaultTime, IdleRule, LateAction, LateBy, OutputTime, WatermarkCombiner
 from windowing.settings import DECLARED, SOURCE_ONLY, WindowSettings
-from windowing.triggers import CountTrigger
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.settings.panes import Panes
+from windowing.settings.presets import RULES, Preset
+from windowing.settings.rules import (
+    Aligned,
+    Arrival,
+    DefaultTime,
+    IdleRule,
+    LateAction,
+    LateBy,
+    OutputTime,
+    WatermarkCombiner,
+)
+from windowing.settings.triggers import CountTrigger
+from windowing.time.durations import Duration
 
 COLUMNS = "id string, ts long, at long, end long, shape string, gap long, mark long, part string, user string"
 PRESETS: dict[str, Callable[..., Preset]] = {

@@ -9,8 +9,8 @@ import pytest
 from topologies import TopologyBuilder, spouts
 from topologies.graph.model import Topology
 from windowing import Bolt, TopologyError, WindowedBolt, presets
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration
+from windowing.settings.bounds import Bounds
+from windowing.time.durations import Count, Duration
 
 COLUMNS = "start long, n long"
 ADAPTER = presets.streaminsight(10, "5s", to_infinity=True)
@@ -85,7 +85,7 @@ def test_each_input_has_the_rules_of_its_own_source() -> None:
         ({"a": ADAPTER, "b": None}, "'b' has none"),
         ({"a": ADAPTER, "b": presets.azure()}, "'a' has those of streaminsight; 'b' has those of azure"),
         ({"a": presets.atlas("1s"), "b": presets.atlas("2s")}, "do not go together"),
-        ({"a": presets.streaminsight}, "give one of windowing.presets"),
+        ({"a": presets.streaminsight}, "give one of windbolt.presets"),
         ({"a": presets.streaminsight(imports={"a": "b"})}, "imports watermarks.*with_time"),
     ],
 )

@@ -37,7 +37,7 @@ from windowing import (
     micros,
     millis,
 )
-from windowing.timestamps import from_datetime
+from windowing.time.timestamps import from_datetime
 
 Json = dict[str, Any]
 EVENTS = "key string, value long, ts long"

@@ -19,10 +19,10 @@ from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.loading import read_scenario
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
-from windowing.asking import asks_for_expired
+from windowing.bolts.asking import asks_for_expired
 from windowing.errors import BoltError, TopologyError
-from windowing.kinds import Session
-from windowing.panes import Panes
+from windowing.settings.kinds import Session
+from windowing.settings.panes import Panes
 
 
 def assert_they_follow(answer: Replayed) -> int:

@@ -15,9 +15,9 @@ from topologies.engine.batch.report import BoltReport
 from topologies.engine.time.first_output import read_from
 from topologies.graph.model import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, hours, kinds, minutes, presets
+from windowing.data.rows import Rows
 from windowing.errors import ConfigError
-from windowing.kinds import Session
-from windowing.rows import Rows
+from windowing.settings.kinds import Session
 
 EVENTS = "id string, ts timestamp, at timestamp"
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)

@@ -30,11 +30,19 @@ from windowing import (
     seconds,
     triggers,
 )
+from windowing.data.rows import Rows
 from windowing.errors import ConfigError, TopologyError
-from windowing.kinds import Session
-from windowing.panes import Panes
-from windowing.rows import Rows
-from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, FiredBy, FireResult, RuleTrigger, TriggerCall
+from windowing.settings.kinds import Session
+from windowing.settings.panes import Panes
+from windowing.settings.triggers import (
+    CountTrigger,
+    DailyByRule,
+    DailyTrigger,
+    FiredBy,
+    FireResult,
+    RuleTrigger,
+    TriggerCall,
+)
 
 COLUMNS = "key string, id string, ts timestamp"
 DAY = 86_400_000_000

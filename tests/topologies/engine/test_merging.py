@@ -31,11 +31,11 @@ from topologies.io.formats.bad import BAD_SCHEMA
 from topologies.sources.splits import file_splits
 from windowing import AggregateBolt, BatchBolt, Bolt, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
-from windowing.durations import Count
+from windowing.data.order import merged_order
+from windowing.data.schema import parse_schema
 from windowing.errors import TopologyError
-from windowing.order import merged_order
-from windowing.presets import atlas
-from windowing.schema import parse_schema
+from windowing.settings.presets import atlas
+from windowing.time.durations import Count
 
 SCHEMA = "part int, place long, ts timestamp"
 Json = dict[str, Any]

@@ -18,7 +18,7 @@ from topologies.scenarios.schema.loading import read_scenario
 from windowing import AggregateBolt, Count, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.errors import ConfigError, TopologyError
-from windowing.triggers import CountTrigger
+from windowing.settings.triggers import CountTrigger
 
 Json = dict[str, Any]
 EXAMPLES = examples(60, suppress_health_check=[HealthCheck.too_slow])

@@ -35,11 +35,11 @@ from windowing import (
     WindowedBolt,
     millis,
 )
-from windowing.bounds import Bounds
-from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
-from windowing.panes import Panes
-from windowing.presets import atlas, azure, streaminsight
-from windowing.timestamps import FOREVER, from_datetime
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.settings.panes import Panes
+from windowing.settings.presets import atlas, azure, streaminsight
+from windowing.time.timestamps import FOREVER, from_datetime
 
 Json = dict[str, Any]
 GIVEN = streaminsight(None, field="cti")

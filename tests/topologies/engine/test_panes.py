@@ -14,8 +14,9 @@ from topologies.engine.step import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import TopologyError, TupleWindow, WindowedBolt, presets, seconds
-from windowing.kinds import Session, Snapshot
-from windowing.panes import (
+from windowing.data.rows import Rows
+from windowing.settings.kinds import Session, Snapshot
+from windowing.settings.panes import (
     OpenWindows,
     Panes,
     PaneTrigger,
@@ -24,7 +25,6 @@ from windowing.panes import (
     after_count,
     after_event_time,
 )
-from windowing.rows import Rows
 
 Json = dict[str, Any]
 COLUMNS = "user string, amount long, ts long"

@@ -25,10 +25,10 @@ from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.loading import read_scenario
 from windowing import BatchBolt, Bolt, Tuple, TupleWindow, WindowedBolt, presets
+from windowing.data.rows import Rows
 from windowing.errors import ConfigError, ScenarioError, TopologyError
-from windowing.presets import Preset
-from windowing.rows import Rows
-from windowing.rules import SOURCE
+from windowing.settings.presets import Preset
+from windowing.settings.rules import SOURCE
 
 Json = dict[str, Any]
 EXAMPLES = examples(60, suppress_health_check=[HealthCheck.too_slow])

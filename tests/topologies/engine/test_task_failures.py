@@ -12,6 +12,7 @@ import pytest
 from topologies.engine.batch.task_failure import TaskFailure
 from topologies.step.config.errors import StepConfigError, StepProblem
 from topologies.step.rules.errors import RuleError
+from windowing.data.printable import LONGEST
 from windowing.errors import (
     BoltError,
     ConfigError,
@@ -22,7 +23,6 @@ from windowing.errors import (
     TopologyError,
     WindboltError,
 )
-from windowing.printable import LONGEST
 
 
 def raised(error: BaseException) -> BaseException:

@@ -17,9 +17,9 @@ from topologies.engine.step import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, presets
-from windowing.kinds import Session, SlidingLog, Snapshot
-from windowing.panes import Panes, after_clock, after_count
-from windowing.rows import Rows
+from windowing.data.rows import Rows
+from windowing.settings.kinds import Session, SlidingLog, Snapshot
+from windowing.settings.panes import Panes, after_clock, after_count
 
 COLUMNS = "id long, user string, ts long, at long, until long"
 BATCHES, SIZE, USERS = 45, 12, 5

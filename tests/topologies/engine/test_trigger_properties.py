@@ -27,10 +27,9 @@ from topologies.engine.batch.report import BatchReport
 from topologies.engine.step import MicroBatch
 from topologies.graph.model import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
-from windowing.daytimes import DayTime
-from windowing.durations import Count, Duration
-from windowing.rows import Rows
-from windowing.triggers import (
+from windowing.data.rows import Rows
+from windowing.data.tuples import Tuple
+from windowing.settings.triggers import (
     Capacity,
     CountTrigger,
     DailyByRule,
@@ -40,7 +39,8 @@ from windowing.triggers import (
     RuleTrigger,
     TriggerCall,
 )
-from windowing.tuples import Tuple
+from windowing.time.daytimes import DayTime
+from windowing.time.durations import Count, Duration
 
 EXAMPLES = examples(150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 PHASES = ("ingest", "tick", "fire", "compact", "sinks", "commit")

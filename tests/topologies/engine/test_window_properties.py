@@ -29,7 +29,7 @@ from topologies.scenarios.run.script import Arrival, ScriptSplit, script
 from topologies.scenarios.schema.loading import read_scenario
 from topologies.scenarios.schema.model import Scenario
 from windowing import TupleWindow, WindowedBolt
-from windowing.schema import TIMESTAMP
+from windowing.data.schema import TIMESTAMP
 
 Json = dict[str, Any]
 

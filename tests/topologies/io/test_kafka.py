@@ -14,11 +14,11 @@ from pyarrow.fs import LocalFileSystem
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.source_log import Partitions, SourceLog
 from topologies.graph.describing import sink_in_words, spout_in_words
-from topologies.io.formats.jsonl import parse_values
+from topologies.io.formats.lines.jsonl import parse_values
 from topologies.io.kafka import METADATA
 from topologies.sources.records import Records, outgoing
+from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import CheckpointError, ConfigError, DataError, EnvironmentMissing, TopologyError
-from windowing.schema import format_schema, parse_schema
 
 SCHEMA = "user string, amount double"
 AT = "localhost:9092"

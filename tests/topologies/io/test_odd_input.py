@@ -21,13 +21,14 @@ from pyarrow import ipc
 
 from tests.helpers.input_fuzz import KINDS
 from tests.helpers.places import ROOT
-from topologies.io.formats import FileFormat, FileSplit, file_format, utf8
-from topologies.io.formats.utf8 import Utf8Stream
+from topologies.io.formats import FileFormat, FileSplit, file_format
+from topologies.io.formats.lines import utf8
+from topologies.io.formats.lines.utf8 import Utf8Stream
 from topologies.step.bolts.lines import LinesFormat
-from windowing.decimals import in_scale
+from windowing.data.decimals import in_scale
+from windowing.data.rows import from_rows
+from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError, DataError
-from windowing.rows import from_rows
-from windowing.schema import parse_schema
 
 FS = pafs.LocalFileSystem()
 
@@ -102,7 +103,8 @@ def test_text_is_a_decimal_exactly_or_none_at_all(text: str, precision: int, sca
 def test_a_bolt_may_return_odd_decimals() -> None:
     schema = parse_schema("d decimal(10,2)")
     code = (
-        "from decimal import Decimal\nfrom windowing.rows import from_rows\nfrom windowing.schema import parse_schema\n"
+        "from decimal import Decimal\nfrom windowing.data.rows import from_rows\n"
+        "from windowing.data.schema import parse_schema\n"
         "from windowing.errors import SchemaError\nschema = parse_schema('d decimal(10,2)')\n"
         "print(from_rows([(Decimal('0E-9999999'),)], schema).to_pylist())\n"
         "try:\n    from_rows([(Decimal('1E-9999999'),)], schema)\nexcept SchemaError as error:\n    print('refused')\n"

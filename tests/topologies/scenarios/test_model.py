@@ -20,10 +20,10 @@ from topologies.scenarios.run.comparing import compare, judge
 from topologies.scenarios.schema.loading import Loaded, Problem, load, read_scenario
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import EventStep
-from windowing.bounds import Bounds
-from windowing.durations import Count, Duration
 from windowing.errors import ScenarioError
-from windowing.timestamps import FOREVER
+from windowing.settings.bounds import Bounds
+from windowing.time.durations import Count, Duration
+from windowing.time.timestamps import FOREVER
 
 TEN = {"length": "10s", "tumbling": True, "timestamp_field": "ts"}
 SIX = 1_704_088_800_000  # 2024-01-01T06:00:00Z

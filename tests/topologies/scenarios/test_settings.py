@@ -23,14 +23,23 @@ from topologies.scenarios.schema.settings import (
     StreamInsightRules,
 )
 from windowing import presets
-from windowing.bounds import Bounds
-from windowing.durations import Count, hours, minutes, seconds
+from windowing.data.schema import TIMESTAMP
 from windowing.errors import ScenarioError
-from windowing.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
-from windowing.panes import PaneMode, Panes, after_clock, after_count
-from windowing.rules import Aligned, Arrival, IdleRule, LateAction, LateBy, Lifetime, OutputTime, WatermarkCombiner
-from windowing.schema import TIMESTAMP
 from windowing.settings import DECLARED, WindowSettings
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.settings.panes import PaneMode, Panes, after_clock, after_count
+from windowing.settings.rules import (
+    Aligned,
+    Arrival,
+    IdleRule,
+    LateAction,
+    LateBy,
+    Lifetime,
+    OutputTime,
+    WatermarkCombiner,
+)
+from windowing.time.durations import Count, hours, minutes, seconds
 
 
 def scenario(**changes: Any) -> Scenario:

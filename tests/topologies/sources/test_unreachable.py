@@ -24,8 +24,8 @@ from topologies.io.formats import FileSplit, file_format
 from topologies.io.places import locate
 from topologies.sources.splits import FileSource
 from windowing import WindowedBolt
+from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError, DataError, MissingError, UnreachableError
-from windowing.schema import parse_schema
 
 ROWS = pa.table({"x": pa.array(np.random.default_rng(1).integers(0, 1 << 60, 50_000))})
 SCHEMA = parse_schema("x long")

@@ -22,8 +22,8 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.plan import Context
 from topologies.engine.tasks import ingest
 from topologies.graph.model import Topology
-from topologies.io.formats.csv import CsvFormat
-from topologies.io.formats.jsonl import JsonlFormat
+from topologies.io.formats.lines.csv import CsvFormat
+from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.split import Chunk, FileSplit
 from topologies.sources.deaths import Deadly, Death
 from topologies.sources.splits import FileSource, FileSources, file_splits

@@ -38,13 +38,13 @@ from topologies.step.config.keys import DslKey, HashKey, HeadersKey, MessageKey
 from topologies.step.config.values import FilePath
 from topologies.step.describing import as_text
 from topologies.step.rules import Rule, RuleError
-from windowing.bolt import BatchBolt, TaskContext
-from windowing.daytimes import DayTime, DayTimePattern
+from windowing.bolts.bolt import BatchBolt, TaskContext
+from windowing.data.rows import tables
+from windowing.data.schema import parse_schema
+from windowing.data.tuples import Tuple
 from windowing.errors import BoltError, DataError
-from windowing.rows import tables
-from windowing.schema import parse_schema
-from windowing.triggers import DailyByRule, FiredBy, KeyTrigger, RuleTrigger, TriggerCall
-from windowing.tuples import Tuple
+from windowing.settings.triggers import DailyByRule, FiredBy, KeyTrigger, RuleTrigger, TriggerCall
+from windowing.time.daytimes import DayTime, DayTimePattern
 
 LINE = pa.schema([("line", pa.binary())])
 

@@ -24,8 +24,8 @@ from topologies.step.config.formats import AvroFormat, CsvFormat
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey
 from topologies.step.config.triggers import CountTriggerSection, DslTriggerSection, TimeTriggerSection
 from topologies.step.missing import check_complete, missing, snippet
-from windowing.durations import millis, seconds
 from windowing.errors import ConfigError
+from windowing.time.durations import millis, seconds
 
 SEED = CORPUS / "aggregation.conf"
 

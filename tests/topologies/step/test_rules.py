@@ -28,7 +28,7 @@ from topologies.step import (
 )
 from topologies.step.rules import as_key, as_outputs, as_time
 from windowing import ConfigError
-from windowing.daytimes import DayTime, DayTimePattern
+from windowing.time.daytimes import DayTime, DayTimePattern
 
 Write = Callable[..., Rule]
 

@@ -34,7 +34,7 @@ from windbolt import (
 )
 from windbolt.testing import make_window, prepared, run_bolt
 from windbolt.triggers import CountTrigger, FiredBy
-from windowing.kinds import Session
+from windowing.settings.kinds import Session
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 

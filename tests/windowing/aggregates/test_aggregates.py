@@ -32,13 +32,13 @@ from windowing import (
     TopologyError,
     aggregates,
 )
-from windowing.aggregate_bolt import Aggregation
 from windowing.aggregates.accumulators import DenseAccumulator, Folded
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.sketches import Digest
-from windowing.kinds import Session
+from windowing.bolts.aggregate_bolt import Aggregation
+from windowing.settings.kinds import Session
 
 EXAMPLES = 80
 Values = list[Any]

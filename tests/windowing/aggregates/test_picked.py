@@ -25,7 +25,7 @@ from tests.windowing.aggregates.test_aggregates import (
 )
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, ConfigError, TopologyError, aggregates
-from windowing.kinds import Session
+from windowing.settings.kinds import Session
 
 RANKED = (*PLAIN, "pair")
 Row = dict[str, Any]

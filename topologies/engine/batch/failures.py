@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from manager.storage.trouble import UNREADABLE
+from windowing.data.printable import told
 from windowing.errors import BoltError
-from windowing.printable import told
 
 _HOME = __file__.rsplit("/", 4)[0]
 _OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies/engine"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from windowing.timestamps import show
+from windowing.time.timestamps import show
 
 
 @dataclass(frozen=True)

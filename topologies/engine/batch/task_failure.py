@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from traceback import TracebackException
 
+from windowing.data.printable import cut, printable, told
 from windowing.errors import WindboltError
-from windowing.printable import cut, printable, told
 
 _LONGEST = 10_000
 """Maximum length, in characters, of each part of an error."""

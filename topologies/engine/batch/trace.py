@@ -13,8 +13,8 @@ import pyarrow as pa
 from manager.slices.slicing import Joined, Slicing
 from topologies.graph.model import ID
 from windowing.aggregates.accumulators import State
-from windowing.events import Events
-from windowing.panes import Pane
+from windowing.data.events import Events
+from windowing.settings.panes import Pane
 from windowing.window import TupleWindow
 
 _IDS = pa.list_(pa.string())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import struct
 
-from windowing.timestamps import show
+from windowing.time.timestamps import show
 from windowing.window import TupleWindow
 
 _NOTE = struct.Struct("=?qqq")

@@ -21,8 +21,8 @@ from topologies.graph.model import SinkNode, Topology
 from topologies.io.kafka import KafkaSink
 from topologies.io.places import locate
 from topologies.io.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink
+from windowing.data.printable import printable
 from windowing.errors import CheckpointError, ConfigError
-from windowing.printable import printable
 
 
 @dataclass(frozen=True)

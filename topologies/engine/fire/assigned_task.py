@@ -23,7 +23,7 @@ from topologies.engine.fire.held_task import END_EDGES, HeldTask, OldEvents
 from topologies.engine.ingest.repeats import Repeats
 from topologies.engine.time.anchoring import anchored
 from topologies.graph.model import WindowedNode
-from windowing.timestamps import FOREVER
+from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from topologies.engine.ingest.arriving import ACTION_COLUMN, END_EDGE_COLUMN, SE
 from topologies.engine.ingest.repeats import IncomingIds
 from topologies.engine.time.admission import late_rows
 from topologies.graph.model import WindowedNode
-from windowing.durations import Duration
 from windowing.errors import DataError
-from windowing.rules import LateAction, LateBy
-from windowing.timestamps import FOREVER, show
+from windowing.settings.rules import LateAction, LateBy
+from windowing.time.durations import Duration
+from windowing.time.timestamps import FOREVER, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container

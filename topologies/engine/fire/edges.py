@@ -11,7 +11,7 @@ import numpy as np
 from manager.keyed.held import Held
 from manager.storage.taking import take_rows
 from policies.marks import NONE
-from windowing.timestamps import FOREVER
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

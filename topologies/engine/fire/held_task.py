@@ -15,7 +15,7 @@ from manager.storage.manifest import TaskState
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from topologies.engine.batch.plan import CompactItem, Context
 from topologies.graph.model import WindowedNode
-from windowing.events import count_by_stream
+from windowing.data.events import count_by_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

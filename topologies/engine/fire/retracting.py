@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.graph.model import RETRACT, WindowedNode
-from windowing.rows import Loose, from_rows
+from windowing.data.rows import Loose, from_rows
 from windowing.window import Ident, TupleWindow
 
 if TYPE_CHECKING:

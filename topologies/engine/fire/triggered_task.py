@@ -18,7 +18,7 @@ from topologies.engine.batch.plan import Context, FireItem
 from topologies.engine.fire.deciding import let_in
 from topologies.engine.fire.held_task import HeldTask
 from topologies.graph.model import WindowedNode
-from windowing.timestamps import FOREVER
+from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:

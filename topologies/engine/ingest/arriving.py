@@ -17,8 +17,8 @@ from topologies.engine.batch.plan import Origins
 from topologies.engine.time.admission import conform_input, event_times
 from topologies.graph.hashing import hash_rows
 from topologies.graph.model import WindowedNode
-from windowing.rules import Partition
-from windowing.timestamps import FOREVER, LATEST, from_column
+from windowing.settings.rules import Partition
+from windowing.time.timestamps import FOREVER, LATEST, from_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

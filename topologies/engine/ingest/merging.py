@@ -20,8 +20,8 @@ from manager.storage.taking import take_rows
 from policies.marks import NONE
 from topologies.engine.batch.plan import Context, Executor, MergedSplits, Origins, SourceBatch, SourceSplit
 from topologies.io.formats.bad import BAD_SCHEMA
-from windowing.order import merged_order
-from windowing.timestamps import integers
+from windowing.data.order import merged_order
+from windowing.time.timestamps import integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,9 +13,9 @@ from topologies.engine.batch.failures import bolt_failure
 from topologies.engine.batch.plan import Context
 from topologies.engine.ingest.rows import Rows
 from topologies.graph.model import PlainNode, copies, stream_label
-from windowing.bolt import BatchBolt, Bolt, TaskContext
-from windowing.rows import tables
-from windowing.tuples import Tuple
+from windowing.bolts.bolt import BatchBolt, Bolt, TaskContext
+from windowing.data.rows import tables
+from windowing.data.tuples import Tuple
 
 
 class PlainBolts:

@@ -18,8 +18,8 @@ from manager.window_manager import WindowManager
 from policies.marks import NONE
 from topologies.engine.batch.plan import FireItem
 from topologies.graph.model import WindowedNode
-from windowing.events import Events
-from windowing.timestamps import FOREVER
+from windowing.data.events import Events
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from manager.storage.taking import take_rows
 from topologies.engine.batch.plan import Origins
-from windowing.timestamps import FOREVER
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

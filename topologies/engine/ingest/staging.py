@@ -22,9 +22,9 @@ from topologies.graph.model import WindowedNode
 from topologies.io.formats import write_table
 from topologies.io.places import locate
 from topologies.io.sinks import DiscardSink, FileSink
+from windowing.data.events import Events
+from windowing.data.order import is_sorted, stable_order
 from windowing.errors import DataError
-from windowing.events import Events
-from windowing.order import is_sorted, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

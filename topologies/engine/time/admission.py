@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from policies.marks import NONE
 from topologies.graph.model import LATE_COLUMNS, WindowedNode
-from windowing.durations import Duration
+from windowing.data.tuples import Tuple
 from windowing.errors import ConfigError
-from windowing.kinds import kind_reach
-from windowing.timestamps import EARLIEST, LATEST, from_column, from_datetime, is_time, to_column
-from windowing.tuples import Tuple
+from windowing.settings.kinds import kind_reach
+from windowing.time.durations import Duration
+from windowing.time.timestamps import EARLIEST, LATEST, from_column, from_datetime, is_time, to_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

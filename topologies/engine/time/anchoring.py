@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from policies.assigners import AlignedWindows, WindowAssigner
 from topologies.graph.model import WindowedNode
-from windowing.durations import Duration
-from windowing.rules import START
+from windowing.settings.rules import START
+from windowing.time.durations import Duration
 
 
 def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:

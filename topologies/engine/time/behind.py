@@ -5,7 +5,7 @@ from __future__ import annotations
 from manager.storage.manifest import BoltState
 from policies.marks import NONE
 from topologies.graph.model import WindowedNode
-from windowing.timestamps import FOREVER
+from windowing.time.timestamps import FOREVER
 
 
 def watermark_delay(node: WindowedNode, bolt: BoltState, clock: int) -> int | None:

@@ -22,9 +22,9 @@ from policies.assigners import (
 from topologies.engine.time.admission import event_times
 from topologies.graph.model import Topology, WindowedNode
 from topologies.io.times import parse_time
-from windowing.bounds import Bounds
 from windowing.errors import ConfigError, ScenarioError
-from windowing.timestamps import from_column
+from windowing.settings.bounds import Bounds
+from windowing.time.timestamps import from_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,8 +13,8 @@ names it.
 from topologies.io.formats.arrow import ArrowFormat
 from topologies.io.formats.bad import BadRows
 from topologies.io.formats.choose import file_format, infer_schema
-from topologies.io.formats.csv import CsvFormat
-from topologies.io.formats.jsonl import JsonlFormat
+from topologies.io.formats.lines.csv import CsvFormat
+from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.parquet import ParquetFormat
 from topologies.io.formats.split import Chunk, FileFormat, FileSplit
 from topologies.io.formats.writing import write_table

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from topologies.io.formats.arrow import ArrowFormat
-from topologies.io.formats.csv import CsvFormat
-from topologies.io.formats.jsonl import JsonlFormat
+from topologies.io.formats.lines.csv import CsvFormat
+from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.parquet import ParquetFormat
 from topologies.io.formats.split import FileFormat
+from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
-from windowing.schema import TIMESTAMP
 
 _FORMATS: dict[str, type[ParquetFormat] | type[CsvFormat] | type[JsonlFormat] | type[ArrowFormat]] = {
     "parquet": ParquetFormat,

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from windowing.data.schema import format_schema
 from windowing.errors import ConfigError, DataError, WindboltError
-from windowing.schema import format_schema
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from pyarrow import ipc
 
 from topologies.io.formats.choose import file_format
 from topologies.io.formats.conform import is_bytes, is_text
-from topologies.io.formats.csv import CsvFormat
+from topologies.io.formats.lines.csv import CsvFormat
 from topologies.io.formats.split import FileFormat
 from windowing.errors import SchemaError
 

@@ -15,10 +15,10 @@ from topologies.scenarios.run.answer import AnswerEvent, Replayed
 from topologies.scenarios.schema.columns import columns_of, moment_of
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, EventStep
-from windowing.durations import Duration
 from windowing.errors import ScenarioError
-from windowing.rules import Aligned
-from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
+from windowing.settings.rules import Aligned
+from windowing.time.durations import Duration
+from windowing.time.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
 
 HEAD, TAIL = 80, 40
 """So many rows are printed of a run that is too long: of its beginning, and of its end."""

@@ -13,7 +13,7 @@ from rich.text import Text
 from topologies.io.times import written
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, EventStep
-from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
+from windowing.time.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND

@@ -20,8 +20,8 @@ from topologies.scenarios.schema.expected import ACCOUNTS
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, CloseStep, CrashStep, EventStep, ExpectStep, Step, TickStep
 from topologies.scenarios.schema.values import Strict
-from windowing.durations import Count
-from windowing.timestamps import FOREVER
+from windowing.time.durations import Count
+from windowing.time.timestamps import FOREVER
 
 HEAD, TAIL = 80, 40
 """So many rows are drawn of a run that is too long: of its beginning, and of its end."""

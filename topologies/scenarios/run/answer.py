@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 from topologies.io.times import written
 from topologies.scenarios.schema.expected import Action
 from windowing.errors import ScenarioError
-from windowing.timestamps import from_datetime
+from windowing.time.timestamps import from_datetime
 
 
 class AnswerPane(TypedDict):

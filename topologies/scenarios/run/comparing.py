@@ -23,7 +23,7 @@ from topologies.scenarios.run.answer import (
 from topologies.scenarios.schema.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow
 from topologies.scenarios.schema.model import Scenario
 from windowing.errors import ScenarioError
-from windowing.timestamps import from_datetime
+from windowing.time.timestamps import from_datetime
 
 Rows = Sequence[dict[str, Any]]
 

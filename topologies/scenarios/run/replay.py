@@ -30,9 +30,9 @@ from topologies.scenarios.schema.bare import bare_bolt, imports_of
 from topologies.scenarios.schema.columns import schema_of
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import EventStep
-from windowing.durations import Count
 from windowing.errors import ScenarioError
 from windowing.settings import WindowSettings
+from windowing.time.durations import Count
 
 
 def replay_locally(scenario: Scenario, topology: Topology | None = None) -> Replayed:

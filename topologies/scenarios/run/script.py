@@ -20,7 +20,7 @@ from topologies.scenarios.schema.columns import cell, columns_of
 from topologies.scenarios.schema.messages import message
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, CloseStep, CrashStep, EventStep, ExpectStep, TickStep
-from windowing.rows import DEFAULT_STREAM
+from windowing.data.rows import DEFAULT_STREAM
 
 
 @dataclass

@@ -13,7 +13,7 @@ from topologies.io.kafka import RECORD
 from topologies.scenarios.schema.messages import shown
 from topologies.step.compile import AGGREGATE, failed_at, step_topology
 from topologies.step.config import load_step, step_from
-from windowing.rows import DEFAULT_STREAM
+from windowing.data.rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from topologies.scenarios.schema.model import Scenario

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from topologies.scenarios.schema.declared import DECLARED_KEYS, as_given
 from topologies.scenarios.schema.settings import BoltSettings
-from windowing.bolt import WindowedBolt
+from windowing.bolts.bolt import WindowedBolt
 from windowing.settings import WindowSettings
 from windowing.settings.declaration import Declaration
-from windowing.timestamps import to_datetime
+from windowing.time.timestamps import to_datetime
 from windowing.window import TupleWindow
 
 

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from topologies.io.times import parse_time
-from windowing.durations import parse_duration
+from windowing.data.schema import TIMESTAMP
 from windowing.errors import ScenarioError
-from windowing.kinds import Session
-from windowing.schema import TIMESTAMP
 from windowing.settings import WindowSettings
-from windowing.timestamps import EARLIEST, LATEST, to_datetime
+from windowing.settings.kinds import Session
+from windowing.time.durations import parse_duration
+from windowing.time.timestamps import EARLIEST, LATEST, to_datetime
 
 Column = Literal["time", "gap", "text"]
 """What stands in a column: a moment, a duration, or a text."""

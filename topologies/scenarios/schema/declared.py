@@ -19,7 +19,6 @@ from topologies.scenarios.schema.values import (
     Text,
     one_of,
 )
-from windowing.rules import Arrival, LateAction
 from windowing.settings import DECLARED
 from windowing.settings.declaration import Declaration
 from windowing.settings.readers import (
@@ -36,6 +35,7 @@ from windowing.settings.readers import (
     STREAM,
     Reader,
 )
+from windowing.settings.rules import Arrival, LateAction
 
 
 class ArrivalSetting(Listed):

@@ -9,7 +9,7 @@ from typing import Any
 
 from topologies.io.times import parse_time
 from windowing.errors import ScenarioError
-from windowing.timestamps import to_datetime
+from windowing.time.timestamps import to_datetime
 
 SPOUT = "source"
 """The name of the spout of a step."""

@@ -27,11 +27,20 @@ from topologies.scenarios.schema.values import (
     Text,
     Yes,
 )
-from windowing import presets
 from windowing.errors import ConfigError, ScenarioError
-from windowing.kinds import Calendar, CalendarUnit, CountByStart, Hopping, Session, SlidingLog, Snapshot, WindowKind
-from windowing.panes import PaneMode, Panes
-from windowing.presets import Preset
+from windowing.settings import presets
+from windowing.settings.kinds import (
+    Calendar,
+    CalendarUnit,
+    CountByStart,
+    Hopping,
+    Session,
+    SlidingLog,
+    Snapshot,
+    WindowKind,
+)
+from windowing.settings.panes import PaneMode, Panes
+from windowing.settings.presets import Preset
 
 
 class StormRules(Listed):
@@ -75,7 +84,7 @@ class NoRules(Listed):
 
 
 class PresetSetting(Listed):
-    """One of the presets of ``windowing.presets`` by its name, with the arguments that the file gives it."""
+    """One of the presets of ``windbolt.presets`` by its name, with the arguments that the file gives it."""
 
     storm: StormRules | None = None
     atlas: AtlasRules | None = None

@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, model_validator
 
 from topologies.io.times import parse_end, parse_time, written
-from windowing import azure_words
-from windowing.durations import Count, Duration, Shift, as_duration, as_every, as_extent, as_shift
 from windowing.errors import ScenarioError
-from windowing.panes import PaneMode
-from windowing.rules import START, IdleRule, LateAction
+from windowing.settings import azure_words
+from windowing.settings.panes import PaneMode
+from windowing.settings.rules import START, IdleRule, LateAction
+from windowing.time.durations import Count, Duration, Shift, as_duration, as_every, as_extent, as_shift
 
 E = TypeVar("E", bound=Enum)
 

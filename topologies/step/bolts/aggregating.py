@@ -16,10 +16,10 @@ from topologies.step.bolts.columns import FAILING, ID, KEY, MESSAGE, REASON, Row
 from topologies.step.bolts.sending import Sender, Unsendable
 from topologies.step.config.values import Details
 from topologies.step.rules import Aggregation, Event, Outputs, Rule, RuleError, as_outputs
-from windowing.bolt import StatefulWindowedBolt, TaskContext
-from windowing.rows import DEFAULT_STREAM, Emit, Rows
-from windowing.schema import parse_schema
-from windowing.triggers import FiredBy
+from windowing.bolts.bolt import StatefulWindowedBolt, TaskContext
+from windowing.data.rows import DEFAULT_STREAM, Emit, Rows
+from windowing.data.schema import parse_schema
+from windowing.settings.triggers import FiredBy
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:

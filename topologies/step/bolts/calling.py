@@ -16,15 +16,15 @@ from topologies.step.config.triggers import (
 )
 from topologies.step.config.values import Details, Place
 from topologies.step.rules import Event, Rule, RuleError, as_time, load_rule, look_at_rule
-from windowing.durations import Count, Duration
 from windowing.errors import WindboltError
-from windowing.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
+from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
+from windowing.time.durations import Count, Duration
 
 if TYPE_CHECKING:
     from topologies.io.messages import MessageFormat
     from topologies.step.rules.rule import Kind
-    from windowing.daytimes import DayTime, DayTimePattern
-    from windowing.tuples import Tuple
+    from windowing.data.tuples import Tuple
+    from windowing.time.daytimes import DayTime, DayTimePattern
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from topologies.io.kafka import RECORD
 from topologies.step.config.values import Details
 from topologies.step.rules.errors import RuleError
 from topologies.step.rules.headers import header_text
-from windowing.schema import format_schema, parse_schema
-from windowing.tuples import objects_of
+from windowing.data.schema import format_schema, parse_schema
+from windowing.data.tuples import objects_of
 
 MESSAGE = format_schema(RECORD)
 """A message as it came, from Kafka or from a file."""

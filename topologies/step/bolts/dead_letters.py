@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from topologies.io.dead_letters import OFFSET, PARTITION, REASON, TOPIC, fit_to_limit, with_headers
 from topologies.step.bolts.columns import ID, MESSAGE, OUTPUT, Row, header_texts, sent
-from windowing.bolt import BatchBolt
+from windowing.bolts.bolt import BatchBolt
+from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.data.schema import parse_schema
 from windowing.errors import DataError
-from windowing.rows import DEFAULT_STREAM, Rows
-from windowing.schema import parse_schema
 
 
 class DeadLetters(BatchBolt):

@@ -31,8 +31,8 @@ from topologies.step.bolts.columns import (
     reason_of,
 )
 from topologies.step.config.values import Details
-from windowing.bolt import BatchBolt
-from windowing.rows import DEFAULT_STREAM, Emit, Rows
+from windowing.bolts.bolt import BatchBolt
+from windowing.data.rows import DEFAULT_STREAM, Emit, Rows
 
 _NAMES = {*MESSAGE_NAMES, "key_base64", "value_base64"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

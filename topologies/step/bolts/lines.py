@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 
 from topologies.io.formats.access import opened
 from topologies.io.formats.bad import NO_BAD_ROWS, BadRows
-from topologies.io.formats.long_lines import LongLine, blocks_of_lines
+from topologies.io.formats.lines.long_lines import LongLine, blocks_of_lines
 from topologies.io.formats.split import Chunk, FileSplit
 
 _BLOCK = 4 << 20

@@ -16,9 +16,9 @@ from topologies.step.bolts.keys import NoKey, key_of
 from topologies.step.config.keys import KeySection
 from topologies.step.config.values import Details
 from topologies.step.rules import Event, Rule, RuleError, as_key
-from windowing.bolt import BatchBolt
-from windowing.rows import DEFAULT_STREAM, Emit, Rows
-from windowing.schema import parse_schema
+from windowing.bolts.bolt import BatchBolt
+from windowing.data.rows import DEFAULT_STREAM, Emit, Rows
+from windowing.data.schema import parse_schema
 
 if TYPE_CHECKING:
     from topologies.io.messages import MessageFormat

@@ -11,7 +11,7 @@ from topologies.step.bolts.columns import Pairs, Row, header_bytes
 from topologies.step.config.connecting import is_topic
 from topologies.step.rules import Event, Out
 from topologies.step.rules.headers import header_pairs
-from windowing.rows import DEFAULT_STREAM
+from windowing.data.rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from topologies.io.messages import MessageFormat

@@ -14,7 +14,7 @@ from topologies.step.config.formats import Formats
 from topologies.step.config.keys import KeySection
 from topologies.step.config.triggers import TriggerSection
 from topologies.step.config.values import Details, Flag, Place, Section, Text, Time, Whole, at_most
-from windowing.durations import millis
+from windowing.time.durations import millis
 
 Tasks = Annotated[Whole, at_most(1_000, "each task has state and work of its own in every batch")]
 

@@ -8,17 +8,17 @@ from pydantic import AfterValidator, Field, model_validator
 
 from topologies.step.config.values import Flag, Place, Section, Text, Time, Whole, at_most
 from windowing.errors import ConfigError
-from windowing.triggers import MOST_BYTES
+from windowing.settings.triggers import MOST_BYTES
 
 if TYPE_CHECKING:
-    from windowing.daytimes import DayTime, DayTimePattern
+    from windowing.time.daytimes import DayTime, DayTimePattern
 
 _TIMEOUT = 'how long after the last event of a key its window fires: timeout: 100 (milliseconds), or "5s"'
 _PATTERN = "how times of day are written: timePattern: HH:mm:ss, or HH:mm:ssXXX with an offset"
 
 
 def _pattern(pattern: str, zone: str) -> DayTimePattern:
-    from windowing.daytimes import DayTimePattern
+    from windowing.time.daytimes import DayTimePattern
 
     return DayTimePattern(pattern, zone)
 

@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from topologies.io.documents import shown
-from windowing.durations import Duration, parse_duration
 from windowing.errors import ConfigError
+from windowing.time.durations import Duration, parse_duration
 
 Details = Literal["full", "type"]
 """How much to report of an exception: all of it, or its type and origin, without its text."""

@@ -8,7 +8,7 @@ from topologies.step.rules.loading import load_rule
 from topologies.step.rules.looking import look_at_rule
 from topologies.step.rules.outputs import DECLINE, PASSTHROUGH, Out, Outputs, as_outputs
 from topologies.step.rules.rule import Rule
-from windowing.triggers import FireResult, TriggerCall
+from windowing.settings.triggers import FireResult, TriggerCall
 
 __all__ = [
     "DECLINE",

@@ -6,8 +6,8 @@ from typing import Any
 
 from topologies.step.rules.errors import RuleError
 from topologies.step.rules.targets import checked_text
-from windowing.daytimes import DayTime, DayTimePattern
 from windowing.errors import ConfigError
+from windowing.time.daytimes import DayTime, DayTimePattern
 
 
 def as_key(returned: Any) -> str:

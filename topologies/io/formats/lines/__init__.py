@@ -1,0 +1,1 @@
+"""Formats of text: CSV and JSON, a row on each line."""

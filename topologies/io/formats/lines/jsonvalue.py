@@ -1,0 +1,209 @@
+"""JSON values to typed columns, where Arrow's own reader cannot say which row is wrong.
+
+Numbers keep their text until the declared type is known, so that nothing is rounded on the way. A name that
+is given twice in an object is bad where it is declared. Text is no number and a number no text, but numbers
+may be spelled as strings ("NaN", "Infinity" and exact decimals need it). A map is an object, or a list of
+[key, value].
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from topologies.io.formats.isolate import Converted, Mask, blank
+from topologies.io.formats.lines.text import parse_base64, parse_text
+
+_kinds = pa.types
+
+
+class Number(str):
+    """A number as it was written."""
+
+
+class Object(dict[str, Any]):
+    """An object, and its repeated names."""
+
+    twice: frozenset[str] = frozenset()
+
+
+class _Wrong:
+    """Placeholder for a value that cannot have the declared type."""
+
+
+_WRONG = _Wrong()
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text, with numbers as ``Number``. Raises ValueError, with the position."""
+    try:
+        return _decoder.decode(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON: {error.msg} at character {error.pos + 1}") from error
+    except RecursionError as error:
+        raise ValueError("not valid JSON: nested too deeply") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Object:
+    made = Object(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        made.twice = frozenset(name for name in names if names.count(name) > 1)
+    return made
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=Number, parse_int=Number, parse_constant=Number)
+
+
+def column_of(values: list[Any], target: pa.DataType) -> Converted:
+    """Parsed values as a typed array, null where a value is absent or bad."""
+    if _kinds.is_struct(target):
+        return _structs(values, target)
+    if _kinds.is_map(target):
+        return _maps(values, target)
+    if _kinds.is_list(target) or _kinds.is_large_list(target):
+        return _lists(values, target)
+    if _kinds.is_boolean(target):
+        return _simple([value if value is None or isinstance(value, bool) else _WRONG for value in values], target)
+    texts, wrong = _simple([_text_for(value, target) for value in values], pa.string())
+    if _kinds.is_string(target) or _kinds.is_large_string(target) or _kinds.is_string_view(target):
+        return texts.cast(target), wrong
+    parse = parse_base64 if _kinds.is_binary(target) or _kinds.is_large_binary(target) else parse_text
+    parsed, unreadable = parse(texts, target)
+    return parsed, wrong if unreadable is None else unreadable if wrong is None else wrong | unreadable
+
+
+def parse_cells(texts: pa.Array, target: pa.DataType) -> Converted:
+    """Texts that each hold a JSON value, as a typed array."""
+    return column_of([_cell(text) for text in texts.to_pylist()], target)
+
+
+def declared_value(made: Object, name: str) -> Any:
+    return _WRONG if name in made.twice else made.get(name)
+
+
+def jsonable(value: Any) -> Any:
+    """A parsed value for display: what was written, as far as JSON preserves it."""
+    return "(given twice)" if isinstance(value, _Wrong) else value
+
+
+def _cell(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return parse_json(text)
+    except ValueError:
+        return _WRONG
+
+
+def _text_for(value: Any, target: pa.DataType) -> Any:
+    """The text to parse as ``target``: from a string or a number, whichever the type is written as."""
+    if value is None:
+        return None
+    if isinstance(value, Number):
+        numeric = _kinds.is_integer(target) or _kinds.is_floating(target) or _kinds.is_decimal(target)
+        return str(value) if numeric or _kinds.is_timestamp(target) else _WRONG
+    if not isinstance(value, str):
+        return _WRONG
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return _WRONG
+    return value
+
+
+def _simple(values: list[Any], target: pa.DataType) -> Converted:
+    bad = _wrong(values)
+    kept = values if bad is None else [None if isinstance(value, _Wrong) else value for value in values]
+    return pa.array(kept, target), bad
+
+
+def _wrong(values: list[Any]) -> Mask | None:
+    bad: Mask = np.fromiter((isinstance(value, _Wrong) for value in values), np.bool_, len(values))
+    return bad if bad.any() else None
+
+
+def _shaped(values: list[Any], shape: type) -> list[Any]:
+    return [value if value is None or isinstance(value, shape) else _WRONG for value in values]
+
+
+def _structs(values: list[Any], target: pa.DataType) -> Converted:
+    shaped = _shaped(values, Object)
+    bad = np.fromiter((isinstance(value, _Wrong) for value in shaped), np.bool_, len(shaped))
+    absent = np.fromiter((not isinstance(value, Object) for value in shaped), np.bool_, len(shaped))
+    children: list[pa.Array] = []
+    for field in target:
+        child, spoiled = column_of(
+            [declared_value(value, field.name) if isinstance(value, Object) else None for value in shaped],
+            field.type,
+        )
+        children.append(child)
+        bad = bad if spoiled is None else bad | spoiled
+    if not children:
+        return _simple([{} if isinstance(value, Object) else value for value in shaped], target)
+    built = pa.StructArray.from_arrays(children, fields=list(target), mask=pa.array(absent | bad))
+    return built, bad if bad.any() else None
+
+
+def _lists(values: list[Any], target: pa.DataType) -> Converted:
+    shaped = _shaped(values, list)
+    inside, inner = column_of([one for value in shaped if isinstance(value, list) for one in value], target.value_type)
+    offsets = _offsets(shaped)
+    bad = _bad_lists(shaped, inner, offsets)
+    absent = pa.array([value is None for value in shaped], pa.bool_())
+    small = pa.list_(target.value_field)
+    built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=small, mask=absent).cast(target)
+    return _blanked(built, bad)
+
+
+def _maps(values: list[Any], target: pa.DataType) -> Converted:
+    shaped = [_pairs(value) for value in values]
+    flat = [pair for value in shaped if isinstance(value, list) for pair in value]
+    keys, bad_keys = column_of([key for key, _ in flat], target.key_type)
+    items, bad_items = column_of([item for _, item in flat], target.item_type)
+    inner = np.zeros(len(flat), dtype=np.bool_)
+    for some in (bad_keys, bad_items, keys.is_null().to_numpy(zero_copy_only=False)):
+        inner = inner if some is None else inner | some
+    keys = keys.fill_null(_filler(keys)) if keys.null_count else keys
+    offsets = _offsets(shaped)
+    bad = _bad_lists(shaped, inner, offsets)
+    absent = pa.array([value is None for value in shaped], pa.bool_())
+    built = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=target, mask=absent)
+    return _blanked(built, bad)
+
+
+def _filler(keys: pa.Array) -> pa.Scalar:
+    """Placeholder for the keys of bad maps, since a map's key cannot be null."""
+    present = keys.drop_null()
+    return present[0] if len(present) else pa.array([b"\0" * 16]).view(pa.binary()).cast(pa.binary(16))[0]
+
+
+def _pairs(value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Object):
+        return _WRONG if value.twice else list(value.items())
+    if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        return [(key, item) for key, item in value]
+    return _WRONG
+
+
+def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    lengths = [len(value) if isinstance(value, list) else 0 for value in shaped]
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def _bad_lists(shaped: list[Any], inner: Mask | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Mask:
+    """Mask of the values that are not a list, or a list with a bad element."""
+    bad: Mask = np.fromiter((isinstance(value, _Wrong) for value in shaped), np.bool_, len(shaped))
+    if inner is None:
+        return bad
+    before = np.concatenate([[0], np.cumsum(inner)])
+    return np.asarray(bad | (before[offsets[1:]] > before[offsets[:-1]]))
+
+
+def _blanked(built: pa.Array, bad: Mask) -> Converted:
+    return (blank(built, bad), bad) if bad.any() else (built, None)

@@ -1,0 +1,156 @@
+"""Converts text to typed columns; the only module that defines how numbers and times may be spelled.
+
+- Whole numbers: ``3``, and other spellings of whole numbers: ``3.0``, ``1e2`` (and ``0x1F``, as in Arrow). ``3.7`` is
+  bad.
+- Doubles: the nearest double; ``nan``, ``inf``, ``Infinity``. A number too large for the type is bad, not infinite.
+- Decimals: exact, or bad. Booleans: true, false, 1, 0. Dates: ``2024-05-01``, of the years 1 to 9999.
+- Timestamps: ISO 8601 with a ``T`` or a space, with or without a zone (``Z``, ``+02``, ``+0200``, ``+02:00``;
+  none = UTC). Up to three digits beyond the microsecond are truncated, towards minus infinity. A whole number is
+  milliseconds since the epoch.
+- White space around any of these is ignored.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from topologies.io.formats.isolate import Converted, Kernel, attempt, blank, either, isolate, valid
+from topologies.io.formats.lines.moments import from_milliseconds, within_calendar
+from windowing.data.decimals import to_decimal
+
+_EXACT = pa.decimal128(38, 0)
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_NUMBER = r"^\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*$"
+_ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)\s*$"
+_SHAPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_integer, r"^(-?0x[0-9a-f]+|[+-]?(\d+\.?0*|\.0+|[\d.]+e[+-]?\d+))$"),
+    (pa.types.is_floating, r"^[+-]?([\d.]+(e[+-]?\d+)?|inf.*|nan.*)$"),
+    (pa.types.is_decimal, r"^[+-]?[\d.]+(e[+-]?\d+)?$"),
+    (pa.types.is_boolean, r"^(true|false|0|1)$"),
+    (pa.types.is_temporal, r"^-?\d{4}-\d\d-\d\d"),
+)  # whatever can be converted matches one of these, but not vice versa
+_INFINITE = r"^\s*[+-]?inf(inity)?\s*$"
+
+
+def parse_text(values: pa.Array, target: pa.DataType) -> Converted:
+    """A string column as ``target``; ``convertible_text`` says which targets there are."""
+    if pa.types.is_timestamp(target):
+        return within_calendar(*_timestamps(values, target))
+    if pa.types.is_floating(target):
+        return _floats(values, target)
+    if pa.types.is_decimal(target):
+        cast = partial(to_decimal, target=target)
+        return _shaped(values, target, cast, lambda some: cast(_trimmed(some)))
+    kernels: list[Kernel] = [lambda some: some.cast(target), lambda some: _trimmed(some).cast(target)]
+    if pa.types.is_integer(target):
+        kernels.append(lambda some: to_decimal(_trimmed(some), _EXACT).cast(target))
+    return within_calendar(*_shaped(values, target, *kernels))
+
+
+def parse_base64(values: pa.Array, target: pa.DataType) -> Converted:
+    """A string column of base64 as binary; it must be strict base64, with its padding."""
+    return isolate(values, target, partial(_decoded, target=target))
+
+
+def convertible_text(target: pa.DataType) -> bool:
+    """Whether text may be a value of the type."""
+    kinds = pa.types
+    written = (
+        kinds.is_timestamp,
+        kinds.is_date,
+        kinds.is_boolean,
+        kinds.is_integer,
+        kinds.is_floating,
+        kinds.is_decimal,
+    )
+    return any(is_kind(target) for is_kind in written)
+
+
+def _decoded(values: pa.Array, target: pa.DataType) -> pa.Array:
+    texts = values.to_pylist()
+    return pa.array([None if text is None else base64.b64decode(text, validate=True) for text in texts], target)
+
+
+def _trimmed(values: pa.Array) -> pa.Array:
+    return pc.ascii_trim_whitespace(values)
+
+
+def _shaped(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
+    """Convert by the kernels, after removing at once the values that do not even have the shape of the type."""
+    whole = attempt(values, kernels)
+    if whole is not None:
+        return whole, None
+    shape = next(shape for is_kind, shape in _SHAPES if is_kind(target))
+    fits = pc.match_substring_regex(_trimmed(values), shape, ignore_case=True).fill_null(True)
+    hopeless = pc.invert(fits).to_numpy(zero_copy_only=False)
+    if not hopeless.any():
+        return isolate(values, target, *kernels)
+    converted, bad = isolate(blank(values, hopeless), target, *kernels)
+    return converted, either(hopeless, bad)
+
+
+def _floats(values: pa.Array, target: pa.DataType) -> Converted:
+    numbers, bad = _shaped(values, target, lambda some: some.cast(target), lambda some: _trimmed(some).cast(target))
+    infinite = pc.is_inf(numbers).fill_null(False)
+    if not pc.any(infinite).as_py():
+        return numbers, bad
+    named = pc.match_substring_regex(values, _INFINITE, ignore_case=True).fill_null(False)
+    beyond = pc.and_not(infinite, named).to_numpy(zero_copy_only=False)
+    return (blank(numbers, beyond), either(bad, beyond)) if beyond.any() else (numbers, bad)
+
+
+def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
+    naive, zoned = pa.timestamp(target.unit), pa.timestamp(target.unit, "UTC")
+    whole = attempt(
+        values, (partial(_cast_by, kind=naive, target=target), partial(_cast_by, kind=zoned, target=target))
+    )
+    if whole is not None:
+        return whole, None
+    numeric = pc.match_substring_regex(values, _NUMBER).fill_null(False)
+    with_zone = pc.match_substring_regex(values, _ZONED).fill_null(False)
+    neither = pc.invert(pc.or_(numeric, with_zone))
+    cut = _cut_fractions(_trimmed(values), _DIGITS[target.unit])
+    spelled = [
+        _milliseconds(_only(values, numeric), target),
+        _spelled(_only(cut, with_zone), zoned, target),
+        _spelled(_only(cut, neither), naive, target),
+    ]
+    moments = pc.coalesce(*[some for some, _ in spelled])
+    bad = either(either(spelled[0][1], spelled[1][1]), spelled[2][1])
+    return moments, None if bad is None else bad & valid(values)
+
+
+def _only(values: pa.Array, chosen: pa.Array) -> pa.Array:
+    return pc.if_else(chosen, values, pa.scalar(None, values.type))
+
+
+def _spelled(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> Converted:
+    return _shaped(values, target, partial(_cast_by, kind=kind, target=target))
+
+
+def _cast_by(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> pa.Array:
+    return values.cast(kind).view(pa.int64()).view(target)
+
+
+def _milliseconds(values: pa.Array, target: pa.DataType) -> Converted:
+    numbers, unreadable = parse_text(values, pa.int64())
+    moments, beyond = from_milliseconds(numbers, target)
+    return moments, either(unreadable, beyond)
+
+
+def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
+    if not digits:
+        return pc.replace_substring_regex(values, r"\.\d+", "")
+    return pc.replace_substring_regex(values, rf"(\.\d{{{digits}}})\d{{1,3}}(Z|[+-]|$)", r"\1\2")
+
+
+def empty_is_null(values: pa.Array) -> pa.Array:
+    """Empty text as null, for columns in which it can mean nothing else."""
+    empty = pc.equal(values, "").fill_null(False)
+    return blank(values, np.asarray(empty.to_numpy(zero_copy_only=False))) if pc.any(empty).as_py() else values

@@ -1,0 +1,157 @@
+"""A ready bolt for the common case: windows summed up by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+
+from windowing.aggregates.accumulators import Accumulator, Folded, State
+from windowing.aggregates.declared import Aggregate, Cells
+from windowing.aggregates.groups import Groups
+from windowing.aggregates.keys import Keys
+from windowing.aggregates.ranked import has_order
+from windowing.bolts.bolt import WindowedBolt
+from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.errors import ConfigError
+from windowing.window import TupleWindow, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What an AggregateBolt computes, with all columns known: of use to whoever folds events and joins the results."""
+
+    by: tuple[str, ...]
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    schema: pa.Schema
+    """The columns of the result."""
+
+    @cached_property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """What is kept of the events, each once."""
+        return tuple(dict.fromkeys(each for _, aggregate in self.aggregates for each in aggregate.accumulators))
+
+    def result(self, keys: Sequence[pa.Array], states: Sequence[State], cells: Cells) -> pa.Table:
+        """The rows of the result: their keys, and the states of all accumulators."""
+        place = {each: at for at, each in enumerate(self.accumulators)}
+        columns = [
+            aggregate.finish([states[place[each]] for each in aggregate.accumulators], cells)
+            for _, aggregate in self.aggregates
+        ]
+        found = [*keys, *columns]
+        return pa.Table.from_arrays(
+            [column if column.type == field.type else column.cast(field.type)
+             for column, field in zip(found, self.schema, strict=True)],
+            schema=self.schema,
+        )  # fmt: skip
+
+
+class AggregateBolt(WindowedBolt):
+    """One row for each window and each key in it: ``AggregateBolt(by=["user"], n=count(), revenue=sum("amount"))``.
+
+    ``by``: the columns of the key; without them a window is one row. The rest are aggregates of
+    ``windowing.aggregates`` by the name of their column. Columns come in this order; the rows of a window are in order
+    of the key, null last. Windows are configured as those of any bolt.
+
+    Aligned windows of time are made of slices: each event is added to the partial result of its slice as it is read,
+    and only these are kept, so the state does not grow with the events. ``window.new`` and ``window.expired`` are not
+    offered: what is new or has left is not known. With several tasks, group the input by fields among ``by``.
+
+    ConfigError without aggregates, or where a column is named twice; what depends on the input is reported when the
+    topology is built.
+    """
+
+    def __init__(self, by: str | Iterable[str] | None = (), **aggregates: Aggregate) -> None:
+        if by is not None and not isinstance(by, Iterable):
+            raise ConfigError(f"AggregateBolt(by={by!r:.60})", why="a key is made of columns", do="give their names")
+        self.by = (by,) if isinstance(by, str) else tuple(by or ())
+        self.aggregates = dict(aggregates)
+        self.aggregation: Aggregation | None = None
+        """What it computes; known once the topology is built."""
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise ConfigError(
+                    f"AggregateBolt({name}={aggregate!r:.60})",
+                    why="that is no aggregate",
+                    do=f"use windowing.aggregates, such as {name}=count()",
+                )
+        if not aggregates:
+            raise ConfigError(
+                "AggregateBolt without aggregates",
+                why="it would emit keys only",
+                do="give some, such as n=count(), by the names of their columns",
+            )
+        if not all(isinstance(name, str) and name for name in self.by):
+            raise ConfigError(f"AggregateBolt(by={by!r})", why="a key is made of columns", do="give their names")
+        twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in aggregates]
+        if twice:
+            raise ConfigError(
+                f"AggregateBolt with two columns {twice[0]!r}", why="a column is known by its name", do="rename one"
+            )
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The bolt with its columns; ConfigError where they cannot be."""
+        try:
+            schema = pa.unify_schemas(list(inputs.values()))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return self  # which is a mistake of any bolt, and is reported as such
+        missing = [name for name in self.by if name not in schema.names]
+        if missing:
+            raise ConfigError(
+                f"AggregateBolt by {missing[0]!r}, and there is no such column",
+                why=f"the bolt reads {', '.join(schema.names)}",
+                do="name columns that it reads",
+            )
+        keys = [pa.field(name, _value_type(schema.field(name).type)) for name in self.by]
+        unordered = [field for field in keys if not has_order(field.type)]
+        if unordered:
+            raise ConfigError(
+                f"AggregateBolt by {unordered[0].name!r}, which is {unordered[0].type}",
+                why="keys are values that can be put in order",
+                do="cast it, or take a part of it as a column, in a bolt before",
+            )
+        bound = tuple((name, aggregate.bound(name, schema)) for name, aggregate in self.aggregates.items())
+        columns = [pa.field(name, aggregate.result) for name, aggregate in bound]
+        configured = copy(self)
+        configured.aggregation = Aggregation(self.by, bound, pa.schema([*keys, *columns]))
+        return configured
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The columns of the key, and those of the aggregates."""
+        return {} if self.aggregation is None else {DEFAULT_STREAM: self.aggregation.schema}
+
+    def execute(self, window: TupleWindow) -> Rows:
+        """The rows of one window, from all of its events."""
+        aggregation = self.aggregation
+        assert aggregation is not None
+        if not len(window):
+            return None
+        columns = {name: whole(column) for name, column in zip(window.table.column_names, window.table.columns,
+                                                                strict=True)}  # fmt: skip
+        keys = Keys.of([columns[name] for name in self.by], len(window), ordered=True)
+        groups = Groups(keys.codes, keys.size)
+        events = Folded(columns, window.timestamps)
+        states = [each.fold(events, groups) for each in aggregation.accumulators]
+        return aggregation.result(keys.columns(groups.cells), states, _cells(window, groups.counts))
+
+
+def _cells(window: TupleWindow, counts: NDArray[np.int64]) -> Cells:
+    start = window.start_timestamp
+    return Cells(
+        counts,
+        np.full(len(counts), 0 if start is None else start),
+        np.full(len(counts), window.end_timestamp),
+        None if start is not None else np.zeros(len(counts), np.bool_),
+    )
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -1,0 +1,630 @@
+"""The classes that users subclass: bolts that work on tuples, on batches, and on windows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, get_args, overload
+
+import pyarrow as pa
+
+from windowing.bolts.state import StateType, new_state
+from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.data.schema import parse_schema
+from windowing.errors import ConfigError
+from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import Calendar, WindowKind
+from windowing.settings.panes import Panes
+from windowing.settings.presets import Preset
+from windowing.settings.rules import (
+    Aligned,
+    Arrival,
+    DefaultTime,
+    IdleRule,
+    LateAction,
+    LateBy,
+    Lifetime,
+    OutputTime,
+    Partition,
+    WatermarkCombiner,
+)
+from windowing.settings.triggers import Capacity, CountTrigger, KeyTrigger
+from windowing.time.durations import Count, Duration, Extent, Shift, Time, as_extent
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from windowing.data.tuples import Tuple
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """Which of a bolt's tasks this is."""
+
+    component: str
+    task: int
+    parallelism: int
+    run: str = ""
+    """Which run of the topology this is: another one after each start."""
+    counters: Counter[str] = field(default_factory=Counter, compare=False)
+    """What a windowed bolt counts by itself: ``context.counters["declined"] += 1``.
+
+    The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
+    """
+
+
+class Unset(Enum):
+    """What stands for an argument that is not given, where None is a value."""
+
+    UNSET = "not given"
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+UNSET: Final = Unset.UNSET
+
+
+class Component:
+    """What every bolt has: declared outputs, and a call before the first event."""
+
+    outputs: ClassVar[str | pa.Schema | Mapping[str, str | pa.Schema]] = {}
+    """The columns that the bolt emits, ``"user string, revenue double"``; a mapping for several streams."""
+
+    def prepare(self, context: TaskContext) -> None:
+        """Called before the bolt is given anything, on each task and in each micro-batch anew.
+
+        Open here what cannot be sent to another process. What is kept on ``self`` is gone after the micro-batch;
+        a StatefulWindowedBolt's ``state`` stays.
+        """
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The bolt as it reads these streams: called once, when the topology is built, with the columns of each.
+
+        For bolts whose own columns follow from those. What it returns is run; a ConfigError is one of the mistakes
+        that ``build`` reports.
+        """
+        return self
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The declared columns of each output stream."""
+        if isinstance(self.outputs, Mapping):
+            return {stream: parse_schema(schema) for stream, schema in self.outputs.items()}
+        return {DEFAULT_STREAM: parse_schema(self.outputs)}
+
+
+class Bolt(Component):
+    """A bolt that works tuple by tuple: map, filter and flat-map."""
+
+    time_shift: int = 0
+    """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
+    refused_stream: str | None = None
+    """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
+
+    def execute(self, tuple: Tuple) -> Rows:
+        """Called for each event; what it returns, a row, several or None, is emitted with the time of that event."""
+        raise NotImplementedError
+
+
+class BatchBolt(Component):
+    """A bolt that works on whole Arrow tables: map, filter and flat-map, fast.
+
+    Where a table is cut is not the bolt's business: each row must be treated as if it were alone.
+    """
+
+    time_shift: int = 0
+    """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
+    refused_stream: str | None = None
+    """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
+
+    def execute(self, batch: pa.Table) -> Rows:
+        """Called with events as they come, at least one; what it returns is emitted."""
+        raise NotImplementedError
+
+
+class WindowedBolt(Component):
+    """A bolt whose ``execute`` is called once per window.
+
+    Configure it with the ``with_...`` methods; each returns a configured copy. Names are Storm's.
+    """
+
+    settings: WindowSettings = WindowSettings()
+
+    def execute(self, window: TupleWindow) -> Rows:
+        """Called once for each window that fires, in order; what it returns is emitted with the window's end as time.
+
+        The window may be read during the call only. See ``windowing.data.rows`` for what may be returned.
+        """
+        raise NotImplementedError
+
+    def forget(self, key: Any) -> None:
+        """Called when a trigger has forgotten a key after empty intervals (UH-22): drop what is kept of it."""
+
+    # -- Storm's own names
+
+    @overload
+    def with_window(self, length: Extent, slide: Extent | None = None) -> Self: ...
+    @overload
+    def with_window(self, *kinds: WindowKind) -> Self: ...
+    def with_window(self, *windows: Any, length: Extent | None = None, slide: Extent | None = None) -> Self:
+        """Windows of a length, sliding by so much; or windows of other kinds, ``with_window(Session("30m"))``.
+
+        A whole number counts events; durations are ``seconds(20)``, a timedelta, or ``"20s"``. Without a slide, a
+        window slides by every event (ST-8); a slide longer than the length leaves gaps, whose events are counted as
+        ``unwindowed``.
+
+        Kinds are those of ``windowing.settings.kinds``. Of several (AZ-26) each event is in the windows of all, and
+        ``window.kind`` is the place of a window's kind among them. Raises ConfigError for a second call.
+        """
+        if windows and all(isinstance(kind, get_args(WindowKind)) for kind in windows):
+            if length is not None or slide is not None:
+                raise ConfigError(
+                    "with_window with kinds of window, and a length or a slide",
+                    why="a kind says itself how long its windows are",
+                    do="give one of the two; windows of a length and a slide are Hopping(length, slide)",
+                )
+            return self._kinds(*windows)
+        named = {"length": length, "slide": slide}
+        both = [name for name, _ in zip(named, windows, strict=False) if named[name] is not None]
+        given = {**named, **dict(zip(named, windows, strict=False))}
+        no_extent = (*get_args(WindowKind), type, list, tuple, Panes)
+        strange = any(isinstance(each, no_extent) for each in given.values())
+        if len(windows) > 2 or both or strange or given["length"] is None:
+            shown = ", ".join(f"{each!r:.60}" for each in windows) or ", ".join(f"{n}={v!r}" for n, v in named.items())
+            raise ConfigError(
+                f"with_window({shown})",
+                why="it takes a length and a slide, or kinds of window, each made and by itself",
+                do='write with_window("10s", "5s") or with_window(Session("30m"))',
+            )
+        slides = Count(1) if given["slide"] is None else as_extent(given["slide"])
+        return self._windows(kinds=(), length=as_extent(given["length"]), slide=slides)
+
+    def with_tumbling_window(self, length: Extent) -> Self:
+        """Windows of this length, one after the other (ST-1, ST-2, ST-25)."""
+        return self._windows(kinds=(), length=as_extent(length), slide=as_extent(length))
+
+    def with_timestamp_field(self, field: str) -> Self:
+        """Event time from a column: timestamps, or whole numbers of milliseconds since the epoch (ST-9)."""
+        self._one_time_source(f"with_timestamp_field({field!r})")
+        return self._with(timestamp_field=self._read("with_timestamp_field", "", field))
+
+    def with_timestamp_extractor(self, extractor: Callable[..., Any], *, columns: bool = False) -> Self:
+        """Event time from a function of the tuple: milliseconds since the epoch, or a datetime (ST-9).
+
+        With ``columns=True`` the function is given a table and returns a column for all of its rows.
+        """
+        if not callable(extractor):
+            raise ConfigError(
+                f"with_timestamp_extractor({extractor!r})", why="it cannot be called", do="give a function"
+            )
+        self._one_time_source("with_timestamp_extractor")
+        return self._with(timestamp_extractor=extractor, extractor_on_columns=columns)
+
+    def with_lag(self, lag: Time) -> Self:
+        """How far behind the latest event the watermark stays (ST-13); 0 by default."""
+        return self._give("with_lag", {"": lag})._with(ahead=Duration(0))
+
+    def with_watermark_interval(self, interval: Time) -> Self:
+        """Emit a watermark at most this often, by the clock (ST-15); by default at every micro-batch."""
+        return self._give("with_watermark_interval", {"": interval})
+
+    def with_late_tuple_stream(self, stream: str) -> Self:
+        """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by``, ``_watermark`` and so on."""
+        return self._give("with_late_tuple_stream", {"": stream})
+
+    def with_message_id_field(self, field: str) -> Self:
+        """Drop messages that come again (ST-27): an event whose id is that of a live one is counted as ``duplicate``.
+
+        Live is what some window may still need; of those with one id the first in order of arrival is kept, whatever
+        stream and key they have (with a watermark for each key: of a key). An event without an id is none. With several
+        tasks the inputs must be grouped by what events hold, so that equal ones meet.
+        """
+        return self._give("with_message_id_field", {"": field})
+
+    # -- keys, triggers and policies
+
+    def with_key(self, *fields: str) -> Self:
+        """Windows for each value of these columns, not for each task; ``window.key`` says which.
+
+        With several tasks the inputs must be grouped by fields among these, so that a key is on one task.
+        """
+        if not fields or not all(isinstance(field, str) and field for field in fields):
+            raise ConfigError(f"with_key{fields!r}", why="a key is one or more columns", do="name them")
+        configured = self._with(key=tuple(fields))
+        if self.settings.key not in ((), fields):
+            raise ConfigError(
+                f"with_key{fields!r} on a bolt whose key is {', '.join(self.settings.key)}",
+                why="a bolt has windows for one key",
+                do="name all columns at once, or use two bolts",
+            )
+        return configured
+
+    @overload
+    def with_trigger(self, trigger: Panes) -> Self: ...
+    @overload
+    def with_trigger(
+        self,
+        trigger: KeyTrigger,
+        *,
+        refused_stream: str | None = None,
+        max_events: int | None = None,
+        max_bytes: int | None = None,
+        bytes_of: Sequence[str] = (),
+    ) -> Self: ...
+    def with_trigger(
+        self,
+        trigger: KeyTrigger | Panes,
+        *,
+        refused_stream: str | None = None,
+        max_events: int | None = None,
+        max_bytes: int | None = None,
+        bytes_of: Sequence[str] = (),
+    ) -> Self:
+        """When windows fire: beside their end (``Panes``), or, for the window of a key, until it is purged.
+
+        ``Panes(early=..., late=..., mode=...)``: firings beside the one at the end of a window.
+
+        One of ``windbolt.triggers``: the window of a key lasts from its first event until the trigger fires and purges
+        it (UH-10 to UH-23), in processing time. Events on which its rule fails go to the ``errors`` stream; or, with
+        all their columns and ``_reason``, to ``refused_stream``. A window that holds ``max_events`` events or
+        ``max_bytes`` bytes fires and is cleared, whatever the trigger says (``window.fired_by`` is ``full``, and the
+        reports count it): see ``windbolt.triggers.Capacity``. ``bytes_of``: the columns whose bytes count, all unless
+        they are named. Raises ConfigError for a count with ``max_events``, and for these arguments with ``Panes``.
+        """
+        if refused_stream is not None:
+            refused_stream = self._read("with_trigger", "refused_stream", refused_stream)
+        capacity = Capacity(max_events, max_bytes, tuple(bytes_of))
+        if isinstance(trigger, Panes):
+            if refused_stream is not None or capacity != Capacity():
+                raise ConfigError(
+                    "with_trigger(Panes(...)) with arguments of triggers of keys",
+                    why="refused_stream=, max_events=, max_bytes= and bytes_of= are about the window of a key",
+                    do="leave them out",
+                )
+            return self._ask({"panes": trigger}, "with_trigger(Panes(...))")
+        if not isinstance(trigger, get_args(KeyTrigger)):
+            raise ConfigError(
+                f"with_trigger({trigger!r:.60})",
+                do="give Panes(...) or one of windbolt.triggers; a policy is for with_policies(trigger=...)",
+            )
+        if isinstance(trigger, CountTrigger) and max_events is not None:
+            raise ConfigError(
+                f"with_trigger(CountTrigger({trigger.count}), max_events={max_events})",
+                why="its windows never hold more events than the count",
+                do="leave max_events out, or lower the count",
+            )
+        return self._windows(
+            key_trigger=trigger, refused_stream=refused_stream, capacity=None if capacity == Capacity() else capacity
+        )
+
+    def with_policies(
+        self, *, eviction: Any | Unset = UNSET, trigger: Any | Unset = UNSET, expired: bool | Unset = UNSET
+    ) -> Self:
+        """Policies of one's own, and whether ``window.expired`` is needed.
+
+        ``eviction``: which events a window holds (``policies.EvictionPolicy``). ``trigger``: when windows fire
+        (``policies.TriggerPolicy``).
+
+        ``expired``: whether ``window.expired`` is asked for (ST-21), which nobody has to say whose code names it.
+        Storm's windows of a task have it anyway. Windows per key, and those that other rules of time or kinds of window
+        need, then keep the events of the last window of each key until the key's next one has fired.
+        """
+        told = self if expired is UNSET else self._with(expired=DECLARED["expired"].read(expired))
+        given = _given(eviction=eviction, trigger=trigger)
+        return told._give("with_policies", given) if given or expired is UNSET else told
+
+    # -- rules of time
+
+    def with_time(
+        self,
+        preset: Preset | None = None,
+        *,
+        processing: bool = False,
+        default_time: DefaultTime | str | Unset = UNSET,
+        output_time: OutputTime | str | Unset = UNSET,
+        output_watermark: OutputTime | str | Unset | None = UNSET,
+        close_fires: bool | Unset = UNSET,
+    ) -> Self:
+        """All rules of time of another system, ``presets.azure(late="5m")``, and single rules of time.
+
+        A preset replaces every rule that was set before it, so call it first. ``processing``: time is the clock at
+        arrival, even where the input streams carry event times. ``default_time``: which time the bolt goes by where
+        it names none and its inputs bring none along.
+
+        ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31).
+        ``output_watermark``: the next bolt's watermark follows the ends of the windows that are still open
+        (``"window end"``), or the start of the earliest of them (``"window start"``, SI-24); None: as far as the time
+        of the rows allows. ``close_fires``: whether the end of the streams fires the windows that are open (SI-7).
+        """
+        given = _given(
+            default_time=default_time, output_time=output_time, output_watermark=output_watermark,
+            close_fires=close_fires,
+        )  # fmt: skip
+        bolt = self
+        if preset is not None:
+            bolt = bolt._preset(preset)
+        if self._read("with_time", "processing", processing):
+            bolt._one_time_source("with_time(processing=True)")
+            bolt = bolt._with(processing_time=True)
+        return bolt._give("with_time", given) if given or bolt is self else bolt
+
+    def with_watermark(
+        self,
+        *,
+        every: Extent | Unset | None = UNSET,
+        field: str | Unset | None = UNSET,
+        partition: str | Literal[Partition.SOURCE] | Unset | None = UNSET,
+        partitions: Iterable[object] | Mapping[str, Iterable[object]] | Unset | None = UNSET,
+        per_key: bool | Unset = UNSET,
+        combine: WatermarkCombiner | Literal["min", "max"] | Unset = UNSET,
+        ahead: Time | Unset = UNSET,
+        imports: Mapping[str, str] | Unset | None = UNSET,
+        imports_beside: bool | Unset = UNSET,
+        estimate_arrival: bool | Unset = UNSET,
+        idle_timeout: Time | Unset | None = UNSET,
+        idle_rule: IdleRule | str | Unset = UNSET,
+        partition_idle_timeout: Time | Unset | None = UNSET,
+    ) -> Self:
+        """Where watermarks come from and how they move; what is not named stays as it is.
+
+        ``every``: a watermark at every so many events, or every so much event time, of each input (SI-5); 1 is each
+        event. It then depends on the events in their order of arrival, and not on how they are cut into batches.
+        ``field``: the source puts watermarks in: a row with a time in this column is one, and no event (SI-4, SI-11).
+        ``per_key``: each key of ``with_key`` has a watermark of its own (AZ-15): a slow key makes no other one late.
+        ``ahead``: the watermark is so far past the latest event (SI-9).
+
+        ``partition``: each partition of an input has a mark of its own, and the watermark is the least of all of them
+        (AT-21, AZ-18): a column, whose values are the partitions; or ``SOURCE`` (``windbolt.SOURCE``): those that the
+        source itself has, those of a topic of Kafka's, which exist as soon as Kafka lists them. A source without
+        partitions is one partition. ``partitions``: the values of the column that exist, on every input, or per input
+        (``{"orders": [0, 1], "returns": [0]}``). One of these holds the watermark before its first event, until
+        ``partition_idle_timeout`` or, with an arrival rule, the late tolerance releases it (AT-20, AZ-18). Any other
+        value takes part from its first event on, which may be late.
+
+        ``combine``: ``"min"``, or ``"max"``: the fastest input closes windows. ``imports``: inputs that take the
+        watermarks of another one, ``{"lookup": "data"}`` (SI-15); ``imports_beside``: and make some of their own.
+        ``estimate_arrival``: when nothing comes, the watermark follows the estimated arrival (AZ-5).
+
+        ``idle_timeout``: close windows by the clock when no event comes (AT-17 to AT-19); the watermark moves to their
+        end. ``idle_rule``: ``"after_window_end"`` or ``"max_remaining"``. ``partition_idle_timeout``: leave an input or
+        partition that has been silent for this long out of the watermark (AT-20).
+
+        Raises ConfigError for ``partitions`` without a column.
+        """
+        given = _given(
+            every=every, field=field, partition=partition, partitions=partitions, per_key=per_key, combine=combine,
+            ahead=ahead, imports=imports, imports_beside=imports_beside, estimate_arrival=estimate_arrival,
+            idle_timeout=idle_timeout, idle_rule=idle_rule, partition_idle_timeout=partition_idle_timeout,
+        )  # fmt: skip
+        rest = {name: value for name, value in given.items() if name != "partitions"}
+        bolt = self._give("with_watermark", rest) if rest or not given else self
+        if partition is not UNSET or partitions is not UNSET:
+            bolt = bolt._partitions(None if partitions is UNSET else partitions)
+        if ahead is not UNSET:
+            bolt = bolt._with(lag=None)
+        return bolt if every is not UNSET else bolt._derived_every(self.settings)
+
+    def with_lateness(
+        self,
+        *,
+        by: LateBy | Literal["watermark", "window"] | Unset = UNSET,
+        allowed: Time | Unset = UNSET,
+        action: LateAction | str | Unset = UNSET,
+        by_session: bool | Unset = UNSET,
+        per_input: bool | Unset = UNSET,
+        arrival: Arrival | Unset | None = UNSET,
+    ) -> Self:
+        """When an event is late or early, and what becomes of it; what is not named stays as it is.
+
+        ``by``: late is what is behind the ``"watermark"``, or whose ``"window"`` has closed (AT-16). For sessions:
+        what is before the watermark less ``allowed``, and no open session takes it (AT-7); with ``by_session``, what
+        would open or join a session that has closed, as in Flink and Kafka Streams. ``allowed``: windows close so long
+        after the watermark has reached their end (AT-14). ``action``: ``"divert"`` late events to the late stream,
+        ``"drop"`` them, ``"adjust"`` their time, ``"cut"`` their lifetime, or ``"error"``. ``per_input``: late is
+        measured against the mark of the event's own input or partition (SI-2, AZ-4).
+
+        ``arrival``: ``Arrival(field, early=..., late=..., action=...)``: how far an event may be from its arrival, the
+        column ``field`` or the clock of the batch (AZ-8, AZ-12). ``early`` guards against timestamps from the future:
+        such events are turned away, and the watermark does not see them. ``late``: how long after its time an event may
+        arrive before the action is taken. ConfigError for an Arrival that does nothing.
+        """
+        if isinstance(arrival, Arrival):
+            _check_arrival(arrival)
+        bolt = self
+        if by in (LateBy.WATERMARK, LateBy.WATERMARK.value) and "allowed_lateness" not in dict(self.settings.asked):
+            bolt = self._with(allowed_lateness=Duration(0))  # which a preset has, and is of windows alone
+        return bolt._give(
+            "with_lateness",
+            _given(by=by, allowed=allowed, by_session=by_session, action=action, per_input=per_input, arrival=arrival),
+        )
+
+    def with_alignment(
+        self,
+        *,
+        bounds: Bounds | Literal["(start, end]", "[start, end)"] | Unset = UNSET,
+        aligned: Aligned | Literal["ends", "starts"] | Unset = UNSET,
+        offset: Time | Shift | Unset = UNSET,
+        anchor: datetime | int | str | Unset | None = UNSET,
+        closes_after_end: bool | Unset = UNSET,
+        longest_window: Time | Unset | None = UNSET,
+    ) -> Self:
+        """Where windows begin, end and close; what is not named stays as it is.
+
+        ``bounds``: which end belongs to a window: ``"(start, end]"``, Storm's (ST-10), or ``"[start, end)"``.
+        ``aligned``: which edge is a multiple of the slide (AT-3). ``offset``: shifts the aligned ends of a time slide
+        from its multiples by so much, by less than a slide; ``"-8h"`` shifts them back. ``anchor``: counts aligned
+        windows from a moment (a datetime, or milliseconds since the epoch), or from ``"start"``, the run's first clock;
+        no window begins before it (AT-3).
+        ``closes_after_end``: a window that holds its end closes when the watermark is past it, not at it.
+        ``longest_window``: no window may be longer (AZ-19); None: there is no bound.
+        """
+        return self._give(
+            "with_alignment",
+            _given(
+                bounds=bounds, aligned=aligned, offset=offset, anchor=anchor, closes_after_end=closes_after_end,
+                longest_window=longest_window,
+            ),
+        )  # fmt: skip
+
+    def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
+        """Events that last from their timestamp to ``end_field`` (SI-3); ``Lifetime`` says how."""
+        if isinstance(edge_key, str):
+            raise ConfigError(
+                f"with_lifetime(edge_key={edge_key!r})", why="these are columns", do="give a list of them"
+            )
+        if edge_key and shape_field is None:
+            raise ConfigError(
+                f"with_lifetime(edge_key={list(edge_key)!r}) without shape_field=",
+                why="only the edges of events are matched by it, and the column of shapes says which events are edges",
+                do="name that column, or leave edge_key out",
+            )
+        return self._ask({"lifetime": Lifetime(end_field, shape_field, tuple(edge_key))}, "with_lifetime")
+
+    # -- how the settings are changed
+
+    def configured(self, settings: WindowSettings) -> Self:
+        """The bolt with other settings, all at once: what ``build()`` does when it settles what follows from inputs."""
+        configured = copy(self)
+        configured.settings = settings
+        return configured
+
+    def _give(self, method: str, given: Mapping[str, Any]) -> Self:
+        """Set what the user gives by name: arguments of ``method``, each read as its setting is declared."""
+        if not given:
+            raise ConfigError(f"{method}() without an argument", why="it would change nothing", do="name what is to be")
+        bolt = self
+        for argument, value in given.items():
+            declared = ARGUMENTS[method, argument]
+            bolt = bolt._ask({declared.name: self._read(method, argument, value)}, declared.call)
+        return bolt
+
+    def _read(self, method: str, argument: str, value: Any) -> Any:
+        """A setting of what a user gives; ConfigError names the call."""
+        try:
+            return ARGUMENTS[method, argument].read(value)
+        except ConfigError as error:
+            what = f"{_shown(method, argument, value)}: {error.what}"
+            raise ConfigError(what, why=error.why, do=error.do) from None
+
+    def _derived_every(self, before: WindowSettings) -> Self:
+        """How often watermarks come where nobody says so: as a column of watermarks, or one for each key, needs it."""
+        settings = self.settings
+        if settings.watermark_every is None and settings.watermark_field is not None:
+            return self._with(watermark_every=SOURCE_ONLY)
+        if settings.watermark_every is None and settings.watermark_per_key:
+            return self._with(watermark_every=Count(1))
+        alone = settings.watermark_field is None and not settings.watermark_imports
+        if settings.watermark_every == SOURCE_ONLY and before.watermark_field is not None and alone:
+            return self._with(watermark_every=Count(1) if settings.watermark_per_key else None)
+        return self
+
+    def _preset(self, preset: Preset) -> Self:
+        if not isinstance(preset, Preset):
+            name = getattr(preset, "__name__", "")
+            if callable(preset) and hasattr(presets, name):
+                raise ConfigError(
+                    f"with_time(presets.{name})",
+                    why="that is the function that makes it",
+                    do=f"call it: presets.{name}()",
+                )
+            raise ConfigError(f"with_time({preset!r:.60})", do="give one of windbolt.presets, such as presets.atlas()")
+        replaced = [each for each in self.settings.asked if each[0] in presets.RULES]
+        bolt = self._with(
+            **preset.changes(),
+            asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
+            # A preset in the place of another one is no mistake: it says all that the other said.
+            forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
+        )
+        return bolt._calendar_bounds()
+
+    def _partitions(self, partitions: Iterable[object] | Mapping[str, Iterable[object]] | None) -> Self:
+        if partitions is not None and not isinstance(self.settings.watermark_partition, str):
+            raise ConfigError(
+                "with_watermark(partitions=...) without the column of partitions",
+                why="they are values of it; which partitions a source has by itself, the source says itself",
+                do="name the column, partition=..., or leave partitions= out",
+            )
+        return self._with(partitions=DECLARED["partitions"].read(partitions))
+
+    def _ask(self, changes: Mapping[str, Any], call: str) -> Self:
+        """Set what the user asks for by name in a call."""
+        kept = [each for each in self.settings.asked if each[0] not in changes]
+        forgotten = tuple(each for each in self.settings.forgotten if each != call)  # said again, and after the preset
+        return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
+
+    def _kinds(self, *kinds: WindowKind) -> Self:
+        return self._windows(kinds=kinds, length=None, slide=Count(1))._calendar_bounds()
+
+    def _calendar_bounds(self) -> Self:
+        """Calendar windows, where there are no others, hold their start, unless bounds were asked for by name."""
+        settings = self.settings
+        by_calendar = bool(settings.kinds) and all(isinstance(kind, Calendar) for kind in settings.kinds)
+        return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
+
+    def _windows(self, **windows: Any) -> Self:
+        settings, configured = self.settings, self._with(**windows)
+        if (settings.length is not None or settings.kinds or settings.key_trigger is not None) and any(
+            getattr(settings, name) != value for name, value in windows.items()
+        ):
+            raise ConfigError(
+                "other windows on a bolt that has windows already",
+                why="the first would be forgotten",
+                do="keep one of them, or give both to one with_window(...) where each event is to be in both",
+            )
+        return configured
+
+    def _one_time_source(self, call: str) -> None:
+        settings = self.settings
+        if settings.reads_timestamps or settings.processing_time:
+            raise ConfigError(
+                f"{call} on a bolt whose time is already configured",
+                why="a bolt has one source of time (ST-9)",
+                do="keep one of them",
+            )
+
+    def _with(self, **changes: Any) -> Self:
+        return self.configured(replace(self.settings, **changes, given=self.settings.given | changes.keys()))
+
+
+class StatefulWindowedBolt(WindowedBolt):
+    """A windowed bolt with a ``state`` that outlives the micro-batch and the process (ST-27).
+
+    ``state_types`` declares what it holds: ``{"seen": int, "by_user": dict, "last": "user string, amount double"}``.
+    int, float, str, bool, list and dict are kept as JSON; a schema declares an Arrow table. Saved with the batch,
+    restored with it: exactly once.
+    """
+
+    state_types: ClassVar[Mapping[str, StateType]] = {}
+    state: dict[str, Any]
+
+    def initial_state(self) -> dict[str, Any]:
+        """Called once per task, before its first window: values for the declared names; zeros and empties if not."""
+        return new_state(self.state_types)
+
+
+def _given(**arguments: Any) -> dict[str, Any]:
+    """The arguments that a call names."""
+    return {name: value for name, value in arguments.items() if value is not UNSET}
+
+
+def _shown(method: str, argument: str, value: object) -> str:
+    return f"{method}({argument}={value!r:.60})" if argument else f"{method}({value!r:.60})"
+
+
+def _check_arrival(arrival: Arrival) -> None:
+    if arrival.action is not LateAction.ADJUST and arrival.late is None:
+        raise ConfigError(
+            f"Arrival(action={arrival.action.value!r}) without late=",
+            why="no event is late by its arrival, so that nothing would be done",
+            do="give late=, or leave the action out; events behind the watermark are with_lateness(action=...)'s",
+        )
+    if arrival == Arrival():
+        raise ConfigError(
+            "Arrival() without early= and late=",
+            why="nothing would be early or late by its arrival",
+            do="give early=, late=, or both",
+        )

@@ -1,0 +1,194 @@
+"""Plain bolts that move events in time, and the watermark with them; and such as change how long events last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from copy import copy
+from datetime import timedelta
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowing.bolts.bolt import BatchBolt
+from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.data.schema import TIMESTAMP
+from windowing.errors import ConfigError
+from windowing.time.durations import Duration, as_duration
+from windowing.time.timestamps import from_column
+
+Shift = Duration | timedelta | str
+"""How far, and which way: ``"5s"``, ``"-5s"``, a Duration, or a timedelta of either sign."""
+
+
+def as_shift(value: Shift) -> int:
+    """A shift in microseconds; ConfigError for what is none."""
+    if isinstance(value, str) and (back := re.fullmatch(r"\s*-(.*)", value)):
+        return -as_duration(back[1]).micros
+    if isinstance(value, timedelta) and value < timedelta(0):
+        return -as_duration(-value).micros
+    return as_duration(value).micros
+
+
+class ShiftTime(BatchBolt):
+    """Moves all events by a fixed time, and the watermark by as much: by 5 s, a watermark of 12 is one of 17 (SI-25).
+
+        builder.set_bolt("later", ShiftTime("5s")).shuffle_grouping("totals")
+
+    It moves the time that events have from a windowed bolt before it. Columns stay as they are, but for ``fields``:
+    these hold times (timestamps, or whole numbers of milliseconds) and are moved too. Behind a spout, where events
+    have no time yet, it moves these columns only.
+    """
+
+    def __init__(self, by: Shift, *, fields: Sequence[str] = ()) -> None:
+        self.time_shift = as_shift(by)
+        self._fields = (fields,) if isinstance(fields, str) else tuple(fields)
+        self._schema: pa.Schema | None = None
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """Its columns are those of its input; ConfigError where ``fields`` are not times, or inputs differ."""
+        bound = copy(self)
+        bound._schema = _one_schema(inputs)
+        for name in self._fields:
+            _check_time(bound._schema, name, self.time_shift)
+        return bound
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
+
+    def execute(self, batch: pa.Table) -> Rows:
+        for name in self._fields:
+            batch = _set(batch, name, _moved(batch.column(name), self.time_shift))
+        return batch
+
+
+class AlterLifetime(BatchBolt):
+    """Changes how long events last: the column of their ends, and their starts with it if asked (SI-25).
+
+    ``end`` is the column that ``with_lifetime`` names. ``duration``: events end so long after the time in the column
+    ``start``, whatever their end was; the column is added where there is none. ``extend``: the time in it is
+    moved so far; events that never end still do not. One of the two.
+
+    ``shift`` moves their starts: the time that they have from a windowed bolt before it, the column ``start`` if one
+    is named, and the watermark. A ``duration`` then counts from the new start.
+
+        AlterLifetime("until", start="ts", duration="10s")
+    """
+
+    def __init__(
+        self,
+        end: str,
+        *,
+        start: str | None = None,
+        duration: Duration | timedelta | str | None = None,
+        extend: Shift | None = None,
+        shift: Shift = "0s",
+    ) -> None:
+        if (duration is None) == (extend is None):
+            raise ConfigError(
+                "AlterLifetime with "
+                + ("neither a duration nor" if duration is None else "both a duration and")
+                + " extend",
+                why="there is one rule for the end",
+                do="give duration= (from the start), or extend= (from the end there was)",
+            )
+        if duration is not None and start is None:
+            raise ConfigError("AlterLifetime(duration=...) without start=", do="name the column in which events begin")
+        self.time_shift = as_shift(shift)
+        self._end, self._start = end, start
+        self._duration = None if duration is None else as_duration(duration).micros
+        if self._duration == 0:
+            raise ConfigError("a lifetime of zero", why="an event lives at some moment (SI-3)", do="make it longer")
+        self._extend = None if extend is None else as_shift(extend)
+        self._schema: pa.Schema | None = None
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """Its columns are those of its input, and the end; ConfigError where they are not times, or inputs differ."""
+        schema = _one_schema(inputs)
+        if self._start is not None:
+            _check_time(schema, self._start, self.time_shift)
+        if self._extend is not None:
+            _check_time(schema, self._end, self._extend)
+        elif self._end not in schema.names:
+            schema = schema.append(pa.field(self._end, TIMESTAMP))
+        else:
+            _check_time(schema, self._end, 0)
+        bound = copy(self)
+        bound._schema = schema
+        return bound
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
+
+    def execute(self, batch: pa.Table) -> Rows:
+        assert self._schema is not None
+        if self._start is not None and self.time_shift:
+            batch = _set(batch, self._start, _moved(batch.column(self._start), self.time_shift))
+        if self._extend is not None:
+            return _set(batch, self._end, _moved(batch.column(self._end), self._extend))
+        assert self._start is not None
+        assert self._duration is not None
+        times, wrong = from_column(batch.column(self._start))
+        ends = pa.array(times + self._duration, mask=None if wrong is None else wrong != "")
+        return _set(batch, self._end, _of_kind(ends, self._schema.field(self._end).type))
+
+
+def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
+    """The columns of all inputs; ConfigError where they are not the same."""
+    schemas = list(inputs.values())
+    if any(not schema.equals(schemas[0]) for schema in schemas):
+        raise ConfigError(
+            f"it reads {', '.join(map(repr, inputs))}, whose columns differ",
+            why="it hands on the rows that it is given",
+            do="give each stream a bolt of its own",
+        )
+    return schemas[0]
+
+
+def _check_time(schema: pa.Schema, name: str, by: int) -> None:
+    if name not in schema.names:
+        raise ConfigError(
+            f"there is no column {name!r} to be moved",
+            why=f"there are {', '.join(schema.names)}",
+            do="name one of these",
+        )
+    kind = schema.field(name).type
+    if not pa.types.is_timestamp(kind) and not pa.types.is_integer(kind):
+        raise ConfigError(
+            f"column {name!r} is {kind}",
+            why="times are timestamps, or whole numbers of milliseconds (ST-9)",
+            do="name another column",
+        )
+    if by % _unit(kind):
+        raise ConfigError(
+            f"column {name!r} is moved by {by} microseconds", why=f"{kind} is not as fine", do="use a timestamp in us"
+        )
+
+
+def _unit(kind: pa.DataType) -> int:
+    """How many microseconds the unit of a column has; 1 where it is finer."""
+    if pa.types.is_timestamp(kind):
+        return {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
+    return 1_000
+
+
+def _moved(column: pa.ChunkedArray, by: int) -> pa.ChunkedArray:
+    """A column of times so many microseconds later."""
+    kind = column.type
+    units = by * 1_000 if pa.types.is_timestamp(kind) and kind.unit == "ns" else by // _unit(kind)
+    return pc.add_checked(column.cast(pa.int64()), units).cast(kind)
+
+
+def _of_kind(micros: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Times in microseconds as a column of another type; an error where that is not as fine."""
+    times = micros.cast(pa.timestamp("us"))
+    if pa.types.is_timestamp(kind):
+        return times.cast(pa.timestamp(kind.unit)).cast(kind)
+    return times.cast(pa.timestamp("ms")).cast(pa.int64()).cast(kind)
+
+
+def _set(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    if name not in table.column_names:
+        return table.append_column(name, column)
+    return table.set_column(table.column_names.index(name), pa.field(name, column.type), column)

@@ -1,0 +1,53 @@
+"""A union: several streams as one, in order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, Self
+
+import pyarrow as pa
+
+from windowing.bolts.operators import Operator
+from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.errors import ConfigError
+from windowing.window import TupleWindow
+
+
+class Union(Operator):
+    """The events of all its input streams, in order of time, their columns unchanged (SI-23).
+
+    An event is released when the watermark, the least of the marks of all inputs, is past its time, which is also the
+    time that it is emitted with. A stream that lacks a column of another has nulls there. What begins at one moment
+    comes in order of arrival.
+
+        builder.set_bolt("all", Union().with_timestamp_field("ts")).global_grouping("web").global_grouping("shop")
+
+    ConfigError for ``with_lifetime``: an event is released by its timestamp alone, however long it lasts.
+    """
+
+    _schema: pa.Schema | None = None
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """Its columns are those of its inputs; where types differ, ``build`` says so."""
+        bound = copy(self)
+        try:
+            bound._schema = pa.unify_schemas(list(inputs.values()))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            bound._schema = next(iter(inputs.values()))
+        return bound
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
+
+    def execute(self, window: TupleWindow) -> Rows:
+        return window.table
+
+    def _with(self, **changes: Any) -> Self:
+        if changes.get("lifetime") is not None:
+            raise ConfigError(
+                "a union of events with lifetimes",
+                why="it releases an event when it begins, and leaves its end as it is",
+                do="call with_lifetime on the bolt that reads the union",
+            )
+        return super()._with(**changes)

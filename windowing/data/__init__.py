@@ -1,0 +1,1 @@
+"""Columns and rows of events: their schema, order, hashes, and how user code sees them."""

@@ -1,0 +1,175 @@
+"""What a bolt may return, and how it becomes a table of the declared columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import pyarrow as pa
+
+from windowing.data.decimals import bounded
+from windowing.data.schema import format_schema
+from windowing.errors import SchemaError
+
+DEFAULT_STREAM = "default"
+
+Rows = Any
+"""None, a table, record batch, DataFrame, one row as a dict or tuple, ``Emit``, or an iterable of any of these."""
+
+
+@dataclass(frozen=True)
+class Emit:
+    """Rows for a named output stream: ``yield Emit(rows, stream="alerts")``."""
+
+    rows: Rows
+    stream: str = DEFAULT_STREAM
+
+
+Loose = list[tuple[Any, ...]]
+"""Rows given one by one, each already in the order of the declared columns."""
+
+
+def emissions(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | Loose]]:
+    """What a bolt's return value stands for: streams, and for each a table or loose rows, checked but for their types.
+
+    Loose rows that follow each other on a stream come together; ``from_rows`` makes them a table.
+    """
+    if rows is None:
+        return
+    if isinstance(rows, (tuple, dict)) and DEFAULT_STREAM in outputs:  # the common case of one row
+        yield DEFAULT_STREAM, [_row(rows, outputs[DEFAULT_STREAM])]
+        return
+    gathered: Loose = []
+    last = ""
+    for stream, part in _flatten(rows, DEFAULT_STREAM):
+        if stream not in outputs:
+            raise SchemaError(
+                f"rows for a stream {stream!r}",
+                why=f"the bolt declares {', '.join(map(repr, outputs)) or 'no outputs'}",
+                do="declare it in `outputs`, or emit to one that is declared",
+            )
+        if gathered and (stream != last or not isinstance(part, (dict, tuple))):
+            yield last, gathered
+            gathered = []
+        if isinstance(part, (dict, tuple)):
+            gathered.append(_row(part, outputs[stream]))
+            last = stream
+        else:
+            yield stream, conform(_as_table(part), outputs[stream])
+    if gathered:
+        yield last, gathered
+
+
+def tables(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
+    """The streams and tables that a bolt's return value stands for."""
+    for stream, part in emissions(rows, outputs):
+        yield stream, from_rows(part, outputs[stream]) if isinstance(part, list) else part
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with exactly the declared columns, in their order and types.
+
+    Columns are found by name where all declared names are there. Otherwise they are taken by place, as Storm's values
+    are, if there are as many and none of them bears the declared name of another place. Casts that would change a
+    value are a SchemaError.
+    """
+    if table.schema.equals(schema):
+        return table
+    names, wanted = table.column_names, schema.names
+    if set(wanted) <= set(names):
+        if len(names) > len(wanted):
+            raise _mismatch(names, schema, "there are more columns than were declared")
+        table = table.select(wanted)
+    elif len(names) != len(wanted):
+        raise _mismatch(names, schema, f"there are {len(names)} columns, {len(wanted)} were declared")
+    elif any(name in wanted and wanted.index(name) != at for at, name in enumerate(names)):
+        raise _mismatch(names, schema, "some of the names are declared for another place")
+    columns = []
+    for field, column in zip(schema, table.columns, strict=True):
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"column {field.name!r} is {column.type}, and was declared {field.type}",
+                why=str(error),
+                do="declare the type that the bolt returns, or convert it in the bolt",
+            ) from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _flatten(rows: Rows, stream: str) -> Iterator[tuple[str, Any]]:
+    if rows is None:
+        return
+    if isinstance(rows, Emit):
+        yield from _flatten(rows.rows, rows.stream)
+    elif isinstance(rows, (pa.Table, pa.RecordBatch, dict, tuple)) or _is_frame(rows):
+        yield stream, rows
+    elif isinstance(rows, Iterable) and not isinstance(rows, (str, bytes)):
+        for part in rows:
+            yield from _flatten(part, stream)
+    else:
+        raise SchemaError(
+            f"a bolt returned {type(rows).__name__} {rows!r:.60}",
+            why="that is neither rows nor a table",
+            do="return None, a pyarrow table, a DataFrame, a dict or tuple per row, or yield any of these",
+        )
+
+
+def _is_frame(rows: Any) -> bool:
+    return hasattr(rows, "columns") and hasattr(rows, "iloc")
+
+
+def _as_table(part: Any) -> pa.Table:
+    if isinstance(part, pa.Table):
+        return part
+    if isinstance(part, pa.RecordBatch):
+        return pa.Table.from_batches([part])
+    return pa.Table.from_pandas(part, preserve_index=False).replace_schema_metadata(None)
+
+
+def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any, ...]:
+    names = schema.names
+    if isinstance(row, tuple):
+        if len(row) != len(names):
+            raise _mismatch(list(row), schema, f"a row has {len(row)} values, {len(names)} were declared")
+        return row
+    if len(row) != len(names) or any(name not in row for name in names):
+        raise _mismatch(list(row), schema, "the names of a row differ from those declared")
+    return tuple(row[name] for name in names)
+
+
+def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:
+    """Loose rows as a table; SchemaError where a value is not of the declared type."""
+    arrays = []
+    for field, column in zip(schema, zip(*rows, strict=True), strict=True):
+        try:
+            arrays.append(_array(column, field.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            raise SchemaError(
+                f"column {field.name!r} was declared {field.type}, and a value is something else",
+                why=str(error),
+                do="declare the type that the bolt returns, or convert the value in the bolt",
+            ) from error
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The column; Arrow itself would cut the fractions off where whole numbers were declared."""
+    if pa.types.is_integer(kind):
+        for value in values:
+            if type(value) is not int and isinstance(value, Real | Decimal) and value % 1 != 0:
+                raise pa.ArrowInvalid(f"{value!r} is not a whole number")
+    if pa.types.is_decimal(kind):
+        values = [bounded(value) if isinstance(value, Decimal) else value for value in values]
+    return pa.array(values, kind)
+
+
+def _mismatch(found: list[Any], schema: pa.Schema, why: str) -> SchemaError:
+    return SchemaError(
+        f"a bolt returned {', '.join(map(str, found))[:200]}, and declares {format_schema(schema)!r}",
+        why=why,
+        do="return the declared columns, or change `outputs`",
+    )

@@ -1,0 +1,145 @@
+"""Kinds of windows beyond Storm's: declared here, formed by ``policies.assigners``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from windowing.errors import ConfigError
+from windowing.time.durations import Count, Duration, Time, as_duration
+
+CalendarUnit = Literal["hour", "day", "week", "month"]
+
+
+@dataclass(frozen=True, init=False)
+class Hopping:
+    """Windows of one length, one every ``slide``: overlapping, touching (tumbling), or with gaps (AT-1, AT-2, AT-4)."""
+
+    length: Duration
+    slide: Duration
+
+    def __init__(self, length: Time, slide: Time) -> None:
+        """ConfigError for a duration of zero."""
+        object.__setattr__(self, "length", _above_zero("length", length))
+        object.__setattr__(self, "slide", _above_zero("slide", slide))
+
+
+@dataclass(frozen=True, init=False)
+class Session:
+    """Events with less than ``gap`` between them; one that joins two sessions merges them (AT-5, AT-6, UH-10)."""
+
+    gap: Duration
+    touching: bool
+    """Whether events exactly the gap apart share a session (Flink, UH-12); in Atlas they do not."""
+    max_duration: Duration | None
+    """Closes a session that is longer at the next multiple of this on the clock (AZ-22)."""
+    gap_field: str | None
+    """A column that gives each event a gap of its own, in place of ``gap``: a duration, or milliseconds."""
+
+    def __init__(
+        self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
+    ) -> None:
+        """ConfigError for a duration of zero."""
+        longest = None if max_duration is None else _above_zero("max_duration", max_duration)
+        object.__setattr__(self, "gap", _above_zero("gap", gap))
+        object.__setattr__(self, "touching", touching)
+        object.__setattr__(self, "max_duration", longest)
+        object.__setattr__(self, "gap_field", gap_field)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A window between each two moments at which a lifetime begins or ends (SI-29); for points, one an instant."""
+
+
+@dataclass(frozen=True, init=False)
+class SlidingLog:
+    """The events of the last ``length``, at every moment at which one enters or leaves (AZ-21)."""
+
+    length: Duration
+
+    def __init__(self, length: Time) -> None:
+        """ConfigError for a duration of zero."""
+        object.__setattr__(self, "length", _above_zero("length", length))
+
+
+@dataclass(frozen=True, init=False)
+class CountByStart:
+    """Each run of ``count`` distinct start times, and all that starts then (SI-30)."""
+
+    count: Count
+
+    def __init__(self, count: int | Count) -> None:
+        """ConfigError for a count below one."""
+        object.__setattr__(self, "count", count if isinstance(count, Count) else Count(count))
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """Hours, days, weeks (from Monday) or months by the clocks of a zone: ``Calendar("day", "Europe/Berlin")``.
+
+    A day has 23 or 25 hours where clocks change. Where a bolt has no other kind of window
+    beside them they hold their start and not their end, unless ``with_alignment(bounds=...)`` says otherwise.
+    """
+
+    unit: CalendarUnit
+    zone: str
+
+    def __post_init__(self) -> None:
+        """ConfigError for other units."""
+        if self.unit not in get_args(CalendarUnit):
+            raise ConfigError(f"Calendar({self.unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
+
+
+@dataclass(frozen=True)
+class Onset:
+    """A window of a microsecond at each moment at which an event begins, with all that live then (SI-22, SI-23).
+
+    It is due as soon as the watermark is past that moment, however long its events last.
+    """
+
+
+def _above_zero(name: str, value: Time) -> Duration:
+    duration = as_duration(value)
+    if duration.micros == 0:
+        raise ConfigError(f"{name}={value!r}", why="a window has a length", do="give a duration above zero")
+    return duration
+
+
+WindowKind = Hopping | Session | Snapshot | SlidingLog | CountByStart | Calendar | Onset
+
+
+_LONGEST = {"hour": 1, "day": 24, "week": 7 * 24, "month": 31 * 24}
+"""In hours, by clocks that do not change."""
+
+_LONGEST_PERIOD = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24}
+"""In hours, with a margin for clocks that change."""
+
+
+def longest_of(kind: WindowKind) -> Duration | None:
+    """How long a window of this kind is by what is declared, at most; None where nothing bounds it, or no time is set.
+
+    Of a session it is the gap, or its longest duration: what Azure bounds as well (AZ-22).
+    """
+    match kind:
+        case Hopping(length=length) | SlidingLog(length=length):
+            return length
+        case Session(gap=gap, max_duration=longest):
+            return gap if longest is None else max(gap, longest)
+        case Calendar(unit=unit):
+            return Duration(_LONGEST[unit] * 3_600_000_000)
+    return None
+
+
+def kind_reach(kind: WindowKind) -> int:
+    """How far a window of this kind may reach beyond an event in it, in microseconds; gaps of events left aside."""
+    match kind:
+        case Hopping():
+            return kind.length.micros + kind.slide.micros
+        case Session():
+            return kind.gap.micros + (kind.max_duration.micros if kind.max_duration else 0)
+        case SlidingLog():
+            return kind.length.micros
+        case Calendar():
+            return _LONGEST_PERIOD[kind.unit] * 3_600_000_000
+    return 1

@@ -1,0 +1,233 @@
+"""Firings of a window beside the one at its end: when, and what each of them shows.
+
+Triggers are put together with ``|`` and ``&``: ``after_count(100) | after_clock("10s")`` fires when either is so.
+A trigger is asked again after each firing; ``.once()`` makes it fire a window no more than once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windowing.data.views import make_read_only
+from windowing.errors import ConfigError
+from windowing.settings.rules import one_of
+from windowing.time.durations import Count, Duration, Time, as_duration, as_every
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Timing(Enum):
+    """When a window fires, beside its end."""
+
+    EARLY = "early"
+    ON_TIME = "on_time"
+    LATE = "late"
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One firing of a window (``with_trigger(Panes(...))``)."""
+
+    index: int
+    """0 for the first firing of the window."""
+    timing: Timing
+    last: bool
+    """Whether the window cannot fire again."""
+
+
+class PaneMode(Enum):
+    """What a window shows when it fires again."""
+
+    ACCUMULATING = "accumulating"
+    """All its events so far."""
+    DISCARDING = "discarding"
+    """The events since it fired last."""
+    RETRACTING = "retracting"
+    """All its events so far; the rows emitted last time are emitted once more before, with ``_retract`` true."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWindows:
+    """What a trigger knows of windows that are open and have new events; arrays of equal length."""
+
+    fresh: NDArray[np.int64]
+    """Events since the last firing."""
+    waited: NDArray[np.int64]
+    """Microseconds of the clock since the last firing, or since the first event was seen."""
+    passed: NDArray[np.int64]
+    """Microseconds of event time that the watermark has moved since then."""
+    fired: NDArray[np.int64]
+    """How often each has fired."""
+
+    def __post_init__(self) -> None:
+        make_read_only(self, "fresh", "waited", "passed", "fired")
+
+
+class PaneTrigger:
+    """Decides when an open window fires."""
+
+    uses_clock = False
+    """Whether it may fire when no event comes, because the clock moves on."""
+
+    def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
+        """Which of the windows fire now; asked at the end of each micro-batch that changed something."""
+        raise NotImplementedError
+
+    def __or__(self, other: PaneTrigger) -> PaneTrigger:
+        return AnyOf((self, other))
+
+    def __and__(self, other: PaneTrigger) -> PaneTrigger:
+        return AllOf((self, other))
+
+    def once(self) -> PaneTrigger:
+        """The same, for the first firing of a window only."""
+        return Once(self)
+
+
+@dataclass(frozen=True)
+class AfterCount(PaneTrigger):
+    """So many events since the last firing."""
+
+    count: Count
+
+    def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
+        return windows.fresh >= self.count.value
+
+
+@dataclass(frozen=True)
+class AfterClock(PaneTrigger):
+    """So much of the clock since the last firing, or since the first event of the window was seen."""
+
+    wait: Duration
+    uses_clock = True
+
+    def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
+        return windows.waited >= self.wait.micros
+
+
+@dataclass(frozen=True)
+class AfterEventTime(PaneTrigger):
+    """So much event time, by the watermark, since the last firing, or since the first event was seen."""
+
+    wait: Duration
+
+    def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
+        return windows.passed >= self.wait.micros
+
+
+@dataclass(frozen=True)
+class AnyOf(PaneTrigger):
+    """One of several is due."""
+
+    triggers: tuple[PaneTrigger, ...]
+
+    @property
+    def uses_clock(self) -> bool:  # type: ignore[override]
+        return any(trigger.uses_clock for trigger in self.triggers)
+
+    def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = np.logical_or.reduce([trigger.due(windows) for trigger in self.triggers])
+        return found
+
+
+@dataclass(frozen=True)
+class AllOf(PaneTrigger):
+    """All of several are due."""
+
+    triggers: tuple[PaneTrigger, ...]
+
+    @property
+    def uses_clock(self) -> bool:  # type: ignore[override]
+        return any(trigger.uses_clock for trigger in self.triggers)
+
+    def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = np.logical_and.reduce([trigger.due(windows) for trigger in self.triggers])
+        return found
+
+
+@dataclass(frozen=True)
+class Once(PaneTrigger):
+    """Another trigger, for the first firing of a window only."""
+
+    trigger: PaneTrigger
+
+    @property
+    def uses_clock(self) -> bool:  # type: ignore[override]
+        return self.trigger.uses_clock
+
+    def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
+        first: NDArray[np.bool_] = windows.fired == 0
+        return self.trigger.due(windows) & first
+
+
+@dataclass(frozen=True, init=False)
+class Panes:
+    """Firings of a window beside the one at its end: ``with_trigger(Panes(early="10s", late=True))``.
+
+    ``window.pane`` says which firing a call is.
+    """
+
+    early: PaneTrigger | None
+    """Before the end."""
+    late: PaneTrigger | None
+    """After the end, for late events, until the allowed lateness is over; None: the window fires once, when it is."""
+    mode: PaneMode
+
+    def __init__(
+        self,
+        early: PaneTrigger | int | Count | Time | None = None,
+        late: PaneTrigger | bool | None = None,
+        mode: PaneMode | str = PaneMode.ACCUMULATING,
+    ) -> None:
+        """``early``: a trigger of ``windowing.settings.panes``, a number of events, or a duration of the clock.
+
+        ``late``: fire at the end, and again for late events until the allowed lateness is over; True: whenever some
+        have come. ConfigError where neither is given.
+        """
+        object.__setattr__(self, "early", _trigger(early))
+        if not isinstance(late, PaneTrigger | bool | None):
+            raise ConfigError(
+                f"Panes(late={late!r:.60})",
+                why="whether late events make a window fire again, and when",
+                do="give True, or a trigger of windowing.settings.panes, such as after_count(10)",
+            )
+        object.__setattr__(self, "late", after_count(1) if late is True else late or None)
+        object.__setattr__(self, "mode", one_of(PaneMode, mode))
+        if self.early is None and self.late is None:
+            raise ConfigError(
+                "Panes without early= and late=",
+                why="a window would fire once, at its end, as it does anyway",
+                do="give early=, late=True, or both",
+            )
+
+    @property
+    def uses_clock(self) -> bool:
+        """Whether a window may fire when no event comes."""
+        return any(trigger is not None and trigger.uses_clock for trigger in (self.early, self.late))
+
+
+def after_count(count: int | Count) -> PaneTrigger:
+    """Fire whenever so many events have come to a window since it fired last."""
+    return AfterCount(count if isinstance(count, Count) else Count(count))
+
+
+def after_clock(wait: Time) -> PaneTrigger:
+    """Fire a window that has new events when so much of the clock has passed since it fired last."""
+    return AfterClock(as_duration(wait))
+
+
+def after_event_time(wait: Time) -> PaneTrigger:
+    """Fire a window that has new events when the watermark has moved so far since it fired last."""
+    return AfterEventTime(as_duration(wait))
+
+
+def _trigger(given: PaneTrigger | int | Count | Time | None) -> PaneTrigger | None:
+    if given is None or isinstance(given, PaneTrigger):
+        return given
+    every = as_every(given, "an early firing")
+    return after_count(every) if isinstance(every, Count) else after_clock(every)

@@ -1,0 +1,224 @@
+"""The rules of time of whole systems, to be taken as they are or changed in one place.
+
+``bolt.with_time(presets.azure(late="5m"))``, and after it ``.with_alignment(bounds=...)`` or any other rule by itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from windowing.errors import ConfigError
+from windowing.settings import DECLARED, SOURCE_ONLY, azure_words
+from windowing.settings.bounds import Bounds
+from windowing.settings.rules import (
+    SOURCE,
+    Aligned,
+    Arrival,
+    DefaultTime,
+    IdleRule,
+    LateAction,
+    LateBy,
+    OutputTime,
+    one_of,
+)
+from windowing.time.durations import Count, Duration, Time, as_duration, as_every
+
+RULES = tuple(name for name, declared in DECLARED.items() if declared.preset)
+"""The settings that a preset decides."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A value for every rule of time; those that are not named are Storm's."""
+
+    name: str
+    rules: Mapping[str, Any]
+    asked: tuple[tuple[str, str], ...] = ()
+    """What of it the user has asked for by name, (setting, argument); see ``WindowSettings.asked``."""
+
+    def changes(self) -> dict[str, Any]:
+        """The value of each of RULES."""
+        return {name: self.rules.get(name, DECLARED[name].default) for name in RULES}
+
+    def but(self, **rules: Any) -> Preset:
+        """This preset with some rules of one's own, by the names of WindowSettings."""
+        unknown = sorted(set(rules) - set(RULES))
+        if unknown:
+            meant = {name: difflib.get_close_matches(name, RULES, n=1) for name in unknown}
+            close = ", ".join(f"{found[0]}= for {name}=" for name, found in meant.items() if found)
+            raise ConfigError(
+                f"a preset has no rule called {' or '.join(map(repr, unknown))}",
+                why=f"its rules are {', '.join(RULES)}",
+                do=f"did you mean {close}?" if close else "use one of these",
+            )
+        own = tuple((name, f"presets.{self.name}().but({name}=...)") for name in rules)
+        changed = self.with_rules(**{name: DECLARED[name].read(value) for name, value in rules.items()})
+        return Preset(self.name, changed.rules, changed.asked + own)
+
+    def with_rules(self, **rules: Any) -> Preset:
+        """The same rules but for some, which nobody has asked for by name: what a bolt needs by its nature."""
+        kept = tuple(each for each in self.asked if each[0] not in rules)
+        return Preset(self.name, {**self.rules, **rules}, kept)
+
+
+def storm(lag: Time = "0s") -> Preset:
+    """Apache Storm (ST-10 to ST-18): ``(start, end]``, a watermark at each tick, late when the watermark has passed."""
+    span = as_duration(lag)
+    return Preset("storm", {"lag": span}, (("lag", "presets.storm(lag=...)"),) if span.micros else ())
+
+
+def atlas(
+    allowed_lateness: Time | None = None,
+    *,
+    idle_timeout: Time | None = None,
+    idle_rule: IdleRule | str = IdleRule.AFTER_WINDOW_END,
+    partition_idle_timeout: Time | None = None,
+) -> Preset:
+    """MongoDB Atlas Stream Processing (AT-1 to AT-21).
+
+    ``[start, end)``; the watermark is the latest event time, at every event; an event is late when its window has
+    closed, which is the allowed lateness (3 seconds unless said otherwise, AT-14) behind the watermark. The watermark
+    is the least over the partitions of the source, where it has some (AT-21): ``with_watermark(partition=...)``. A bolt
+    that names no time goes by that of the broker's records, on Kafka; elsewhere ``build()`` asks for one (AT-10).
+    """
+    return Preset(
+        "atlas",
+        {
+            "default_time": DefaultTime.RECORD,
+            "bounds": Bounds.START,
+            "aligned": Aligned.STARTS,
+            "watermark_every": Count(1),
+            "watermark_partition": SOURCE,
+            "late_by": LateBy.WINDOW,
+            "allowed_lateness": as_duration("3s" if allowed_lateness is None else allowed_lateness),
+            "idle_timeout": None if idle_timeout is None else as_duration(idle_timeout),
+            "idle_rule": one_of(IdleRule, idle_rule),
+            "partition_idle_timeout": None if partition_idle_timeout is None else as_duration(partition_idle_timeout),
+        },
+        tuple(
+            (name, f"presets.atlas({name}=...)")
+            for name, given in (
+                ("allowed_lateness", allowed_lateness),
+                ("idle_timeout", idle_timeout),
+                ("idle_rule", None if one_of(IdleRule, idle_rule) is IdleRule.AFTER_WINDOW_END else idle_rule),
+                ("partition_idle_timeout", partition_idle_timeout),
+            )
+            if given is not None
+        ),
+    )
+
+
+def streaminsight(
+    every: Count | int | Time | None = 1,
+    delay: Time | None = None,
+    *,
+    policy: LateAction | str = LateAction.DROP,
+    to_infinity: bool = False,
+    imports: Mapping[str, str] | None = None,
+    field: str | None = None,
+) -> Preset:
+    """StreamInsight's AdvanceTimeSettings (SI-4 to SI-16, SI-24).
+
+    A mark (CTI) for each input every so many events, or every so much application time, ``delay`` behind the event
+    that completes it, or ahead of it where it is below zero: ``delay="-1us"`` puts it just after (SI-9, SI-21).
+    ``every=None`` generates none: the source puts them in, in the column ``field``, or ``imports`` names the input to
+    take them from (SI-11). ``policy``: ``drop`` or ``adjust``; ``error`` stops the run (SI-14). ``to_infinity``: the
+    end of the streams releases everything (SI-7). There is no time but the events' own: the bolt must name one (SI-1).
+    The next bolt's watermark follows the start of the earliest window that is still open (SI-24).
+    """
+    if every is None and imports is None and field is None:
+        raise ConfigError(
+            "neither a generated nor an imported watermark",
+            why="one of the two may be missing, not both (SI-16)",
+            do="give every=1, imports={'lookup': 'data'}, or field= the column in which the source puts watermarks",
+        )
+    if every is None and delay is not None:
+        raise ConfigError(
+            f"a delay of {delay}, and every=None, which generates no watermarks",
+            why="the delay is how far a generated watermark stays behind its event (SI-6)",
+            do="leave delay out, or give every=",
+        )
+    action = one_of(LateAction, policy)
+    behind, ahead = _signed("0s" if delay is None else delay)
+    return Preset(
+        "streaminsight",
+        {
+            "default_time": DefaultTime.NONE,
+            "bounds": Bounds.START,
+            "aligned": Aligned.STARTS,
+            "watermark_every": SOURCE_ONLY if every is None else as_every(every),
+            "watermark_field": field,
+            "output_watermark": OutputTime.START,
+            "lag": behind,
+            "ahead": ahead,
+            "late_per_input": True,
+            "late_action": LateAction.CUT if action is LateAction.ADJUST else action,
+            "watermark_imports": None if imports is None else dict(imports),
+            "close_fires": to_infinity,
+        },
+    )
+
+
+def increasing_start_time() -> Preset:
+    """StreamInsight's AdvanceTimeSettings.IncreasingStartTime (SI-9): each event may be as early as the one before."""
+    return streaminsight(1, "0s", to_infinity=True)
+
+
+def strictly_increasing_start_time() -> Preset:
+    """StreamInsight's AdvanceTimeSettings.StrictlyIncreasingStartTime (SI-9): each event is later than the last."""
+    return streaminsight(1, "-1us", to_infinity=True)
+
+
+def azure(
+    *,
+    late: Time | int | None = "5s",
+    out_of_order: Time = "0s",
+    early: Time | None = "5m",
+    action: LateAction | str = LateAction.ADJUST,
+    arrival_field: str | None = None,
+) -> Preset:
+    """Azure Stream Analytics (AZ-1 to AZ-30): early, then late, then out of order (AZ-14).
+
+    ``(start, end]``, and no window longer than 7 days (AZ-19). Early by more than ``early``: turned away (AZ-12; fixed
+    at 5 minutes there, None switches it off). Late against its arrival by more than ``late`` (None or -1: unlimited;
+    at most 1,814,399 s, AZ-10), or behind the watermark, which stays ``out_of_order`` behind the latest event:
+    ``action`` says whether it is adjusted or dropped, or stops the run (``"error"``). The watermark is computed at
+    every event; when nothing comes it follows the estimated arrival, less ``late`` (AZ-5). ``arrival_field``: the
+    column with the time of arrival, where not the clock of the micro-batch. A bolt that names no time goes by arrival,
+    and the policies are off (AZ-1, AZ-7).
+
+    Azure's own spellings are understood: ``"Drop"``, ``"Adjust"``, ``"00:05:00"``.
+
+    Raises ConfigError for durations beyond these limits, and for actions that are another system's.
+    """
+    tolerance, chosen = azure_words.late_tolerance(late), azure_words.late_action(action)
+    ahead = None if early is None else azure_words.time_span("early", early)
+    return Preset(
+        "azure",
+        {
+            "default_time": DefaultTime.ARRIVAL,
+            "arrival": Arrival(arrival_field, ahead, tolerance, chosen),
+            "aligned": Aligned.STARTS,
+            "closes_after_end": True,
+            "longest_window": azure_words.LONGEST_WINDOW,
+            "watermark_every": Count(1),
+            "watermark_partition": SOURCE,
+            "lag": azure_words.time_span("out_of_order", out_of_order),
+            "estimate_arrival": tolerance is not None,
+            "late_per_input": True,
+            "late_action": chosen,
+        },
+    )
+
+
+def _signed(delay: Time) -> tuple[Duration, Duration]:
+    """How far a watermark is behind, and how far ahead; one of the two is zero."""
+    if isinstance(delay, timedelta) and delay < timedelta(0):
+        return Duration(0), as_duration(-delay)
+    if isinstance(delay, str) and delay.strip().startswith("-"):
+        return Duration(0), as_duration(delay.strip()[1:])
+    return as_duration(delay), Duration(0)

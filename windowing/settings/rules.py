@@ -1,0 +1,183 @@
+"""The rules on which systems differ: closed choices, each a setting with one home (``WindowSettings``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, TypeVar
+
+from windowing.errors import ConfigError
+from windowing.time.durations import Count, Duration, Time, as_duration
+
+Rule = TypeVar("Rule", bound=Enum)
+
+
+def one_of(rules: type[Rule], value: Rule | str) -> Rule:
+    """The rule that a user means, itself or by its value; ConfigError, with those there are, for anything else."""
+    try:
+        return rules(value)
+    except ValueError:
+        name, says = _NAMES.get(rules.__name__, (f"a value of {rules.__name__}", ""))
+        raise ConfigError(
+            f"{value!r} is not {name}",
+            why=f"{name}: {says}" if says else "",
+            do=f"use one of {', '.join(repr(each.value) for each in rules)}",
+        ) from None
+
+
+_NAMES = {
+    "LateAction": ("a late action", "what becomes of late events"),
+    "LateBy": ("a rule of lateness", "by what an event is late"),
+    "IdleRule": ("an idle rule", "when the idle timeout closes a window"),
+    "Bounds": ("an edge", "which end belongs to a window"),
+    "DefaultTime": ("a default time", "which time a bolt goes by that names none"),
+    "WatermarkCombiner": ("a rule for several inputs", "how their marks become one watermark"),
+    "Aligned": ("an alignment", "which edge of windows is a multiple of the slide"),
+    "OutputTime": ("an output time", "which time emitted rows have"),
+    "PaneMode": ("a mode of panes", "what a window shows when it fires again"),
+}
+"""What each choice is called, and what it decides, in messages."""
+
+
+class LateBy(Enum):
+    """When an event is late."""
+
+    WATERMARK = "watermark"
+    """Earlier than the watermark, although its window may be open (ST-17, SI-4, AZ-11)."""
+    WINDOW = "window"
+    """When every window that could hold it has closed (AT-16)."""
+
+
+class LateAction(Enum):
+    """What becomes of a late event."""
+
+    DIVERT = "divert"
+    """It goes to the late stream, if there is one, and into the account ``late`` (ST-18, AT-16)."""
+    DROP = "drop"
+    """It goes into the account ``dropped``, and nowhere else (SI-12, AZ-9)."""
+    ADJUST = "adjust"
+    """Its assigned time is moved to the earliest that is not late (SI-13, AZ-9); what it carries stays as it is."""
+    CUT = "cut"
+    """A lifetime that reaches beyond is cut to begin there; points and the ends of edges are dropped (SI-13)."""
+    ERROR = "error"
+    """The run stops (SI-14)."""
+
+
+class IdleRule(Enum):
+    """When the idle timeout closes a window."""
+
+    AFTER_WINDOW_END = "after_window_end"
+    """The timeout after the later of the window's end and the last arrival, by the clock (AT-17)."""
+    MAX_REMAINING = "max_remaining"
+    """The timeout after the last arrival, and not before the window's end (AT-19)."""
+
+
+class WatermarkCombiner(Enum):
+    """How the marks of several inputs become one watermark."""
+
+    MIN = "min"
+    MAX = "max"
+
+
+class Partition(Enum):
+    """What divides an input into partitions, beside a column of its events."""
+
+    SOURCE = "the source's own"
+    """The partitions that the source itself has, a topic of Kafka's; other sources have one."""
+
+
+SOURCE: Literal[Partition.SOURCE] = Partition.SOURCE
+"""As the partition of a bolt's watermark: the partitions that the source itself has."""
+
+
+class Aligned(Enum):
+    """Which edge of aligned windows is a multiple of the slide; the two differ where the length is none."""
+
+    ENDS = "ends"
+    """Storm's (ST-3)."""
+    STARTS = "starts"
+    """Atlas's (AT-3), StreamInsight's and Azure's."""
+
+
+class DefaultTime(Enum):
+    """Which time a bolt goes by that names none, and whose inputs bring none along."""
+
+    CLOCK = "the clock"
+    """Processing time (ST-9)."""
+    RECORD = "the record's"
+    """The time at which the broker took a record; where there is none, the bolt must name a time (AT-10)."""
+    ARRIVAL = "the arrival"
+    """The column of the arrival, without policies (AZ-1, AZ-7); where no column is named, the clock."""
+    NONE = "none"
+    """There is none: the bolt must name one (SI-1)."""
+
+
+class OutputTime(Enum):
+    """Which time emitted rows have."""
+
+    END = "window end"
+    """A point at the end of the window (SI-31: PointAlignToWindowEnd; AZ-19)."""
+    START = "window start"
+    """The lifetime of the window (SI-31: ClipToWindowEnd): from its start, and so is what is promised (SI-24)."""
+
+
+@dataclass(frozen=True)
+class InputRules:
+    """What one input of a bolt has of its own, because its source declares it (SI-17)."""
+
+    watermark_every: Count | Duration | None
+    delay: int
+    """How far its marks stay behind its latest event, in microseconds; below zero where they run ahead."""
+    late_action: LateAction
+
+
+@dataclass(frozen=True, init=False)
+class Arrival:
+    """How far an event's time may be from its arrival (AZ-8, AZ-12, AZ-14): ``Arrival("arrived", late="5s")``."""
+
+    field: str | None
+    """The column with the time of arrival; None: the clock of the micro-batch."""
+    early: Duration | None
+    """An event from further in the future is early: turned away, and the watermark does not see it. None: never."""
+    late: Duration | None
+    """An event whose arrival is later than this after its time is late. None: however late it arrives."""
+    action: LateAction
+    """What becomes of an event that is late by its arrival."""
+
+    def __init__(
+        self,
+        field: str | None = None,
+        early: Time | None = None,
+        late: Time | None = None,
+        action: LateAction | str = LateAction.ADJUST,
+    ) -> None:
+        """ConfigError for ``action="cut"``, which is of watermarks."""
+        chosen = one_of(LateAction, action)
+        if chosen is LateAction.CUT:
+            raise ConfigError(
+                "Arrival(action='cut')",
+                why="a lifetime is cut at the watermark (SI-13), and a late arrival is measured against the arrival",
+                do="use 'adjust', 'drop', 'divert' or 'error'",
+            )
+        object.__setattr__(self, "field", field)
+        object.__setattr__(self, "early", None if early is None else as_duration(early))
+        object.__setattr__(self, "late", None if late is None else as_duration(late))
+        object.__setattr__(self, "action", chosen)
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Events that last (SI-3): from their timestamp to the time in ``end_field``, which does not belong to them."""
+
+    end_field: str
+    shape_field: str | None = None
+    """A column with ``point``, ``interval``, ``start_edge`` or ``end_edge``; None: all are intervals.
+
+    A start edge lasts until the end that the end edge with the same start and the same ``edge_key`` tells, whichever of
+    the two comes first (SI-19). An end edge whose start has not come when the watermark reaches its end is invalid.
+    """
+    edge_key: tuple[str, ...] = ()
+
+
+START = "start"
+"""Windows are counted from when the topology first ran, by its clock."""

@@ -1,0 +1,189 @@
+"""When the window of a key fires, by its events and by the clock: triggers of processing time (UH-14 to UH-23).
+
+A window begins with the first event of its key, and ends when its trigger fires and purges it. Values are frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from windowing.errors import ConfigError
+from windowing.time.daytimes import DayTime
+from windowing.time.durations import Count, Duration
+
+if TYPE_CHECKING:
+    from windowing.data.tuples import Tuple
+
+
+class FireResult(StrEnum):
+    """What a rule says after each event (UH-17); anything else it says means ``FIRE_AND_PURGE`` (UH-18)."""
+
+    CONTINUE = "continue"
+    """Gather on."""
+    FIRE = "fire"
+    """Call the bolt, and keep the window and its events."""
+    PURGE = "purge"
+    """Clear and close the window without a call; events that no call has seen are counted as purged."""
+    FIRE_AND_PURGE = "fireAndPurge"
+    """Call the bolt, then clear and close the window."""
+
+
+class FiredBy(StrEnum):
+    """What made a window fire: ``window.fired_by``."""
+
+    COUNT = "count"
+    RULE = "rule"
+    TIMEOUT = "timeout"
+    """So long after the last event, or after the first."""
+    TIME = "time"
+    """The time of day."""
+    CLOSE = "close"
+    """The end of the streams, where nothing else would ever fire it."""
+    FULL = "full"
+    """It held as much as its Capacity allows, or the next event would not have fitted in; it is cleared then."""
+
+
+@dataclass(slots=True)
+class TriggerCall:
+    """What a rule is told beside its event (UH-19); easily made in a test: ``TriggerCall()``."""
+
+    key: Any = None
+    """The value of the window's key."""
+    cache: dict[str, Any] = field(default_factory=dict)
+    """Kept from call to call for as long as the window is open; what JSON can hold."""
+    fired_at: int = 0
+    """The clock at the arrival of the event, in microseconds."""
+
+    @property
+    def fire_ms(self) -> int:
+        """The clock at the arrival of the event, in milliseconds since the epoch (TriggerFireMs)."""
+        return self.fired_at // 1_000
+
+
+TriggerRule: TypeAlias = "Callable[[Tuple, TriggerCall], Any]"
+"""Called for each event, which is in the window already (UH-16), in order of arrival; returns a FireResult."""
+
+TimeRule: TypeAlias = "Callable[[Tuple], DayTime]"
+"""The time of day at which the window of an event is to fire (UH-23)."""
+
+
+@dataclass(frozen=True)
+class CountTrigger:
+    """Fires and purges at ``count`` events (UH-14), or when the timeout has passed (UH-15).
+
+    The timeout runs from the last event; ``from_first``: from the first as well, which always comes earlier. An event
+    that comes exactly a timeout after the last joins the window (UH-12); one that comes exactly a timeout after the
+    first opens the next.
+    """
+
+    count: Count
+    timeout: Duration | None = None
+    from_first: bool = True
+
+    def __post_init__(self) -> None:
+        _above_zero(self.timeout)
+
+
+@dataclass(frozen=True)
+class RuleTrigger:
+    """Fires by what a rule says of each event (UH-16 to UH-19), or when the timeout has passed (UH-15).
+
+    An event on which the rule fails is refused, and not in the window.
+    """
+
+    rule: TriggerRule
+    timeout: Duration | None = None
+    from_first: bool = True
+
+    def __post_init__(self) -> None:
+        _above_zero(self.timeout)
+        _callable(self.rule)
+
+
+@dataclass(frozen=True)
+class DailyTrigger:
+    """Fires and purges once a day at a time of day (UH-20, UH-21); an event of that very moment is in the next window.
+
+    ``max_empty``: after so many firings in a row without events the key is forgotten (UH-22); None: it is kept.
+    """
+
+    time: DayTime
+    max_empty: int | None = None
+
+    def __post_init__(self) -> None:
+        _some(self.max_empty)
+
+
+@dataclass(frozen=True)
+class DailyByRule:
+    """Fires and purges once a day at the time that a rule takes from the events (UH-23).
+
+    A time that has passed today is meant for tomorrow. The latest event decides; until another says otherwise its time
+    holds for the following days. An event on which the rule fails is refused, and not in the window.
+    """
+
+    rule: TimeRule
+    max_empty: int | None = None
+
+    def __post_init__(self) -> None:
+        _some(self.max_empty)
+        _callable(self.rule)
+
+
+KeyTrigger: TypeAlias = CountTrigger | RuleTrigger | DailyTrigger | DailyByRule
+
+MOST_BYTES = 2_000_000_000
+"""Of a window: the columns of a call are Arrow's, whose texts and binaries together have less than 2^31 bytes."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How much the window of a key may hold, whatever its trigger says; None: any number.
+
+    A window fires, by ``FULL``, and is cleared as soon as it holds ``events`` events, or ``bytes`` bytes exactly; and
+    before an event with which it would hold more bytes, which opens the next window then. So no call is given more than
+    that, but for a single event that is larger: it is a window of its own.
+    """
+
+    events: int | None = None
+    bytes: int | None = None
+    """Of an event count the texts and binaries as they are, in lists, maps and structs too, and all other values as
+    Arrow holds them: a long has 8 bytes, an element of a list of them too."""
+    columns: tuple[str, ...] = ()
+    """Of which bytes are counted; none: of all."""
+
+    def __post_init__(self) -> None:
+        for name, given, most in (("max_events", self.events, None), ("max_bytes", self.bytes, MOST_BYTES)):
+            whole = isinstance(given, int) and not isinstance(given, bool)
+            if given is not None and (not whole or given < 1 or (most is not None and given > most)):
+                raise ConfigError(
+                    f"{name}={given!r}",
+                    why="a window holds an event at least" if most is None else "a call is given less than 2^31 bytes",
+                    do=f"give a whole number of 1 {'or more' if most is None else f'to {most:_}'}, or none",
+                )
+        if self.columns and self.bytes is None:
+            raise ConfigError(
+                f"bytes_of={list(self.columns)} without max_bytes",
+                why="it says whose bytes are counted",
+                do="give max_bytes, or leave it out",
+            )
+
+
+def _above_zero(timeout: Duration | None) -> None:
+    if timeout is not None and timeout.micros <= 0:
+        raise ConfigError(f"timeout={timeout}", why="a window lasts", do="give a duration above zero, or none")
+
+
+def _some(count: int | None) -> None:
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+        raise ConfigError(
+            f"max_empty={count!r}", why="a key is forgotten after a number of empty firings", do="give 1 or more"
+        )
+
+
+def _callable(rule: object) -> None:
+    if not callable(rule):
+        raise ConfigError(f"rule={rule!r:.60}", why="it cannot be called", do="give a function")

@@ -1,0 +1,1 @@
+"""Durations, timestamps, time zones and times of day."""
