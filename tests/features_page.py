@@ -17,7 +17,9 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.helpers import pages
+from tests.helpers.places import ROOT
+
 PAGE = ROOT / "docs" / "features.md"
 COMMAND = "python -m tests.features_page"
 SYSTEMS = {
@@ -145,8 +147,7 @@ def _row(feature: Feature, every: Sequence[Shown]) -> str:
 def main() -> None:
     """Write the page, and say what is wrong with it."""
     listed, found = features(), shown()
-    PAGE.write_text(page(listed, found), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)}: {len(listed)} features")
+    pages.write(PAGE, page(listed, found), f"{len(listed)} features")
     for name in missing(listed, found):
         print(f"nothing shows {name}: {listed[name].title}")
     for name, paths in unknown(listed, found).items():

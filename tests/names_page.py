@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from pathlib import Path
 from types import ModuleType, UnionType
 from typing import Any
 
 import windbolt
+from tests.helpers import pages
+from tests.helpers.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "names.md"
 COMMAND = "python -m tests.names_page"
 MODULES = ("", "spouts", "sinks", "kinds", "panes", "triggers", "presets", "aggregates", "step", "testing")
@@ -83,8 +83,7 @@ def _sentence(value: Any) -> str:
 
 def main() -> None:
     """Write the page."""
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)}: {sum(map(len, public().values()))} names of {windbolt.__name__}")
+    pages.write(PAGE, page(), f"{sum(map(len, public().values()))} names of {windbolt.__name__}")
 
 
 if __name__ == "__main__":

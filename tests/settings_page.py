@@ -8,14 +8,14 @@ from __future__ import annotations
 import ast
 import inspect
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
+from tests.helpers import pages
+from tests.helpers.places import ROOT
 from topologies.compose.effects import NEEDS
 from windowing.settings import DECLARED, window_settings
 from windowing.settings.declaration import Declaration
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "settings.md"
 COMMAND = "python -m tests.settings_page"
 
@@ -32,7 +32,7 @@ nothing. *Resumes*: whether a run may go on with another value on the same check
 
 def page() -> str:
     """The text of docs/settings.md."""
-    said = _docstrings()
+    said = docstrings()
     rows = [
         "| call | value | default | in scenarios | preset | needs | resumes | |",
         "|---|---|---|---|---|---|---|---|",
@@ -66,8 +66,8 @@ def _default(value: Any) -> str:
     return str(value.value if isinstance(value, Enum) else value)
 
 
-def _docstrings() -> dict[str, str]:
-    """What stands below each field of WindowSettings."""
+def docstrings() -> dict[str, str]:
+    """The docstring of each field of WindowSettings, by its name."""
     (settings,) = (
         node
         for node in ast.parse(inspect.getsource(window_settings)).body
@@ -83,8 +83,7 @@ def _docstrings() -> dict[str, str]:
 
 def main() -> None:
     """Write the page."""
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)}: {len(DECLARED)} settings")
+    pages.write(PAGE, page(), f"{len(DECLARED)} settings")
 
 
 if __name__ == "__main__":

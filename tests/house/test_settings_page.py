@@ -37,5 +37,5 @@ def test_a_bolt_is_configured_by_few_methods() -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    said = settings_page._docstrings()
+    said = settings_page.docstrings()
     assert [name for name in DECLARED if name not in said] == []

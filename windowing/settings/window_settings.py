@@ -67,7 +67,7 @@ class WindowSettings:
     timestamp_extractor: Callable[..., Any] | None = None
     extractor_on_columns: bool = False
     processing_time: bool = setting(False, FLAG, "with_time.processing", scenario=None)
-    """Asked for by name; without it, and without a field or extractor, the input streams decide."""
+    """Whether the bolt is in processing time. Without this, a field or an extractor, the input streams decide."""
     default_time: DefaultTime = setting(
         DefaultTime.CLOCK,
         choice(DefaultTime),
@@ -76,7 +76,7 @@ class WindowSettings:
         needs=("no time of its own",),
         scenario=None,
     )
-    """What the time is where none of these says it, and the inputs bring none along."""
+    """The time of events if none of these says it and the inputs have none (AT-10, SI-1, AZ-1)."""
 
     # -- the watermark
     lag: Duration | None = setting(None, DURATION, "with_lag", preset=True, needs=("event time", "marks made here"))
@@ -92,7 +92,8 @@ class WindowSettings:
     watermark_every: Count | Duration | None = setting(
         None, EVERY, "with_watermark.every", preset=True, needs=("event time",), words=words.watermark_every
     )
-    """None: at ticks. A count: at every so many events of an input. A duration: every so much of its event time."""
+    """How often an input makes a watermark: at a number of its events, or after a duration of its event time (AT-12,
+    SI-5). None: at ticks."""
     ahead: Duration = setting(
         Duration(0),
         DURATION,
@@ -102,9 +103,9 @@ class WindowSettings:
         scenario=None,
         words=lambda value, _: f"the watermark is {value} past the latest event",
     )
-    """The watermark is so far past the latest event, not a lag behind it: SI-9's delay of minus one tick."""
+    """How far the watermark is ahead of the latest event, instead of behind it: a negative delay (SI-9)."""
     watermark_field: str | None = setting(None, NAME, "with_watermark.field", preset=True, needs=("event time",))
-    """A column in which the source puts watermarks in (SI-4, SI-11); a row that has one there is no event."""
+    """A column in which the source sends watermarks (SI-4, SI-11); a row with a time in it is not an event."""
     watermark_partition: str | Partition | None = setting(
         None,
         PARTITION,
@@ -114,13 +115,13 @@ class WindowSettings:
         resumes=False,
         words=words.watermark_partition,
     )
-    """A column, or SOURCE: each of its values on an input, or each partition that the source itself has, has a mark of
-    its own, and the watermark is over all of them (AT-21, AZ-18)."""
+    """A column, or SOURCE: each value of the column, or each partition of the source, has a mark of its own, and the
+    watermark is the minimum of all marks (AT-21, AZ-18)."""
     partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None = setting(
         None, PARTITIONS, "with_watermark.partitions", preset=True, scenario=None
     )
-    """The values of that column that exist, on every input or per input: they hold the watermark before they have
-    delivered (AT-20). None: each holds it from its first event on."""
+    """The values of that column that exist, on every input or per input: the watermark waits for them even before their
+    first event (AT-20). None: each counts from its first event on."""
     watermark_combine: WatermarkCombiner = setting(
         WatermarkCombiner.MIN,
         choice(WatermarkCombiner),
@@ -143,7 +144,7 @@ class WindowSettings:
         scenario="imports",
         words=words.imports,
     )
-    """Inputs that take the marks of another (SI-15): ``{"lookup": "data"}``."""
+    """Inputs that take over the marks of another input (SI-15): ``{"lookup": "data"}``."""
     watermark_imports_beside: bool = setting(
         False,
         FLAG,
@@ -152,7 +153,7 @@ class WindowSettings:
         needs=("event time", "imports"),
         scenario="imports_beside",
     )
-    """Whether those inputs make marks of their own as well; the greater counts (SI-16)."""
+    """Whether those inputs also make marks of their own; the greater mark counts (SI-16)."""
     estimate_arrival: bool = setting(
         False,
         FLAG,
@@ -161,7 +162,7 @@ class WindowSettings:
         needs=("event time", "late tolerance"),
         words=lambda *_: "when nothing comes, the watermark follows the estimated arrival",
     )
-    """When nothing comes: the watermark follows the estimated arrival, less the late tolerance (AZ-5, AZ-6)."""
+    """Without input the watermark follows the estimated arrival, less the late tolerance (AZ-5, AZ-6)."""
     idle_timeout: Duration | None = setting(
         None,
         DURATION,
@@ -211,7 +212,7 @@ class WindowSettings:
     allowed_lateness: Duration = setting(
         Duration(0), DURATION, "with_lateness.allowed", preset=True, needs=("event time",)
     )
-    """How long after the watermark has reached its end a window is closed (AT-14)."""
+    """How long after the watermark has reached its end a window closes (AT-14)."""
     late_by_session: bool = setting(
         False,
         FLAG,
@@ -220,8 +221,8 @@ class WindowSettings:
         needs=("event time", "sessions that are late by window"),
         words=lambda *_: "an event is late for a session when the one that it would open or join has closed",
     )
-    """An event of a session is late when the session that it would open or join has closed (Flink, Kafka Streams), and
-    not as soon as it is behind the watermark with no open session to take it (AT-7)."""
+    """An event is late when the session that it would open or join has closed (Flink, Kafka Streams), not as soon as it
+    is behind the watermark and no open session takes it (AT-7)."""
     late_per_input: bool = setting(
         False,
         FLAG,
@@ -240,7 +241,7 @@ class WindowSettings:
         scenario="late",
         words=lambda action, _: f"behind the watermark: {action.value}",
     )
-    """What becomes of late events (ST-18, SI-12, SI-13)."""
+    """What is done with late events (ST-18, SI-12, SI-13)."""
     late_stream: str | None = setting(None, STREAM, "with_late_tuple_stream", needs=("event time",))
     """The output stream of late events (ST-18)."""
 
@@ -255,20 +256,22 @@ class WindowSettings:
     panes: Panes | None = setting(
         None, AS_IT_IS, "with_trigger", needs=("late panes",), scenario=None, resumes=False, words=words.panes
     )
-    """Firings of a window beside the one at its end."""
+    """Further firings of a window, besides the one at its end."""
     key_trigger: KeyTrigger | None = setting(None, AS_IT_IS, "with_trigger", scenario=None)
-    """In place of a kind of window: the window of a key lasts until this fires and purges it (UH-10 to UH-23)."""
+    """Instead of a kind of window: the window of a key lasts until this trigger fires and purges it (UH-10 to
+    UH-23)."""
     refused_stream: str | None = setting(None, STREAM, "with_trigger.refused_stream", scenario=None)
-    """Where events go on which a rule of the trigger fails."""
+    """The output stream of events for which a rule of the trigger raises an exception."""
     capacity: Capacity | None = None
-    """How much the window of a key may hold before it fires, whatever the trigger says."""
+    """How many events, or bytes of some columns, the window of a key may hold before it fires, whatever the trigger
+    says."""
     eviction: Any = setting(None, AS_IT_IS, "with_policies.eviction", scenario=None)
-    """A policy of one's own: which events a window holds."""
+    """A custom policy: which events a window holds."""
     trigger: Any = setting(None, AS_IT_IS, "with_policies.trigger", scenario=None)
-    """A policy of one's own: when windows fire."""
+    """A custom policy: when windows fire."""
     expired: bool | None = setting(None, FLAG, "with_policies.expired", scenario=None)
-    """Whether what has left since the window before is kept, where it costs something (ST-21); None: as the code of
-    the bolt asks for it."""
+    """Whether windows that would have to store it have ``window.expired`` (ST-21); None: if the bolt's code mentions
+    it."""
 
     # -- bounds and alignment
     bounds: Bounds = setting(Bounds.END, choice(Bounds), "with_alignment.bounds", preset=True, needs=("edges",))
@@ -283,12 +286,13 @@ class WindowSettings:
     )
     """Which edge of windows is a multiple of the slide (AT-3)."""
     offset: Shift = setting(Shift(0), SHIFT, "with_alignment.offset", needs=("a grid",))
-    """How far the aligned ends of a time slide are shifted from its multiples; below zero: back. Less than a slide."""
+    """How far aligned ends are shifted from the multiples of the slide; less than a slide, below zero: back."""
     anchor: str | int | None = setting(None, ANCHOR, "with_alignment.anchor", resumes=False, words=words.anchor)
-    """What aligned windows are counted from: None, the epoch; "start", the first clock of the run; or microseconds.
-    No window begins before it (AT-3)."""
+    """What aligned windows are counted from: None, the epoch; "start", the first clock of the run; or a moment. No
+    window begins before it (AT-3)."""
     closes_after_end: bool = setting(False, FLAG, "with_alignment.closes_after_end", preset=True, needs=("a held end",))
-    """A window that holds its end closes when the watermark is past it, not at it: events of that instant may come."""
+    """A window that holds its end closes when the watermark is past that end, not at it, because events of that instant
+    may still come (AZ-11)."""
     longest_window: Duration | None = setting(
         None, ABOVE_ZERO, "with_alignment.longest_window", preset=True, needs=("lengths",)
     )
@@ -312,7 +316,7 @@ class WindowSettings:
         needs=("event time", "starts"),
         words=lambda *_: "what is emitted has the time of the window's start",
     )
-    """Which time emitted rows have: that of the window's end or of its start (SI-31)."""
+    """The event time of emitted rows: the window's end or its start (SI-31)."""
     output_watermark: OutputTime | None = setting(
         None,
         choice(OutputTime),
@@ -321,8 +325,8 @@ class WindowSettings:
         needs=("event time", "starts", "windows that last", "open windows behind closed ones"),
         words=words.output_watermark,
     )
-    """What the next bolt is promised: nothing from before the ends of the windows that are still open, or from before
-    the start of the earliest of them (SI-24). None: as far as ``output_time`` allows."""
+    """What the next bolt's watermark follows: the ends of open windows, or the start of the earliest one (SI-24). None:
+    what ``output_time`` implies."""
     close_fires: bool = setting(
         True,
         FLAG,
@@ -331,7 +335,7 @@ class WindowSettings:
         needs=("open windows at the end",),
         words=lambda *_: "the end of the streams fires nothing",
     )
-    """The end of the streams is a watermark of +infinity (SI-7); if not, open windows stay for the next run."""
+    """Whether the end of the streams is a watermark of +infinity (SI-7); if not, open windows stay for the next run."""
 
     # -- what follows from inputs, and what was asked for
     input_rules: Mapping[str, InputRules] | None = None
