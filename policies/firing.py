@@ -17,7 +17,7 @@ from windowing.time.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.room import Room
+    from policies.window_capacity import WindowCapacity
 
 CODES = tuple(FiredBy)
 """The cause that a code in an array of causes stands for."""
@@ -101,10 +101,12 @@ def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: 
     return FiredRuns(lows[due], highs[due], ends[due], causes, int(waiting.min()) if len(waiting) else None)
 
 
-def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int, room: Room | None = None) -> FiredRuns:
+def fire_counted(
+    blocks: Blocks, trigger: CountTrigger, clock: int, capacity: WindowCapacity | None = None
+) -> FiredRuns:
     """The windows fired up to a clock by a count or its timeout (UH-14, UH-15).
 
-    ``room`` is the capacity of windows; None where no window reaches it.
+    ``capacity`` is the capacity of windows; None where no window reaches it.
     """
     times, until, size = blocks.times, blocks.until, trigger.count.value
     timeout = Timeout.of(trigger)
@@ -115,20 +117,20 @@ def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int, room: Room |
         following = np.minimum(following, breaks[np.searchsorted(breaks, np.arange(len(times)), side="right")])
         if timeout.from_first:
             following = np.minimum(following, _first_after(blocks, timeout.micros))
-    if room is not None:
-        following = room.limit(following)
+    if capacity is not None:
+        following = capacity.limit(following)
     lows = _window_starts(blocks.edges[:-1], following, until)
     highs = following[lows]
     counted = highs - lows == size
     over = counted | (highs < until[lows])
-    if room is not None:
-        over |= room.full(lows, highs)
+    if capacity is not None:
+        over |= capacity.full(lows, highs)
     lows_over, highs_over, counted = lows[over], highs[over], counted[over]
     firsts, lasts = times[lows_over], times[highs_over - 1]
     late = (firsts if timeout.from_first else lasts) + (timeout.micros or 0)
     ends, causes = np.where(counted, lasts, late), np.where(counted, COUNT, TIMEOUT).astype(np.int8)
-    if room is not None:
-        filled = room.full(lows_over, highs_over) & ~counted
+    if capacity is not None:
+        filled = capacity.full(lows_over, highs_over) & ~counted
         comes = times[np.minimum(highs_over, len(times) - 1)]  # the event that did not fit
         crowded = ~(counted | filled | timeout.passed(firsts, lasts, comes))
         ends = np.where(filled, lasts, np.where(crowded, comes, ends))
@@ -137,17 +139,17 @@ def fire_counted(blocks: Blocks, trigger: CountTrigger, clock: int, room: Room |
     return _both(closed, fire_open(blocks, lows[~over], timeout, clock))
 
 
-def fire_daily(blocks: Blocks, day: DayTime, clock: int, room: Room | None = None) -> FiredRuns:
-    """The windows fired up to a clock by a time of day (UH-20); ``room`` as in ``fire_counted``."""
+def fire_daily(blocks: Blocks, day: DayTime, clock: int, capacity: WindowCapacity | None = None) -> FiredRuns:
+    """The windows fired up to a clock by a time of day (UH-20); ``capacity`` as in ``fire_counted``."""
     moments, until = next_of(day, blocks.times), blocks.until  # an event exactly at that time waits for the next
     first = np.ones(len(moments), np.bool_)
     first[1:] = (moments[1:] != moments[:-1]) | (until[1:] != until[:-1])
     lows = np.flatnonzero(first)
     highs = np.append(lows[1:], len(moments))
-    if room is None:
+    if capacity is None:
         ends, full = moments[lows], np.zeros(len(lows), np.bool_)
     else:
-        lows, highs, ends, full = _cut_full(blocks.times, moments, lows, highs, room)
+        lows, highs, ends, full = _cut_full(blocks.times, moments, lows, highs, capacity)
     due = full | (ends <= clock)
     waiting = ends[~due]
     causes = np.where(full, FULL, TIME).astype(np.int8)[due]
@@ -155,14 +157,18 @@ def fire_daily(blocks: Blocks, day: DayTime, clock: int, room: Room | None = Non
 
 
 def _cut_full(
-    times: NDArray[np.int64], moments: NDArray[np.int64], heads: NDArray[np.int64], stops: NDArray[np.int64], room: Room
+    times: NDArray[np.int64],
+    moments: NDArray[np.int64],
+    heads: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    capacity: WindowCapacity,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Cut runs of events into windows by capacity; the last value tells which windows are full."""
     until = np.repeat(stops, stops - heads)
-    following = room.limit(until)
+    following = capacity.limit(until)
     lows = _window_starts(heads, following, until)
     highs = following[lows]
-    filled, crowded = room.full(lows, highs), highs < until[lows]
+    filled, crowded = capacity.full(lows, highs), highs < until[lows]
     comes = times[np.minimum(highs, len(times) - 1)]
     ends = np.where(filled, times[highs - 1], np.where(crowded, comes, moments[lows]))
     return lows, highs, ends, filled | crowded

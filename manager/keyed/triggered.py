@@ -35,8 +35,8 @@ from policies.firing import (
     fire_open,
 )
 from policies.marks import NONE
-from policies.room import NEVER_FULL, Filling, Room
-from windowing.data.tuples import Tuple, tuples_of
+from policies.window_capacity import NEVER_FULL, Filling, WindowCapacity
+from windowing.time.daytimes import DayTime
 from windowing.errors import WindboltError
 from windowing.settings.triggers import (
     Capacity,
@@ -143,7 +143,7 @@ class TriggeredWindows:
         self._starts: NDArray[np.int64] = edges[:-1] + old
         """Where the new events of each key begin, behind its old ones."""
         self._keys = hashes_of(keys, edges)
-        self._room, self._near = self._measured(capacity)
+        self._capacity, self._near = self._measured(capacity)
         self._firings = _Firings()
         self._refused = np.zeros(count, np.bool_)
         self._reasons: dict[int, str] = {}
@@ -185,13 +185,13 @@ class TriggeredWindows:
         match self.trigger:
             case CountTrigger() as trigger:
                 if len(self._times):
-                    self._firings.take(fire_counted(self._blocks, trigger, clock, self._room))
+                    self._firings.take(fire_counted(self._blocks, trigger, clock, self._capacity))
             case RuleTrigger() as trigger:
                 self._by_rule(trigger, clock)
             case DailyTrigger(day, None):
                 self.key_states.clear()  # left by an earlier trigger that forgot keys
                 if len(self._times):
-                    self._firings.take(fire_daily(self._blocks, day, clock, self._room))
+                    self._firings.take(fire_daily(self._blocks, day, clock, self._capacity))
             case DailyTrigger(day, int() as max_empty):
                 self._daily(day, max_empty, now)
             case DailyByRule() as trigger:
@@ -209,7 +209,7 @@ class TriggeredWindows:
 
     # -- capacity
 
-    def _measured(self, capacity: Capacity | None) -> tuple[Room | None, NDArray[np.bool_]]:
+    def _measured(self, capacity: Capacity | None) -> tuple[WindowCapacity | None, NDArray[np.bool_]]:
         """The capacity of windows, and which keys have enough events or bytes to reach it; None where no key does.
 
         Events are measured only where all together have enough bytes for one window.
@@ -223,9 +223,9 @@ class TriggeredWindows:
             columns = self._events.payload.select(list(capacity.columns or self._events.payload.column_names))
             if columns.nbytes + len(self._times) >= capacity.bytes:
                 sizes = byte_sizes(columns)[self._places]
-        room = Room.of(capacity, sizes)
-        near = room.reached(edges)
-        return (room, near) if near.any() else (None, none)
+        measured = WindowCapacity.of(capacity, sizes)
+        near = measured.reached(edges)
+        return (measured, near) if near.any() else (None, none)
 
     def _open_start(self, block: int) -> int:
         """Where the open window of a key begins, after firing all windows that its old events fill.
@@ -233,8 +233,8 @@ class TriggeredWindows:
         They can fill a window only where the capacity was larger when they came.
         """
         low, new = int(self._blocks.edges[block]), int(self._starts[block])
-        if self._room is not None and self._near[block]:
-            for start, high, last in self._room.parts(low, new):
+        if self._capacity is not None and self._near[block]:
+            for start, high, last in self._capacity.parts(low, new):
                 self._firings.fire(start, high, int(self._times[last]), FULL)
                 low = high
         return low
@@ -242,9 +242,9 @@ class TriggeredWindows:
     def _filling(self, block: int, start: int) -> Filling:
         """The fill level of a key's open window, which holds its old events from ``start`` on; ``NEVER_FULL`` far from
         capacity."""
-        if self._room is None or not self._near[block]:
+        if self._capacity is None or not self._near[block]:
             return NEVER_FULL
-        return Filling(self._room, start, int(self._starts[block]))
+        return Filling(self._capacity, start, int(self._starts[block]))
 
     # -- firings
 

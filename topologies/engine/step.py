@@ -136,9 +136,9 @@ class MicroBatch:
             bolt = state.bolts[node.name]
             bolt.accounts.check(bolt.pending, node.name)
         with self._phase("sinks"):
-            for name, handed in progress.for_sinks.items():
+            for name, sink_rows in progress.for_sinks.items():
                 batch = SinkBatch(self.topology.name, state.origin, key, plan.step)
-                hand_over(self.topology.sinks[name], batch, handed, self.checkpoint.segments, self.frames)
+                hand_over(self.topology.sinks[name], batch, sink_rows, self.checkpoint.segments, self.frames)
             publish(self.topology, key, progress.files, again=again)
             if self.tracer is not None:
                 for kind, refs in progress.traced.items():

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from manager.storage.segments import Ref, SegmentStore
-from topologies.engine.batch.plan import Handed
+from topologies.engine.batch.plan import SinkRows
 from topologies.engine.commit.delivering import SinkBatch
 from topologies.graph.model import SinkNode
 from topologies.spark.kafka import send_records
@@ -32,6 +32,6 @@ class SparkFrames:
         count = len(refs)
         return self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(schema))
 
-    def send(self, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+    def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
         """Write rows to Kafka, and wait until they are written."""
-        send_records(self.spark, node, batch, handed, store)
+        send_records(self.spark, node, batch, sink_rows, store)

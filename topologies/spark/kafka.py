@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from manager.storage.segments import SegmentStore
-from topologies.engine.batch.plan import Context, Handed
+from topologies.engine.batch.plan import Context, SinkRows
 from topologies.engine.commit.delivering import SinkBatch
 from topologies.graph.model import SinkNode, Topology
 from topologies.io.dead_letters import redirect_missing
@@ -145,16 +145,16 @@ def _makes_topics(spark: SparkSession, admin: Any) -> bool:
 
 
 def send_records(
-    spark: SparkSession, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore
+    spark: SparkSession, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore
 ) -> None:
     """Write rows to Kafka from the workers, one task per reference."""
     sink, schema = node.sink, node.schema
     assert isinstance(sink, KafkaSink)
     topic, named = (
         sink.topic,
-        [(batch_rows.ref, batch.record_name(node.name, batch_rows), batch_rows.first) for batch_rows in handed],
+        [(batch_rows.ref, batch.record_name(node.name, batch_rows), batch_rows.first) for batch_rows in sink_rows],
     )
-    missing, instead = _missing_topics(spark, node.name, sink, handed, store), sink.undeliverable
+    missing, instead = _missing_topics(spark, node.name, sink, sink_rows, store), sink.undeliverable
 
     def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch_rows in batches:
@@ -180,13 +180,13 @@ def send_records(
 
 
 def _missing_topics(
-    spark: SparkSession, name: str, sink: KafkaSink, handed: list[Handed], store: SegmentStore
+    spark: SparkSession, name: str, sink: KafkaSink, sink_rows: list[SinkRows], store: SegmentStore
 ) -> frozenset[str]:
     """The missing topics that rows name, where such rows have another place to go."""
     if sink.undeliverable is None:
         return frozenset()
     named: set[str] = set()
-    for rows in handed:
+    for rows in sink_rows:
         table = store.read(rows.ref)
         if "topic" in table.column_names:
             named.update(topic for topic in pc.unique(table.column("topic")).to_pylist() if topic is not None)

@@ -236,7 +236,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Handed:
+class SinkRows:
     """Rows for a sink, and what identifies them among all rows of the batch."""
 
     ref: Ref

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from manager.storage.manifest import Manifest
 from manager.storage.segments import Ref
-from topologies.engine.batch.plan import Arrived, Context, Handed, Output
+from topologies.engine.batch.plan import Arrived, Context, Output, SinkRows
 
 _INPUT = "input"
 """Origin of rows that came with the input. The origin of a bolt's rows ends in a period and a task number."""
@@ -21,7 +21,7 @@ class BatchProgress:
     context: Context
     rows: int = 0
     files: dict[str, list[str]] = field(default_factory=dict)
-    for_sinks: dict[str, list[Handed]] = field(default_factory=dict)
+    for_sinks: dict[str, list[SinkRows]] = field(default_factory=dict)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     """Per sink and origin, the number of rows so far."""
     traced: dict[str, list[Ref]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class BatchProgress:
         self._take_arrivals(output)
         for name, ref in output.for_sinks:
             first = self.numbers.get((name, origin), 0)
-            self.for_sinks.setdefault(name, []).append(Handed(ref, origin, first))
+            self.for_sinks.setdefault(name, []).append(SinkRows(ref, origin, first))
             self.numbers[name, origin] = first + ref.rows
         for kind, ref in output.traced:
             self.traced.setdefault(kind, []).append(ref)

@@ -16,7 +16,7 @@ from manager.storage.files import delete, entries, is_there, make_folder, move, 
 from manager.storage.segments import Ref, SegmentStore
 from manager.storage.trouble import touching_for
 from topologies.engine.batch.forks import in_this_process
-from topologies.engine.batch.plan import Handed
+from topologies.engine.batch.plan import SinkRows
 from topologies.graph.model import SinkNode, Topology
 from topologies.io.kafka import KafkaSink
 from topologies.io.places import locate
@@ -36,9 +36,9 @@ class SinkBatch:
     step: int
     """The unique number of the step (see ``BatchPlan.step``)."""
 
-    def record_name(self, sink: str, handed: Handed) -> str:
+    def record_name(self, sink: str, sink_rows: SinkRows) -> str:
         """Prefix of the ids of records, without their number; the same when the batch runs again."""
-        return f"{self.topology}/{self.origin}/{sink}/{handed.origin}/{self.step}"
+        return f"{self.topology}/{self.origin}/{sink}/{sink_rows.origin}/{self.step}"
 
 
 class Frames(Protocol):
@@ -48,7 +48,7 @@ class Frames(Protocol):
         """The rows as a Spark DataFrame, for a function."""
         ...
 
-    def send(self, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+    def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
         """Write the rows to Kafka."""
         ...
 
@@ -62,7 +62,7 @@ class NoSpark:
             do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
         )
 
-    def send(self, node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore) -> None:
+    def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
         raise ConfigError(
             f"sink {node.name!r} writes to Kafka, and there is no Spark in a local run",
             why="Kafka is written to by Spark's connector",
@@ -170,10 +170,10 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
         )
 
 
-def hand_over(node: SinkNode, batch: SinkBatch, handed: list[Handed], store: SegmentStore, frames: Frames) -> None:
+def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames) -> None:
     """Hand the rows of a batch to a sink that the driver serves."""
     sink, key, step = node.sink, batch.key, batch.step
-    refs = [rows.ref for rows in handed]
+    refs = [rows.ref for rows in sink_rows]
     match sink:
         case MemorySink():
             sink.batches[key] = _table(store, refs)
@@ -186,7 +186,7 @@ def hand_over(node: SinkNode, batch: SinkBatch, handed: list[Handed], store: Seg
         case FunctionSink(function, _):
             in_this_process(lambda: function(_table(store, refs).to_pandas(), step))
         case KafkaSink():
-            frames.send(node, batch, handed, store)
+            frames.send(node, batch, sink_rows, store)
 
 
 def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Room:
+class WindowCapacity:
     """The capacity of windows, and the size of each event; events are in order of (key, arrival)."""
 
     events: int | None
@@ -31,11 +31,11 @@ class Room:
     events."""
 
     @staticmethod
-    def of(capacity: Capacity, sizes: NDArray[np.int64] | None) -> Room:
-        """The room for a capacity. ``sizes`` are the bytes of each event; None where bytes do not matter."""
+    def of(capacity: Capacity, sizes: NDArray[np.int64] | None) -> WindowCapacity:
+        """The capacity that a bolt declares; ``sizes`` are the bytes of each event, None where bytes do not matter."""
         if sizes is None:
-            return Room(capacity.events, None, np.zeros(1, np.int64))
-        return Room(capacity.events, capacity.bytes, np.concatenate([[0], np.cumsum(sizes)]))
+            return WindowCapacity(capacity.events, None, np.zeros(1, np.int64))
+        return WindowCapacity(capacity.events, capacity.bytes, np.concatenate([[0], np.cumsum(sizes)]))
 
     def reached(self, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which blocks between the edges hold enough events or bytes to fill a window."""
@@ -91,10 +91,13 @@ class Filling:
 
     __slots__ = ("_before", "_bytes", "_events", "_held", "_used")
 
-    def __init__(self, room: Room, low: int, high: int) -> None:
+    def __init__(self, capacity: WindowCapacity, low: int, high: int) -> None:
         """A window that holds the events of one key from ``low`` up to ``high``."""
-        self._events, self._bytes, self._before = room.events, room.bytes, room.before
-        self._held, self._used = high - low, 0 if room.bytes is None else int(room.before[high] - room.before[low])
+        self._events, self._bytes, self._before = capacity.events, capacity.bytes, capacity.before
+        self._held, self._used = (
+            high - low,
+            0 if capacity.bytes is None else int(capacity.before[high] - capacity.before[low]),
+        )
 
     def fits(self, event: int) -> bool:
         """Whether the event at an index fits into the window; the first event always does."""
