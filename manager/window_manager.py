@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 from manager.accounts import Accounts
 from manager.queue.event_queue import EventQueue, Settled
 from manager.queue.event_windows import EventByEvent
-from manager.queue.manager_state import ManagerState
+from manager.queue.queue_state import QueueState
 from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, decides_on_columns
 from policies.queue_view import Firings, QueueView
 from policies.trigger import ColumnarTriggerPolicy, TriggerPolicy, fires_on_columns, next_firing
@@ -31,7 +32,8 @@ class WindowManager:
 
     ``eviction`` and ``trigger`` decide which events a window holds and when it fires. ``streams`` names the input
     streams; the stream codes of events are indices into it. ``task`` is the index of the bolt's task, passed on to its
-    windows. ``state`` is the state of an earlier manager of the task, from ``snapshot``; None starts anew.
+    windows. ``state`` is the state of an earlier manager of the task, from ``snapshot``; it is copied. None starts
+    anew.
     """
 
     def __init__(
@@ -41,12 +43,12 @@ class WindowManager:
         streams: Sequence[str] = ("default",),
         *,
         task: int = 0,
-        state: ManagerState | None = None,
+        state: QueueState | None = None,
     ) -> None:
         self.eviction, self.trigger, self.task = eviction, trigger, task
         self.accounts = Accounts(streams)
         self.queue = EventQueue(streams)
-        self.state = state or ManagerState()
+        self.state = QueueState() if state is None else deepcopy(state)
         self.queue.base = self.state.base
         self.dropped = (0, 0)
         """Number of events that the last evaluation dropped, and the time of the last of them in microseconds."""
@@ -149,7 +151,7 @@ class WindowManager:
         pieces = self.queue.settled_view().pieces(start, self.queue.settled)
         return Events.concat(pieces) if pieces else None
 
-    def snapshot(self) -> ManagerState:
+    def snapshot(self) -> QueueState:
         """The state to store, together with the queue's events, in order to continue later."""
         self.state.base = self.queue.base
         if self._by_event:

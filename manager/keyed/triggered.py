@@ -36,7 +36,7 @@ from policies.firing import (
 )
 from policies.marks import NONE
 from policies.window_capacity import NEVER_FULL, Filling, WindowCapacity
-from windowing.time.daytimes import DayTime
+from windowing.data.tuples import Tuple, tuples_of
 from windowing.errors import WindboltError
 from windowing.settings.triggers import (
     Capacity,

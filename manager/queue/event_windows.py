@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from manager.accounts import Accounts
     from manager.queue.event_queue import EventQueue, Settled
-    from manager.queue.manager_state import ManagerState
+    from manager.queue.queue_state import QueueState
     from policies.eviction import EvictionPolicy
     from policies.queue_view import QueueView
     from policies.trigger import TriggerPolicy
@@ -29,7 +29,7 @@ class EventByEvent:
         self,
         eviction: EvictionPolicy,
         trigger: TriggerPolicy,
-        state: ManagerState,
+        state: QueueState,
         queue: EventQueue,
         accounts: Accounts,
         task: int,

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from manager import ManagerState, WaterMarkEventGenerator, WindowManager
+from manager import QueueState, WaterMarkEventGenerator, WindowManager
 from manager.watermarks.watermark import WatermarkState
 from policies import EvictionPolicy, Lateness, TriggerPolicy, choose_policies
 from tests.oracles.window_oracle import microseconds, milliseconds
@@ -174,7 +174,7 @@ class _Run:
     def crash(self) -> None:
         """Go on with new objects that know what JSON and the events alone can tell."""
         old = self.manager
-        state = ManagerState(**json.loads(json.dumps(asdict(old.snapshot()))))
+        state = QueueState(**json.loads(json.dumps(asdict(old.snapshot()))))
         marks = WatermarkState(**json.loads(json.dumps(asdict(self.generator.state))))
         settled = old.queue.settled_view().pieces(0, old.queue.settled)
         self.manager = WindowManager(*self.policies, self.streams, state=state)

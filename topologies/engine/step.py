@@ -9,9 +9,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from manager.accounts import SKIPPED, Accounts
+from manager.queue.queue_state import QueueState
 from manager.storage.checkpoint import Checkpoint, batch_key, named_step
-from manager.storage.manifest import BoltState, Manifest, TaskState
+from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import Ref
+from manager.storage.task_state import TaskState, TriggeredState
 from manager.storage.trouble import during
 from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy
@@ -27,9 +29,10 @@ from topologies.engine.commit.delivering import (
     publish,
     tidy_folders,
 )
+from topologies.engine.fire.kinds import kind_of
 from topologies.engine.ingest.merging import replace_merged
 from topologies.engine.tasks import compact, fire, ingest
-from topologies.engine.ticking import deferred_tick, idle, inherit_watermarks, ticked
+from topologies.engine.ticking import deferred_tick, has_work, inherit_watermarks, ticked
 from topologies.engine.time.behind import watermark_delay
 from topologies.engine.time.first_output import FirstOutput
 from topologies.graph.model import Topology, WindowedNode
@@ -166,7 +169,9 @@ class MicroBatch:
 
     def _fresh(self) -> Manifest:
         bolts = {
-            node.name: BoltState(Accounts(node.streams), [TaskState() for _ in range(node.parallelism)])
+            node.name: BoltState(
+                Accounts(node.streams), [TaskState(kind_of(node).fresh()) for _ in range(node.parallelism)]
+            )
             for node in self.topology.windowed.values()
         }
         return Manifest(bolts=bolts)
@@ -189,7 +194,7 @@ class MicroBatch:
         if frontier is None or (bolt.frontier is not None and frontier < bolt.frontier):
             return
         for number, task in enumerate(bolt.tasks):
-            if not idle(node, task, task.refs, bolt.frontier, frontier):
+            if has_work(node, task, (), bolt.frontier, frontier):
                 yield FireItem(node.name, number, task, frontier, bolt.frontier)
         if frontier != FOREVER:
             bolt.frontier = frontier
@@ -206,7 +211,7 @@ class MicroBatch:
         bolt = progress.state.bolts[node.name]
         if node.bolt.settings.key_trigger is not None:
             return  # its windows fired before their time; the frontier has not moved
-        fired = [task.manager.last_reference for task in bolt.tasks]
+        fired = [task.last_end for task in bolt.tasks]
         over = [node.trigger.over_at(reference) for reference in fired if reference is not None]
         known = [bolt.frontier, *bolt.watermark.latest.values(), *over]
         reached = max((moment for moment in known if moment is not None), default=None)
@@ -225,7 +230,8 @@ class MicroBatch:
                 run = _run_of_one_level(task.refs)
                 if run is not None:
                     refs = task.refs[run.start : run.stop]
-                    items.append((CompactItem(node.name, number, refs, task.manager.passed), run.start))
+                    passed = task.windows.passed if isinstance(task.windows, QueueState) else None
+                    items.append((CompactItem(node.name, number, refs, passed), run.start))
         if not items:
             return
         joined = self.executor.map(compact, [item for item, _ in items], progress.context)
@@ -287,9 +293,9 @@ def _bolt_report(node: WindowedNode, bolt: BoltState, emitted: int | None, windo
 def _open(node: WindowedNode, bolt: BoltState) -> int:
     """Upper bound on the number of windows that hold pending events, estimated from the times of the segments alone."""
     if node.bolt.settings.key_trigger is not None:
-        return sum(task.open_windows for task in bolt.tasks)
+        return sum(task.windows.open_windows for task in bolt.tasks if isinstance(task.windows, TriggeredState))
     streams = len(node.inputs)
-    waiting = [task for task in bolt.tasks if sum(task.pending(streams)) > sum(task.waiting_by_stream)]
+    waiting = [task for task in bolt.tasks if sum(task.pending(streams)) > sum(task.waiting_edges)]
     trigger, reach = node.trigger, node.eviction.reach
     if not isinstance(trigger, TimeTriggerPolicy) or reach is None:
         return len(waiting)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.manifest import BoltState, Manifest, TaskState
+from manager.queue.queue_state import QueueState
+from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import Ref, SegmentStore
+from manager.storage.task_state import AssignedState, TaskState, TriggeredState
 from manager.watermarks.event_watermarks import Arrivals, EventWatermarks, Marks
 from manager.watermarks.watermark import WaterMarkEventGenerator
 from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.idleness import estimated
 from policies.marks import NONE, MarkState
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
-from topologies.engine.batch.plan import Context, FireItem, TimeAdvance, partition_name
+from topologies.engine.batch.plan import Arrived, Context, FireItem, TimeAdvance, partition_name
 from topologies.engine.time.anchoring import anchored
 from topologies.graph.model import Origin, Topology, WindowedNode, shifted
 from windowing.settings.rules import SOURCE, START, LateBy, OutputTime
@@ -78,8 +80,8 @@ def deferred_tick(
     moved = frontier is not None and (bolt.frontier is None or frontier >= bolt.frontier)
     for number, task in enumerate(bolt.tasks):
         arrived_here = tuple(arrived.get(number, ()))
-        due = moved and frontier is not None and _has_work(node, task, arrived_here, bolt.frontier, frontier)
-        per_key = settings.watermark_per_key and (floor > (NONE if task.floor is None else task.floor)) and task.refs
+        due = moved and frontier is not None and has_work(node, task, arrived_here, bolt.frontier, frontier)
+        per_key = settings.watermark_per_key and floor > task.key_floor and task.refs
         panes = settings.panes is not None and task.refs and (settings.panes.uses_clock or frontier is not None)
         if arrived_here or due or per_key or panes:
             yield FireItem(
@@ -90,12 +92,14 @@ def deferred_tick(
         bolt.frontier = frontier
 
 
-def idle(node: WindowedNode, task: TaskState, refs: Sequence[Ref], passed: int | None, frontier: int) -> bool:
-    """Whether a task certainly has nothing to do: no window is due and no account would change. False when in doubt.
+def _queue_is_idle(
+    node: WindowedNode, queue: QueueState, refs: Sequence[Ref], passed: int | None, frontier: int
+) -> bool:
+    """Whether a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
 
     ``passed`` and ``frontier`` are the frontiers of the last evaluation and of this one, in microseconds.
     """
-    seen = task.manager.settled
+    seen = queue.settled
     ready = sum(ref.alive for ref in refs if ref.earliest <= frontier)
     if not ready:
         return True
@@ -107,8 +111,7 @@ def idle(node: WindowedNode, task: TaskState, refs: Sequence[Ref], passed: int |
         return False
     if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
         return False
-    base = task.manager.base
-    return is_idle(node.trigger, passed, frontier, base + seen, base + ready)
+    return is_idle(node.trigger, passed, frontier, queue.base + seen, queue.base + ready)
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
@@ -116,14 +119,17 @@ def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
     return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
 
 
-def _has_work(
-    node: WindowedNode, task: TaskState, arrived: Sequence[object], passed: int | None, frontier: int
+def has_work(
+    node: WindowedNode, task: TaskState, arrived: Sequence[Arrived], passed: int | None, frontier: int
 ) -> bool:
-    if node.holds:
-        waits = task.next_end is not None and task.next_end <= frontier
-        return bool(arrived) or waits or (frontier == FOREVER and bool(task.refs))
-    refs = [*task.refs, *(segment.ref for segment in arrived)]  # type: ignore[attr-defined]
-    return not idle(node, task, refs, passed, frontier)
+    """Whether a task may have something to do at the frontier."""
+    match task.windows:
+        case QueueState() as queue:
+            refs = [*task.refs, *(segment.ref for segment in arrived)]
+            return not _queue_is_idle(node, queue, refs, passed, frontier)
+        case AssignedState(next_end=due) | TriggeredState(next_due=due):
+            waits = due is not None and due <= frontier
+            return bool(arrived) or waits or (frontier == FOREVER and bool(task.refs))
 
 
 def _move_watermark(
@@ -156,7 +162,8 @@ def _move_watermark(
         if origins and promised is not None:
             mark = bolt.watermark.sources.setdefault(label, MarkState())
             mark.mark = max(mark.mark, promised)
-    watermarks.move_time(advance.clock, tick=advance.tick, ends=[end for task in bolt.tasks for end in task.open_ends])
+    open_ends = [end for windows in bolt.assigned for end in windows.open_ends]
+    watermarks.move_time(advance.clock, tick=advance.tick, ends=open_ends)
     return marks
 
 
@@ -264,7 +271,7 @@ def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None
 def _promise(node: WindowedNode, bolt: BoltState) -> int | None:
     """A time, in microseconds, before which the bolt will emit nothing; None where it is not known yet."""
     if node.bolt.settings.watermark_per_key:
-        floor = max((NONE if task.floor is None else task.floor for task in bolt.tasks), default=NONE)
+        floor = max((task.key_floor for task in bolt.tasks), default=NONE)
         reached = max(floor, NONE if bolt.watermark.forced is None else bolt.watermark.forced)
     else:
         known = bolt.frontier if node.deferred else bolt.watermark.emitted

@@ -104,6 +104,19 @@ def test_a_checkpoint_of_another_format_is_refused_in_words(campaign: Campaign, 
     assert "start with a new checkpoint folder" in raised.value.do
 
 
+def test_a_checkpoint_of_the_format_before_is_refused_in_words(
+    campaign: Campaign, ended: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _manifest(ended, "0000000006-close")
+    body = unseal(path.read_bytes(), str(path))
+    monkeypatch.setattr("manager.storage.sealed.FORMAT", FORMAT - 1)
+    path.write_bytes(seal(body))
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=f"of another format: {FORMAT - 1}.* reads format {FORMAT}") as raised:
+        _run(campaign)
+    assert not isinstance(raised.value, DamagedCheckpoint)
+
+
 def test_a_missing_topology_is_no_new_checkpoint(campaign: Campaign, ended: Path) -> None:
     (ended / "ck/windbolt/topology.json").unlink()
     with pytest.raises(DamagedCheckpoint, match=r"topology\.json is gone"):
@@ -131,7 +144,8 @@ def test_a_damaged_segment_is_not_blamed_on_the_bolt(campaign: Campaign) -> None
     folder = _at(campaign, "died before Spark's plan")
     latest = FileCheckpoint(str(folder / "ck/windbolt")).latest()
     assert latest is not None
-    state = next(task.user[""] for task in latest.bolts["total"].tasks if task.user)  # read as the bolt is made ready
+    tasks = latest.bolts["total"].tasks
+    state = next(task.bolt.user[""] for task in tasks if task.bolt.user)  # read as the bolt is made ready
     _garble(folder / "ck/windbolt/segments" / state.segment, state.offset + state.length // 2)
     with pytest.raises(DamagedCheckpoint) as raised:
         _run(campaign)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
+from manager.storage.task_state import TriggeredState
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.plan import BatchPlan, InProcess, SourceBatch, TimeAdvance
 from topologies.engine.step import MicroBatch
@@ -214,7 +215,7 @@ def test_nothing_is_left_of_keys_that_are_done_with() -> None:
     for trigger in (CountTrigger(Count(1)), RuleTrigger(lambda event, call: "purge"), DailyTrigger(DayTime(0))):
         topology, _, _ = a_topology(Shown().with_key("key").with_trigger(trigger))
         task = run(topology, Events(0, (("a", "1"), ("b", "2"))), DAY).manifest.bolts["windows"].tasks[0]
-        assert (task.refs, task.tables, task.next_end) == ([], {}, None)
+        assert (task.refs, task.windows) == ([], TriggeredState())
 
 
 def test_what_a_rule_keeps_is_what_json_can_hold() -> None:

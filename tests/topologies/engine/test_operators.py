@@ -666,7 +666,7 @@ def test_no_window_that_is_given_out_by_its_start_is_late_for_the_next_bolt(
         batches += [{}] if new else []
     step = play(topology, *batches, close=True)
     assert late(step)["ten"] == 0
-    fired = sum(task.fired for task in step.manifest.bolts["first"].tasks)
+    fired = sum(task.bolt.fired for task in step.manifest.bolts["first"].tasks)
     assert sum(n for _, n in tens(topology)) == fired
 
 

@@ -119,9 +119,10 @@ def test_nothing_is_kept_of_windows_that_are_over() -> None:
     manifest = MicroBatch(run.topology, run.checkpoint, InProcess()).manifest
     (task,) = manifest.bolts["sum"].tasks
     assert sum(ref.alive for ref in task.refs) == 1
-    shown = run.checkpoint.segments.read(task.tables["shown.default"])
+    shown = run.checkpoint.segments.read(task.bolt.shown["default"])
     assert shown.num_rows == 1
-    assert run.checkpoint.segments.read(task.tables["panes"]).num_rows == 1
+    (panes,) = task.tables
+    assert run.checkpoint.segments.read(panes).num_rows == 1
 
 
 def test_events_of_late_panes_are_accounted_for_once() -> None:

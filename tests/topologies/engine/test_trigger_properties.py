@@ -445,7 +445,7 @@ def assert_kept(events: list[Event], answer: Expected, report: BatchReport, step
     if not answer.held:
         assert not any(task.refs for task in tasks)
     if not answer.known:
-        assert sum(ref.rows for task in tasks for ref in task.tables.values()) == 0
+        assert sum(ref.rows for task in tasks for ref in task.tables) == 0
 
 
 def _stream(event: Event) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.manifest import TaskState
 from manager.storage.segments import Ref, SegmentStore
+from manager.storage.task_state import TaskState
 from policies.marks import NONE
 from topologies.engine.batch.forks import in_this_process
 
@@ -250,8 +250,8 @@ class SinkRows:
 class FireOutcome(Output):
     """What a task of a windowed bolt wrote and counted, with its new state."""
 
-    state: TaskState = field(default_factory=TaskState)
-    windows: int = 0
+    state: TaskState = field(kw_only=True)
+    windows: int = field(default=0, kw_only=True)
 
 
 class Executor(Protocol):

@@ -1,27 +1,29 @@
-"""The task of a bolt whose windows are formed by assigners: admits events, evaluates due windows, keeps live events."""
+"""Windows that assigners form, in one task."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import GONE, SEEN, Held, read_held, write_held
 from manager.keyed.last_windows import LastWindows
 from manager.keyed.panes import Moment, PaneDecisions, WindowStates
 from manager.keyed.released import ReleasedEnds
-from manager.storage.manifest import TaskState
+from manager.storage.segments import Ref, SegmentWriter
+from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
 from policies.marks import NONE
-from topologies.engine.batch.plan import Context, FireItem
-from topologies.engine.fire.deciding import LetIn, let_in
+from topologies.engine.batch.plan import FireItem
+from topologies.engine.fire.deciding import Admitted, Known
 from topologies.engine.fire.edges import concerned, expired, match_edges
-from topologies.engine.fire.held_task import END_EDGES, HeldTask, OldEvents
-from topologies.engine.ingest.repeats import Repeats
-from topologies.engine.time.anchoring import anchored
+from topologies.engine.fire.held_task import HeldTask, OldEvents
+from topologies.engine.fire.task_windows import Firing, Snapshot
+from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
 from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
@@ -29,52 +31,44 @@ from windowing.window import TupleWindow
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from manager.storage.segments import Ref, SegmentWriter
-    from topologies.engine.ingest.router import Router
-
-KEYS, PANES, RELEASED = "keys", "panes", "released"
-"""Names of tables in a task's state: the watermarks of its keys, the firings of its open windows, and the windows that
-were already released exactly at the last limit."""
-
 
 class AssignedTask(HeldTask):
-    """One evaluation of such a task, in one batch."""
+    """The live events of a task and the windows that assigners form of them."""
 
-    def __init__(self, item: FireItem, node: WindowedNode, router: Router, context: Context) -> None:
-        node = anchored(node, item.anchor)
-        super().__init__(node, item.state, context.store)
-        self.item, self.router, self.context = item, router, context
-        self.assigners = node.assigners
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        super().__init__(item, node, router)
+        assert isinstance(item.state.windows, AssignedState)
+        before = self._before = item.state.windows
         self.windowed = np.zeros(len(node.inputs), np.int64)
         self.unwindowed = np.zeros(len(node.inputs), np.int64)
-        self.last_end: int | None = None
         self._substreams = self._open_substreams()
-        field = node.bolt.settings.message_id_field
-        repeats = None
-        if field is not None:
-            repeats = Repeats(node, item, context.store, lambda: self._old.live_columns(field))
-        self._new: LetIn | None = let_in(item, node, router, self._old.live, self._substreams, repeats)
-        self._next_end = item.state.next_end
-        panes_table = item.state.tables.get(PANES)
-        self._states = WindowStates.of(None if panes_table is None else context.store.read(panes_table))
-        released_table = item.state.tables.get(RELEASED)
-        self._released = ReleasedEnds.of(None if released_table is None else context.store.read(released_table))
-        ends = item.state.tables.get(END_EDGES)
-        self._waiting = None if ends is None else read_held(context.store, ends)[0]
-        self._number = item.state.evaluations
-        self._open_ends = item.state.open_ends
+        self._admitted: Admitted | None = None
+        self._next_end, self._open_ends = before.next_end, list(before.open_ends)
+        self._last_end: int | None = None
+        """The end of the last window that fired in this batch."""
+        self._states = WindowStates.of(self._table(before.panes))
+        self._released = ReleasedEnds.of(self._table(before.released))
+        self._waiting = None if before.end_edges is None else read_held(self.context.store, before.end_edges)[0]
 
-    def windows(self) -> Iterator[TupleWindow]:
-        """Yield the due windows in order. Exhaust the iterator before calling ``finish``."""
-        if self._new is not None and concerned(self._new, self._waiting):
+    @property
+    def known(self) -> Known:
+        """The live events, for sessions and message ids, and the watermarks of the keys."""
+        return Known(self._old.live, self._substreams)
+
+    def accept(self, admitted: Admitted) -> None:
+        """Take the admitted events of the batch."""
+        self._admitted, self._new = admitted, admitted.events
+
+    def advance(self) -> Iterator[Firing]:
+        """Yield the due windows in order."""
+        if self._admitted is not None and concerned(self._admitted, self._waiting):
             self._match_edges()
         if self._waiting is not None:
             self._waiting = expired(self.node, self.router, self._waiting, self.item.frontier)
         if not self._due():
             return
         old = self._still_needed()
-        new = None if self._new is None else self._new.events
-        parts = [part for part in (old, new) if part is not None]
+        parts = [part for part in (old, self._new) if part is not None]
         if not any(part.gone is None or not part.gone.all() for part in parts):
             self._next_end, self._states, self._open_ends = None, WindowStates.of(None), []
             self._released = ReleasedEnds.of(None)
@@ -89,70 +83,41 @@ class AssignedTask(HeldTask):
         self._gone = np.zeros(count, np.bool_) if events.gone is None else events.gone.copy()
         last = LastWindows(events, self.node.streams) if self.node.remembers else None
         after: int = NONE if self.item.passed is None else self.item.passed
-        for index, limit in () if self._new is None else self._new.splits:
+        for index, limit in self._splits:
             yield from self._evaluate(events, before + index, after, max(after, limit), last)
             after = max(after, limit)
         if self._substreams is not None:
             self._substreams.raise_floor(self.item.floor)
         yield from self._evaluate(events, count, after, self.item.frontier, last)
         self._last = None if last is None else last.flags()
-        if self._substreams is not None and self.item.frontier == FOREVER and self.last_end is not None:
-            self._substreams.raise_floor(self.last_end)
+        if self._substreams is not None and self.item.frontier == FOREVER and self._last_end is not None:
+            self._substreams.raise_floor(self._last_end)
         self._finish_keys()
 
-    def finish(self) -> TaskState:
-        """Write the events that are still needed; return the state of the task after the batch."""
-        streams = len(self.node.inputs)
-        with self.context.store.writer(self.context.folder) as writer:
-            refs = self._kept(writer, streams)
-            tables = dict(self.state.tables)
-            if self._substreams is not None:
-                table = self._substreams.table()
-                tables.pop(KEYS, None)
-                if table is not None:
-                    tables[KEYS] = writer.add(table)
-            tables.pop(PANES, None)
-            if len(self._states):
-                tables[PANES] = writer.add(self._states.table())
-            tables.pop(RELEASED, None)
-            if len(self._released):
-                tables[RELEASED] = writer.add(self._released.table())
-            waiting = self._wait(writer, tables, streams)
-        decided = self._decided(streams) if self._evaluated else self.state.decided_by_stream
-        manager = self.state.manager
-        if self.last_end is not None:
-            manager = replace(manager, last_reference=self.last_end)
-        floor = self.state.floor if self._substreams is None else self._substreams.floor
-        return replace(
-            self.state, manager=manager, refs=refs, tables=tables, decided_by_stream=decided, next_end=self._next_end,
-            floor=floor, evaluations=self._number + 1, open_ends=self._open_ends, waiting_by_stream=waiting,
-        )  # fmt: skip
-
-    def _wait(self, writer: SegmentWriter, tables: dict[str, Ref], streams: int) -> list[int]:
-        """Write the end edges that still wait for their starts; return their counts per input, empty where there are
-        none."""
-        tables.pop(END_EDGES, None)
-        if self._waiting is None or not len(self._waiting):
-            return []
-        ref = tables[END_EDGES] = write_held(writer, replace(self._waiting, seen=None), streams)
-        assert self._waiting.ends is not None
-        first = int(self._waiting.ends.min())
-        self._next_end = first if self._next_end is None else min(first, self._next_end)
-        return list(ref.by_stream)
-
-    @property
-    def _arrived(self) -> Held | None:
-        return None if self._new is None else self._new.events
-
-    @property
-    def counts(self) -> dict[str, NDArray[np.int64]]:
-        """Per account, the counts of events by input stream."""
-        return {"windowed": self.windowed, "unwindowed": self.unwindowed}
-
-    @property
-    def over(self) -> int:
-        """Windows that end up to this time, in microseconds, are closed."""
-        return NONE if self.item.frontier is None else self.item.frontier
+    def snapshot(self, writer: SegmentWriter) -> Snapshot:
+        """The live events, and what is known of their keys and windows."""
+        streams, before = len(self.node.inputs), self._before
+        refs = self._kept(writer, streams)
+        substreams = self._substreams
+        keys = None if substreams is None else substreams.table()
+        waiting, next_end = self._write_waiting(writer, streams), self._next_end
+        if waiting is not None:
+            next_end = waiting.earliest_end if next_end is None else min(waiting.earliest_end, next_end)
+        windows = AssignedState(
+            next_end=next_end,
+            last_end=before.last_end if self._last_end is None else self._last_end,
+            evaluations=before.evaluations + 1,
+            floor=before.floor if substreams is None else substreams.floor,
+            open_ends=tuple(self._open_ends),
+            waiting_by_stream=() if waiting is None else waiting.ref.by_stream,
+            keys=None if keys is None else writer.add(keys),
+            panes=writer.add(self._states.table()) if len(self._states) else None,
+            released=writer.add(self._released.table()) if len(self._released) else None,
+            end_edges=None if waiting is None else waiting.ref,
+        )
+        counts = {"windowed": self.windowed, "unwindowed": self.unwindowed}
+        closed = NONE if self.item.frontier is None else self.item.frontier
+        return Snapshot(windows, refs, self._decided(streams), counts, closed=closed)
 
     def _due(self) -> bool:
         """Whether a window may be due. If not, the events of earlier batches are not read."""
@@ -163,20 +128,20 @@ class AssignedTask(HeldTask):
         if frontier is None and self._substreams is None:
             self._bound(new)
             return False
-        if self._substreams is not None or frontier == FOREVER or (new is not None and new.splits):
+        if self._substreams is not None or frontier == FOREVER or self._splits:
             return True
         assert frontier is not None
         if self._next_end is not None and self._next_end <= frontier:
             return True
-        if new is not None and int(new.events.times.min()) <= frontier:
+        if new is not None and int(new.times.min()) <= frontier:
             return True
         self._bound(new)
         return False
 
-    def _bound(self, new: LetIn | None) -> None:
+    def _bound(self, new: Held | None) -> None:
         """Lower the time of the next window end to the earliest new event: no window of new events ends before it."""
         if new is not None:
-            first = int(new.events.times.min())
+            first = int(new.times.min())
             self._next_end = first if self._next_end is None else min(first, self._next_end)
 
     def _still_needed(self) -> Held | None:
@@ -190,14 +155,14 @@ class AssignedTask(HeldTask):
         held = events if whole else events.take(chosen)
         held = replace(held, seen=self._seen[chosen])
         windows = AssignedWindows(
-            self.assigners, held, self.node.streams, key=self.node.bolt.settings.key, task=self.item.task,
+            self.node.assigners, held, self.node.streams, key=self.node.bolt.settings.key, task=self.item.task,
             released=self._released, last=None if last is None else (last, chosen),
         )  # fmt: skip
         span = self._span(windows, held, after, upto)
         decisions = self._pane_decisions(upto)
         firings = windows.windows(span) if decisions is None else windows.panes(span, decisions)
         for window in firings:
-            self.last_end = max(window.end_timestamp, NONE if self.last_end is None else self.last_end)
+            self._last_end = max(window.end_timestamp, NONE if self._last_end is None else self._last_end)
             yield window
         flags = windows.flags()
         self._seen[chosen] = (flags & SEEN) != 0
@@ -218,7 +183,9 @@ class AssignedTask(HeldTask):
         mark = NONE if self.item.now is None else self.item.now
         limit = NONE if upto is None else upto
         reached = FOREVER if limit == FOREVER else max(limit, self._reached(mark))
-        return PaneDecisions(panes, self._states, Moment(self._number, self.item.clock, mark, reached, limit))
+        return PaneDecisions(
+            panes, self._states, Moment(self._before.evaluations, self.item.clock, mark, reached, limit)
+        )
 
     def _reached(self, mark: int) -> int:
         """The time up to which windows have ended, although late events may still be admitted to them."""
@@ -246,18 +213,40 @@ class AssignedTask(HeldTask):
         settings = self.node.bolt.settings
         if not (settings.watermark_per_key and self.node.event_time):
             return None
-        kept = self.state.tables.get(KEYS)
-        table = None if kept is None else self.context.store.read(kept)
-        return Substreams(table, settings.delay, NONE if self.state.floor is None else self.state.floor)
+        before = self._before
+        return Substreams(self._table(before.keys), settings.delay, NONE if before.floor is None else before.floor)
+
+    def _table(self, ref: Ref | None) -> pa.Table | None:
+        return None if ref is None else self.context.store.read(ref)
 
     def _finish_keys(self) -> None:
         if self._substreams is not None:
             self._substreams.evaluated()
 
+    @property
+    def _splits(self) -> tuple[tuple[int, int], ...]:
+        return () if self._admitted is None else self._admitted.splits
+
     def _match_edges(self) -> None:
         """Match start edges with the end edges that have arrived. All events are then written again."""
-        assert self._new is not None
-        matched = match_edges(self.node, self.router, self._still_needed(), self._waiting, self._new)
+        assert self._admitted is not None
+        matched = match_edges(self.node, self.router, self._still_needed(), self._waiting, self._admitted)
         self._old = OldEvents(self.context.store, ())
-        self.state = replace(self.state, refs=[])
-        self._new, self._waiting = LetIn(matched.events) if len(matched.events) else None, matched.waiting
+        self._admitted, self._waiting = Admitted(matched.events) if len(matched.events) else None, matched.waiting
+        self._new = None if self._admitted is None else self._admitted.events
+
+    def _write_waiting(self, writer: SegmentWriter, streams: int) -> _Waiting | None:
+        """Write the end edges that still wait for their starts; None where there are none."""
+        waiting = self._waiting
+        if waiting is None or not len(waiting):
+            return None
+        assert waiting.ends is not None
+        return _Waiting(write_held(writer, replace(waiting, seen=None), streams), int(waiting.ends.min()))
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """End edges that wait for their starts, as they are stored."""
+
+    ref: Ref
+    earliest_end: int

@@ -12,12 +12,13 @@ from manager.keyed.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, INNER, KEY_C
 from manager.keyed.open_sessions import turned_away
 from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN
 from manager.storage.taking import take_rows
+from manager.storage.task_state import AssignedState
 from policies.admission import Decision, timely
 from policies.lateness import BEHIND, WINDOW_OVER
 from policies.marks import NONE
 from topologies.engine.batch.trace import event_ids
 from topologies.engine.ingest.arriving import ACTION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
-from topologies.engine.ingest.repeats import IncomingIds
+from topologies.engine.ingest.repeats import IncomingIds, Repeats
 from topologies.engine.time.admission import late_rows
 from topologies.graph.model import WindowedNode
 from windowing.errors import DataError
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from manager.watermarks.substreams import Substreams
     from topologies.engine.batch.plan import FireItem
-    from topologies.engine.ingest.repeats import Repeats
     from topologies.engine.ingest.router import Router
 
 _EARLY = "its time is too far after its arrival"
@@ -53,7 +53,7 @@ class _Batch:
 
 
 @dataclass(frozen=True)
-class LetIn:
+class Admitted:
     """The admitted events of a batch, in order of arrival."""
 
     events: Held
@@ -64,27 +64,28 @@ class LetIn:
     evaluated."""
 
 
-def let_in(
-    item: FireItem,
-    node: WindowedNode,
-    router: Router,
-    held: Callable[[], Held | None] = lambda: None,
-    substreams: Substreams | None = None,
-    repeats: Repeats | None = None,
-) -> LetIn | None:
-    """Admit the events that arrived for a task; the others are turned away as the rules say. None where none is
-    admitted.
+@dataclass(frozen=True)
+class Known:
+    """What a task knows from earlier batches that decides who is admitted."""
 
-    ``held`` returns the live events of earlier batches. ``substreams`` are the watermarks of the keys, where each key
-    has its own. ``repeats`` finds repeated message ids.
-    """
+    live: Callable[..., Held | None] | None = None
+    """Returns the live events with some of their columns, by name (none: all), in order of arrival; None for a
+    queue."""
+    substreams: Substreams | None = None
+    """The watermarks of the keys, where each key has its own; advanced by admission."""
+
+
+def admit(item: FireItem, node: WindowedNode, router: Router, known: Known) -> Admitted | None:
+    """Admit the events that arrived for a task; the others are turned away as the rules say. None where none is
+    admitted."""
     batch = _read(item, router)
     if batch is None:
         return None
-    marks = _marks(item, router, batch, substreams)
-    decided = _decided(item, node, batch, marks, held)
-    if repeats is not None:
-        decided = _without_repeats(item, node, batch, marks, held, decided, repeats)
+    marks = _marks(item, router, batch, known.substreams)
+    decided = _decided(item, node, batch, marks, known)
+    if node.bolt.settings.message_id_field is not None:
+        repeats = Repeats(node, item, router.context.store, known.live)
+        decided = _without_repeats(item, node, batch, marks, known, decided, repeats)
     inputs = batch.column(STREAM_COLUMN)
     _account(router, node, inputs, decided, batch.column(ACTION_COLUMN))
     if router.context.traced:
@@ -133,9 +134,7 @@ def _marks(item: FireItem, router: Router, batch: _Batch, substreams: Substreams
     return _Marks(**{name: table.column(name).to_numpy()[batch.numbers] for name in table.column_names})
 
 
-def _decided(
-    item: FireItem, node: WindowedNode, batch: _Batch, marks: _Marks, held: Callable[[], Held | None]
-) -> _Decided:
+def _decided(item: FireItem, node: WindowedNode, batch: _Batch, marks: _Marks, known: Known) -> _Decided:
     times, actions = batch.column(TIME_COLUMN), batch.column(ACTION_COLUMN)
     if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
         times = np.clip(times, NONE if item.passed is None else item.passed, item.clock)
@@ -148,8 +147,9 @@ def _decided(
         gaps = batch.column(GAP_COLUMN)
         gaps = np.full(len(times), session.gap.micros, np.int64) if gaps is None else gaps
         keys = batch.column(KEY_COLUMN)
+        assert known.live is not None
         late, splits = turned_away(
-            times, keys, _accepted(actions), over, gaps, held,
+            times, keys, _accepted(actions), over, gaps, known.live,
             touching=session.touching, by_end=node.bolt.settings.late_by_session,
         )  # fmt: skip
         actions = np.where(late, Decision.OUT_OF_ORDER, actions)
@@ -197,7 +197,7 @@ def _without_repeats(
     node: WindowedNode,
     batch: _Batch,
     marks: _Marks,
-    held: Callable[[], Held | None],
+    known: Known,
     decided: _Decided,
     repeats: Repeats,
 ) -> _Decided:
@@ -230,12 +230,12 @@ def _without_repeats(
         actions = np.where(duplicates, np.int8(Decision.DUPLICATE), arrival)
         column_index = batch.table.column_names.index(ACTION_COLUMN)
         marked = _Batch(batch.table.set_column(column_index, ACTION_COLUMN, pa.array(actions)), batch.numbers)
-        decided = _decided(item, node, marked, marks, held)
+        decided = _decided(item, node, marked, marks, known)
         if not by_session:
             return decided
 
 
-def _kept(item: FireItem, node: WindowedNode, batch: _Batch, decided: _Decided, kept: NDArray[np.int64]) -> LetIn:
+def _kept(item: FireItem, node: WindowedNode, batch: _Batch, decided: _Decided, kept: NDArray[np.int64]) -> Admitted:
     names = (*INNER, SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN)
     payload = batch.table.drop_columns([name for name in names if name in batch.table.column_names])
     count, whole = len(decided.times), len(kept) == len(decided.times)
@@ -248,7 +248,7 @@ def _kept(item: FireItem, node: WindowedNode, batch: _Batch, decided: _Decided, 
         decided.over if node.assigners else None,
         batch.column(GAP_COLUMN),
         edges=batch.column(EDGE_COLUMN),
-        evaluation=None if node.bolt.settings.panes is None else np.full(count, item.state.evaluations, np.int64),
+        evaluation=_evaluations(item, node, count),
     )
     end_edges = batch.column(END_EDGE_COLUMN)
     if not whole:
@@ -256,7 +256,15 @@ def _kept(item: FireItem, node: WindowedNode, batch: _Batch, decided: _Decided, 
         end_edges = None if end_edges is None else end_edges[kept]
     places = np.searchsorted(kept, decided.splits).tolist()
     limits = [int(decided.over[split]) for split in decided.splits]
-    return LetIn(events, end_edges, tuple(zip(places, limits, strict=True)))
+    return Admitted(events, end_edges, tuple(zip(places, limits, strict=True)))
+
+
+def _evaluations(item: FireItem, node: WindowedNode, count: int) -> NDArray[np.int64] | None:
+    """The number of the evaluation before which events are admitted; None where windows fire only once."""
+    if node.bolt.settings.panes is None:
+        return None
+    assert isinstance(item.state.windows, AssignedState)
+    return np.full(count, item.state.windows.evaluations, np.int64)
 
 
 def _read(item: FireItem, router: Router) -> _Batch | None:

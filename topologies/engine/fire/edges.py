@@ -16,7 +16,7 @@ from windowing.time.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from topologies.engine.fire.deciding import LetIn
+    from topologies.engine.fire.deciding import Admitted
     from topologies.engine.ingest.router import Router
     from topologies.graph.model import WindowedNode
 
@@ -29,7 +29,7 @@ class Matched:
     waiting: Held
 
 
-def concerned(new: LetIn, waiting: Held | None) -> bool:
+def concerned(new: Admitted, waiting: Held | None) -> bool:
     """Whether there may be edges to match: an end edge arrived, or a start whose end edge waits for it."""
     if new.end_edges is not None and new.end_edges.any():
         return True
@@ -38,7 +38,7 @@ def concerned(new: LetIn, waiting: Held | None) -> bool:
     return bool(np.isin(new.events.edges, waiting.edges).any())
 
 
-def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: Held | None, new: LetIn) -> Matched:
+def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: Held | None, new: Admitted) -> Matched:
     """Match start edges with the end edges that have arrived, in whichever order the two came (SI-19).
 
     An end edge ends the oldest open start edge of its start time and key. It is in no window itself. One whose start

@@ -11,18 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held import GONE, LAST, SEEN, Held, flag, is_kept, kept, live, read_held, write_held
-from manager.storage.manifest import TaskState
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
-from topologies.engine.batch.plan import CompactItem, Context
+from manager.storage.task_state import AssignedState, TaskState
+from topologies.engine.batch.plan import CompactItem, Context, FireItem
+from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
 from windowing.data.events import count_by_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-END_EDGES = "end_edges"
-"""Name of the table, in a task's state, of the end edges that wait for their starts."""
 
 
 @dataclass
@@ -42,21 +39,16 @@ class OldEvents:
         """Per segment: the indices of the events that are still needed."""
         return [np.flatnonzero(is_kept(flags)) for _, flags in self.parts]
 
-    def live_columns(self, *names: str) -> Held | None:
-        """Like ``live``, with only these columns."""
-        parts = [live(replace(held, payload=held.payload.select(list(names))), flags) for held, flags in self.parts]
-        parts = [held for held in parts if len(held)]
-        return Held.concat(parts) if parts else None
-
     def kept(self) -> Held | None:
         """The live events, and those kept only to report them as expired; None where there are none."""
         parts = [kept(held, flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return Held.concat(parts) if parts else None
 
-    def live(self) -> Held | None:
-        """The events that a window may still need, in order of arrival; None where there are none."""
-        parts = [live(held, flags) for held, flags in self.parts]
+    def live(self, *columns: str) -> Held | None:
+        """The events that a window may still need, in order of arrival, with these columns of their payload (none:
+        all); None where there are none."""
+        parts = [live(_with(held, columns), flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return Held.concat(parts) if parts else None
 
@@ -64,9 +56,11 @@ class OldEvents:
 class HeldTask:
     """Base of tasks that hold events until no window needs them."""
 
-    def __init__(self, node: WindowedNode, state: TaskState, store: SegmentStore) -> None:
-        self.node, self.state = node, state
-        self._old = OldEvents(store, state.refs)
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        self.item, self.node, self.router, self.context = item, node, router, router.context
+        self._old = OldEvents(router.context.store, item.state.refs)
+        self._new: Held | None = None
+        """The events admitted in this batch; None where there are none."""
         self._evaluated = False
         self._seen: NDArray[np.bool_]
         """Per event, old ones first: whether it has been in a window."""
@@ -76,16 +70,11 @@ class HeldTask:
         """Per event: whether it is in the window of its key that fired last; None where the bolt does not ask for
         expired events."""
 
-    @property
-    def _arrived(self) -> Held | None:
-        """The events admitted in this batch; None where there are none."""
-        raise NotImplementedError
-
     def _kept(self, writer: SegmentWriter, streams: int) -> list[Ref]:
         """Write new and changed events; return the references to all events that are still needed."""
-        new = self._arrived
+        new = self._new
         if not self._evaluated:
-            refs = list(self.state.refs)
+            refs = list(self._old.refs)
             if new is not None and len(new):
                 refs.append(write_held(writer, new.sorted(), streams))
             return refs
@@ -120,13 +109,15 @@ class HeldTask:
 
     def _decided(self, streams: int) -> list[int]:
         """Per input, the number of kept events that have been in a window."""
+        if not self._evaluated:
+            return self.item.state.decided_by_stream
         old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
         which = self._seen & is_kept(self._all_flags())
         if streams == 1:
             return [int(np.count_nonzero(which))]
-        if self._arrived is not None:
-            assert self._arrived.streams is not None
-            old.append(self._arrived.streams)
+        if self._new is not None:
+            assert self._new.streams is not None
+            old.append(self._new.streams)
         if not old:
             return [0] * streams
         codes = np.concatenate(old)
@@ -134,6 +125,10 @@ class HeldTask:
 
     def _parts(self) -> list[tuple[tuple[Held, NDArray[np.uint8]], NDArray[np.int64]]]:
         return list(zip(self._old.parts, self._old.places, strict=True))
+
+
+def _with(held: Held, columns: Sequence[str]) -> Held:
+    return replace(held, payload=held.payload.select(list(columns))) if columns else held
 
 
 def _write(writer: SegmentWriter, held: Held, flags: NDArray[np.uint8], streams: int) -> Ref:
@@ -151,10 +146,10 @@ def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref
     return replace(ref, level=1 + max(source.level for source in item.refs))
 
 
-def pending_tables(store: SegmentStore, state: TaskState) -> Iterator[pa.Table]:
+def pending_held(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that have been in no window and may still be in one."""
     for ref in state.refs:
         held, flags = read_held(store, ref)
         yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))
-    if END_EDGES in state.tables:
-        yield read_held(store, state.tables[END_EDGES])[0].payload
+    if isinstance(state.windows, AssignedState) and state.windows.end_edges is not None:
+        yield read_held(store, state.windows.end_edges)[0].payload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,10 +15,8 @@ from windowing.data.rows import Loose, from_rows
 from windowing.window import Ident, TupleWindow
 
 if TYPE_CHECKING:
-    from manager.storage.manifest import TaskState
     from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 
-_PREFIX = "shown."
 _IDENT = ("_window_kind", "_window_key", "_window_start", "_window_end")
 
 
@@ -34,12 +32,12 @@ class _Shown:
 class Retractions:
     """Remembers the rows that each open window of a task last emitted."""
 
-    def __init__(self, node: WindowedNode, state: TaskState, store: SegmentStore) -> None:
+    def __init__(self, node: WindowedNode, shown: Mapping[str, Ref], store: SegmentStore) -> None:
+        """``shown`` are the rows of earlier batches, by output stream, as ``save`` wrote them."""
         self.schemas = node.bolt.output_schemas()
         self._shown: dict[tuple[int, int], list[_Shown]] = {}
-        for name, ref in state.tables.items():
-            if name.startswith(_PREFIX):
-                self._load(name.removeprefix(_PREFIX), store.read(ref))
+        for stream, ref in shown.items():
+            self._load(stream, store.read(ref))
 
     def rows(
         self, window: TupleWindow, emitted: Iterable[tuple[str, pa.Table | Loose]]
@@ -62,8 +60,8 @@ class Retractions:
             known.append(_Shown(start, end, {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}))
 
     def save(self, writer: SegmentWriter, over: int) -> dict[str, Ref]:
-        """Write the rows of windows that end after ``over`` (microseconds); return their references, to be stored in
-        the task's state."""
+        """Write the rows of windows that end after ``over`` (microseconds); return their references by output
+        stream."""
         parts: dict[str, list[pa.Table]] = {}
         for (kind, key), windows in self._shown.items():
             for shown in windows:
@@ -71,7 +69,7 @@ class Retractions:
                     continue
                 for stream, table in shown.rows.items():
                     parts.setdefault(stream, []).append(_with_ident(table, (kind, key, shown.start, shown.end)))
-        return {_PREFIX + stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
+        return {stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
 
     def _load(self, stream: str, table: pa.Table) -> None:
         idents = np.stack([table.column(name).to_numpy() for name in _IDENT], axis=1)
@@ -88,11 +86,6 @@ class Retractions:
                 same = _Shown(start, end, {})
                 known.append(same)
             same.rows[stream] = rows.slice(low, high - low)
-
-    @staticmethod
-    def is_mine(name: str) -> bool:
-        """Whether a table of a task's state, by its name, holds retractions."""
-        return name.startswith(_PREFIX)
 
 
 def _marked(table: pa.Table, *, retract: bool) -> pa.Table:

@@ -3,6 +3,7 @@ input."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,11 @@ class Ledger:
         """Add the chosen events to an account; ``inputs`` is the input index of each event."""
         if chosen.any():
             self._counter(node, account)[:] += np.bincount(inputs[chosen], minlength=len(node.inputs))
+
+    def count_by_stream(self, node: WindowedNode, counts: Mapping[str, NDArray[np.int64]]) -> None:
+        """Add counts, by input, to accounts."""
+        for account, by_stream in counts.items():
+            self._counter(node, account)[:] += by_stream
 
     def latest(self, node: WindowedNode, input_index: int, time: int) -> None:
         """Record the time, in microseconds, of an event of an input."""

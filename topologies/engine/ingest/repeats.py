@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import Held
+from manager.queue.queue_state import QueueState
 from manager.storage.segments import SegmentStore, read_events
 from manager.window_manager import WindowManager
 from policies.marks import NONE
@@ -58,8 +58,8 @@ class Repeats:
     node: WindowedNode
     item: FireItem
     store: SegmentStore
-    earlier: Callable[[], Held | None] | None = None
-    """Returns the events that an assigned task holds, with their ids; None for a task with a queue."""
+    live: Callable[..., Held | None] | None = None
+    """Returns the events that an assigned task holds, with the named columns; None for a task with a queue."""
 
     def among(self, incoming: IncomingIds) -> NDArray[np.bool_]:
         """Which events repeat the id of an earlier event that some window may still need.
@@ -99,8 +99,8 @@ class Repeats:
     @cached_property
     def _before(self) -> tuple[list[Events], Held | None]:
         """The events of earlier batches: as parts of a queue, and with their ids."""
-        if self.earlier is not None:
-            return [], self.earlier()
+        if self.live is not None:
+            return [], self.live(self.node.bolt.settings.message_id_field)
         parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.alive]
         return parts, _as_held(parts, self.node)
 
@@ -204,7 +204,8 @@ class _ByQueue:
     ) -> None:
         self._node, self._times, self._marks = node, times, marks
         self._accepted, self._duplicates = accepted, duplicates
-        state = replace(deepcopy(item.state.manager), passed=item.passed)
+        assert isinstance(item.state.windows, QueueState)
+        state = replace(item.state.windows, passed=item.passed)
         self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
         self._before = sum(map(len, parts))
         numbered, first = [], 0

@@ -18,6 +18,6 @@ def watermark_delay(node: WindowedNode, bolt: BoltState, clock: int) -> int | No
     if node.event_time and settings.watermark_per_key:
         # The driver does not know the watermark of each key; the greatest is that of the latest event.
         latest = max(bolt.watermark.latest.values(), default=NONE)
-        marks += [None if latest == NONE else latest - settings.delay, *(task.floor for task in bolt.tasks)]
+        marks += [None if latest == NONE else latest - settings.delay, *(task.key_floor for task in bolt.tasks)]
     known = [mark for mark in marks if mark is not None and NONE < mark < FOREVER]
     return clock - max(known) if known else None

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass
-class ManagerState:
+class QueueState:
     """The state of a manager apart from its events; positions count from the head of the queue."""
 
     base: int = 0

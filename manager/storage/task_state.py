@@ -1,0 +1,177 @@
+"""What one task of a windowed bolt keeps between two batches, by the kind of its windows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, TypeAlias
+
+from manager.queue.queue_state import QueueState
+from manager.storage.segments import Ref
+from policies.marks import NONE
+
+
+@dataclass(frozen=True)
+class AssignedState:
+    """State of windows that assigners form, apart from their events; times in microseconds."""
+
+    next_end: int | None = None
+    """When the next window was due after the last evaluation; None where none was open."""
+    last_end: int | None = None
+    """The end of the last window that fired."""
+    evaluations: int = 0
+    """Number of evaluations so far."""
+    floor: int | None = None
+    """Lower bound on the marks of all keys at the last evaluation, where each key has a watermark of its own."""
+    open_ends: tuple[int, ...] = ()
+    """The ends of the windows that hold events, where an idle timeout may close them."""
+    waiting_by_stream: tuple[int, ...] = ()
+    """Per input, the end edges that wait for their starts (SI-3); empty where there are none."""
+    keys: Ref | None = None
+    """The watermarks of keys."""
+    panes: Ref | None = None
+    """The firings of open windows."""
+    released: Ref | None = None
+    """The windows that were released exactly at the last limit."""
+    end_edges: Ref | None = None
+    """The end edges that wait for their starts."""
+
+
+@dataclass(frozen=True)
+class TriggeredState:
+    """State of windows that a key trigger fires, apart from their events."""
+
+    next_due: int | None = None
+    """The clock in microseconds at which the next window is due; None where only events can make one due."""
+    open_windows: int = 0
+    """Number of windows that hold events."""
+    keys: Ref | None = None
+    """The records of keys."""
+
+
+WindowsState: TypeAlias = QueueState | AssignedState | TriggeredState
+
+_KINDS: dict[str, type[WindowsState]] = {"queue": QueueState, "assigned": AssignedState, "triggered": TriggeredState}
+"""The kinds of windows by the tag that their states have in the manifest."""
+
+
+@dataclass(frozen=True)
+class BoltTaskState:
+    """What the bolt itself has left behind in one task."""
+
+    fired: int = 0
+    """Number of windows fired so far."""
+    suppressed: int = 0
+    """Number of windows so far that the bolt was not called for, because they end before the first output."""
+    emitted: Mapping[str, int] = field(default_factory=dict)
+    """Rows emitted so far on each output stream."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Counts of the bolt, and of the rule of a trigger, so far, by name."""
+    user: Mapping[str, Ref] = field(default_factory=dict)
+    """The state of a stateful bolt: its JSON part under "", its tables by name."""
+    shown: Mapping[str, Ref] = field(default_factory=dict)
+    """Per output stream, the rows that a later firing of their windows may retract."""
+
+    def counted(self, further: Mapping[str, int]) -> BoltTaskState:
+        """The state with these counts added."""
+        return replace(self, counters=dict(sorted((Counter(self.counters) + Counter(further)).items())))
+
+
+@dataclass
+class TaskState:
+    """The state of one task: its events, by reference, what its windows remember, and what its bolt has left behind."""
+
+    windows: WindowsState
+    refs: list[Ref] = field(default_factory=list)
+    decided_by_stream: list[int] = field(default_factory=list)
+    """Per input, the events kept for ``expired`` that are already in an account; empty for none."""
+    bolt: BoltTaskState = field(default_factory=BoltTaskState)
+
+    def pending(self, streams: int) -> list[int]:
+        """Per stream, the events that are in no window yet and may still be in one."""
+        decided = self.decided_by_stream or [0] * streams
+        waiting = self.waiting_edges or [0] * streams
+        held = [sum(ref.by_stream[code] for ref in self.refs) for code in range(streams)]
+        return [held[code] - decided[code] + waiting[code] for code in range(streams)]
+
+    @property
+    def waiting_edges(self) -> list[int]:
+        """Per stream, the end edges that wait for their starts; empty where there are none."""
+        return list(self.windows.waiting_by_stream) if isinstance(self.windows, AssignedState) else []
+
+    @property
+    def key_floor(self) -> int:
+        """Lower bound on the watermarks of all keys, in microseconds; NONE where there is none."""
+        floor = self.windows.floor if isinstance(self.windows, AssignedState) else None
+        return NONE if floor is None else floor
+
+    @property
+    def last_end(self) -> int | None:
+        """The end in microseconds of the last window that fired in time order; None before the first."""
+        match self.windows:
+            case QueueState(last_reference=end) | AssignedState(last_end=end):
+                return end
+            case TriggeredState():
+                return None
+
+    @property
+    def tables(self) -> list[Ref]:
+        """What its windows remember in columns, beside their events."""
+        return [value for value in _values(self.windows).values() if isinstance(value, Ref)]
+
+    def all_refs(self) -> Iterator[Ref]:
+        """The references to all sections that the task still needs."""
+        yield from (*self.refs, *self.tables, *self.bolt.user.values(), *self.bolt.shown.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """The state in plain JSON, tagged with the kind of its windows."""
+        (kind,) = (tag for tag, state in _KINDS.items() if type(self.windows) is state)
+        return {
+            "kind": kind,
+            "windows": {name: _to_json(value) for name, value in _values(self.windows).items()},
+            "events": [ref.to_json() for ref in self.refs],
+            "decided": self.decided_by_stream,
+            "bolt": {name: _to_json(value) for name, value in _values(self.bolt).items()},
+        }
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> TaskState:
+        """The state from what ``to_json`` returns. Raises KeyError for an unknown kind."""
+        return TaskState(
+            _windows(_KINDS[values["kind"]], values["windows"]),
+            [Ref.from_json(ref) for ref in values["events"]],
+            values["decided"],
+            _bolt(values["bolt"]),
+        )
+
+
+def _windows(kind: type[WindowsState], values: Mapping[str, Any]) -> WindowsState:
+    if kind is QueueState:
+        return QueueState(**values)
+    if kind is TriggeredState:
+        return TriggeredState(**{**values, "keys": _ref(values["keys"])})
+    refs = {name: _ref(values[name]) for name in ("keys", "panes", "released", "end_edges")}
+    lists = {name: tuple(values[name]) for name in ("open_ends", "waiting_by_stream")}
+    return AssignedState(**{**values, **refs, **lists})
+
+
+def _bolt(values: Mapping[str, Any]) -> BoltTaskState:
+    refs = {name: {key: Ref.from_json(ref) for key, ref in values[name].items()} for name in ("user", "shown")}
+    return BoltTaskState(**{**values, **refs})
+
+
+def _values(state: WindowsState | BoltTaskState) -> dict[str, Any]:
+    if isinstance(state, QueueState):
+        return asdict(state)
+    return {column.name: getattr(state, column.name) for column in fields(state)}
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Ref):
+        return value.to_json()
+    return {key: _to_json(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+
+
+def _ref(value: Any) -> Ref | None:
+    return None if value is None else Ref.from_json(value)

@@ -1,0 +1,60 @@
+"""The kinds of windows that a task can have, and which one a bolt has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from manager.queue.queue_state import QueueState
+from manager.storage.segments import Ref, SegmentStore
+from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
+from topologies.engine.batch.plan import CompactItem, Context, FireItem
+from topologies.engine.fire.assigned_task import AssignedTask
+from topologies.engine.fire.held_task import compact_held, pending_held
+from topologies.engine.fire.queue_task import (
+    QueueTask,
+    SlicesTask,
+    compact_queue,
+    compact_slices,
+    pending_in_queue,
+    pending_in_slices,
+)
+from topologies.engine.fire.task_windows import TaskWindows
+from topologies.engine.fire.triggered_task import TriggeredTask
+from topologies.engine.ingest.router import Router
+from topologies.graph.model import WindowedNode
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of windows, and how its tasks work."""
+
+    fresh: Callable[[], WindowsState]
+    """The state before the first batch."""
+    restore: Callable[[FireItem, WindowedNode, Router], TaskWindows]
+    """The windows of a task in a batch."""
+    compact: Callable[[CompactItem, WindowedNode, Context], Ref]
+    """Merges adjacent segments of a task into one."""
+    pending: Callable[[SegmentStore, WindowedNode, int, TaskState], Iterator[pa.Table]]
+    """The events of a task that are in no window yet and may still be in one."""
+
+
+QUEUE = Kind(QueueState, QueueTask, compact_queue, pending_in_queue)
+"""Runs of a queue of events."""
+SLICES = Kind(QueueState, SlicesTask, compact_slices, pending_in_slices)
+"""Runs of a queue of partial sums."""
+ASSIGNED = Kind(AssignedState, AssignedTask, compact_held, pending_held)
+"""Windows that assigners form of live events."""
+TRIGGERED = Kind(TriggeredState, TriggeredTask, compact_held, pending_held)
+"""Windows of keys that a trigger fires."""
+
+
+def kind_of(node: WindowedNode) -> Kind:
+    """The kind of windows that a bolt has."""
+    if node.assigners:
+        return ASSIGNED
+    if node.bolt.settings.key_trigger is not None:
+        return TRIGGERED
+    return QUEUE if node.slicing is None else SLICES

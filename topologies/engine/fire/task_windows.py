@@ -1,0 +1,72 @@
+"""What every kind of window offers the task that fires it (decision 42)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from manager.keyed.triggered import Forgotten
+from manager.slices.slicing import Slicing
+from manager.storage.segments import Ref, SegmentWriter
+from manager.storage.task_state import WindowsState
+from policies.marks import NONE
+from topologies.engine.fire.deciding import Admitted, Known
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class SummedWindows:
+    """Windows whose results are joined from partial sums; the bolt is not called for them."""
+
+    windows: Sequence[TupleWindow]
+    slicing: Slicing
+
+
+Firing: TypeAlias = TupleWindow | SummedWindows | Forgotten
+"""What is due: a window, windows of partial sums, or a key that is forgotten."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The windows of a task after a batch."""
+
+    windows: WindowsState
+    refs: list[Ref]
+    """The events that are still needed."""
+    decided_by_stream: list[int]
+    """Per input, the events among them that are already in an account; empty for none."""
+    counts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    """Per account, the events that entered it in this batch, by input."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """What is counted besides, by name."""
+    closed: int = NONE
+    """Windows that end up to this time, in microseconds, do not fire again."""
+
+
+class TaskWindows(Protocol):
+    """The windows of one task in one batch, restored from the state after the batch before.
+
+    Called in this order: ``known`` while events are admitted, ``accept``, ``advance``, ``snapshot``.
+    """
+
+    @property
+    def known(self) -> Known:
+        """What admission may ask about the events of earlier batches."""
+        ...
+
+    def accept(self, admitted: Admitted) -> None:
+        """Called with the admitted events of the batch, where there are any."""
+        ...
+
+    def advance(self) -> Iterator[Firing]:
+        """Yield what is due, in order. Exhausted before ``snapshot`` is called."""
+        ...
+
+    def snapshot(self, writer: SegmentWriter) -> Snapshot:
+        """Write what is still needed; return the state after the batch."""
+        ...
