@@ -7,47 +7,88 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
 from tests.helpers import pages
 from tests.helpers.places import ROOT
 from topologies.compose.effects import NEEDS
-from windowing.settings import DECLARED, window_settings
+from windowing import WindowedBolt
+from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import Declaration
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
+from windowing.settings.panes import Panes
+from windowing.settings.rules import Arrival, Lifetime
+from windowing.settings.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, RuleTrigger
 
 PAGE = ROOT / "docs" / "settings.md"
 COMMAND = "python -m tests.settings_page"
 
 HEAD = f"""# Settings of a windowed bolt
 
-For looking up how a rule of time or windows is set, in Python and in scenario files. Written by `{COMMAND}` from the
-declarations in [window_settings.py](../windowing/settings/window_settings.py); what the rules mean is in
-[semantics.md](semantics.md), and how to use them in [guide.md](guide.md).
+For looking up a setting of windows or time: how it is set in Python and in scenario files, which values it takes, and
+when it has an effect. Written by `{COMMAND}` from the declarations in
+[window_settings.py](../windowing/settings/window_settings.py). What the rules mean is in [semantics.md](semantics.md),
+and how to use them in [guide.md](guide.md).
 
-A preset decides the settings that are marked so, all at once; call it first, and what differs from it after it. *Needs*
-is what must be there for a setting to change anything: `build()` refuses one that was asked for and would change
-nothing. *Resumes*: whether a run may go on with another value on the same checkpoint."""
+*In scenarios*: the key in [scenario files](scenarios.md). *Preset*: a preset sets it; call the preset first, and then
+what differs from it. *Needs*: without this the setting has no effect, and `build()` refuses it. *Resumes*: "no" means
+that a run cannot continue on a checkpoint with another value."""
+
+ARGUMENTS_HEAD = """## Arguments of values
+
+The arguments of the values that methods take, and of methods that make one value of their arguments."""
+
+VALUES = {
+    "with_window({})": (Hopping, Session, Snapshot, SlidingLog, CountByStart, Calendar),
+    "with_trigger({})": (Panes, CountTrigger, RuleTrigger, DailyTrigger, DailyByRule),
+    "with_lateness(arrival={})": (Arrival,),
+}
+"""The classes of values that a call takes, with arguments of their own."""
+SPREAD: dict[str, tuple[type, dict[str, str]]] = {
+    "with_trigger": (Capacity, {"max_events": "events", "max_bytes": "bytes", "bytes_of": "columns"}),
+    "with_lifetime": (Lifetime, {name: name for name in ("end_field", "shape_field", "edge_key")}),
+}
+"""Methods whose arguments are the fields of one value, with the field of each."""
 
 
 def page() -> str:
     """The text of docs/settings.md."""
     said = docstrings()
-    rows = [
-        "| call | value | default | in scenarios | preset | needs | resumes | |",
-        "|---|---|---|---|---|---|---|---|",
-        *(_row(declared, said.get(declared.name, "")) for declared in DECLARED.values()),
-    ]
-    needs = [
-        "| needs | a setting is refused | because |",
-        "|---|---|---|",
-        *(f"| {name} | {need.without} | {need.why} |" for name, need in NEEDS.items()),
-    ]
-    return "\n\n".join([HEAD, "\n".join(rows), "## What settings need", "\n".join(needs)]) + "\n"
+    settings = pages.table(
+        ("call", "value", "default", "in scenarios", "preset", "needs", "resumes", ""),
+        [_row(declared, said.get(declared.name, "")) for declared in DECLARED.values()],
+    )
+    needs = pages.table(
+        ("needs", "a setting is refused", "because"),
+        [(name, need.without, need.why) for name, need in NEEDS.items()],
+    )
+    arguments = pages.table(("call", "argument", "default", ""), list(argument_rows()))
+    return "\n\n".join([HEAD, settings, ARGUMENTS_HEAD, arguments, "## What settings need", needs]) + "\n"
 
 
-def _row(declared: Declaration, said: str) -> str:
-    cells = [
+def argument_rows() -> Iterator[tuple[str, ...]]:
+    """A row for each argument of the values that methods take, and of the methods that make one value."""
+    for call, classes in VALUES.items():
+        for each in classes:
+            said, shown = docstrings(each), f"`{call.format(f'{each.__name__}(...)')}`"
+            for parameter in inspect.signature(each).parameters.values():
+                yield shown, f"`{parameter.name}`", _given(parameter), said[parameter.name]
+    for method, (made, fields) in SPREAD.items():
+        said, parameters = docstrings(made), inspect.signature(getattr(WindowedBolt, method)).parameters
+        for name, field in fields.items():
+            yield f"`{method}`", f"`{name}`", _given(parameters[name]), said[field]
+
+
+def _given(parameter: inspect.Parameter) -> str:
+    """The default of an argument, or that it must be given."""
+    return "required" if parameter.default is inspect.Parameter.empty else _default(parameter.default)
+
+
+def _row(declared: Declaration, said: str) -> tuple[str, ...]:
+    return (
         f"`{declared.call}`",
         declared.reads.words.replace("|", "or"),
         _default(declared.default),
@@ -56,8 +97,7 @@ def _row(declared: Declaration, said: str) -> str:
         ", ".join(declared.needs),
         "" if declared.resumes else "no",
         said,
-    ]
-    return f"| {' | '.join(cells)} |"
+    )
 
 
 def _default(value: Any) -> str:
@@ -66,15 +106,11 @@ def _default(value: Any) -> str:
     return str(value.value if isinstance(value, Enum) else value)
 
 
-def docstrings() -> dict[str, str]:
-    """The docstring of each field of WindowSettings, by its name."""
-    (settings,) = (
-        node
-        for node in ast.parse(inspect.getsource(window_settings)).body
-        if isinstance(node, ast.ClassDef) and node.name == "WindowSettings"
-    )
+def docstrings(owner: type = WindowSettings) -> dict[str, str]:
+    """The docstring of each field of a class, by its name."""
+    (body,) = (node.body for node in ast.parse(inspect.getsource(owner)).body if isinstance(node, ast.ClassDef))
     found = {}
-    for field, after in zip(settings.body, settings.body[1:], strict=False):
+    for field, after in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             assert isinstance(field.target, ast.Name)
             found[field.target.id] = " ".join(str(after.value.value).split()).replace("``", "`").replace("|", "or")

@@ -12,13 +12,14 @@ import pytest
 
 import windowing
 from tests import features_page
+from tests.helpers.places import ROOT
 from topologies import TopologyBuilder
 from windowing import WindowedBolt
 from windowing.settings.rules import SOURCE
 
 LISTED = features_page.features()
 SHOWN = features_page.shown()
-PAGES = [path.relative_to(features_page.ROOT).as_posix() for path in sorted(features_page.ROOT.glob("docs/**/*.md"))]
+PAGES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/**/*.md"))]
 NUMBERS = {"AT": 23, "SI": 32, "ST": 27, "AZ": 30, "UH": 32}
 
 CODE = re.compile(r"`([^`]+)`")
@@ -64,13 +65,13 @@ def test_a_setting_can_be_written_as_it_stands(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_files(page: str) -> None:
-    path = features_page.ROOT / page
+    path = ROOT / page
     links = [link for link in LINK.findall(path.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
 def test_each_rule_is_shown_by_a_scenario_or_a_test() -> None:
-    text = (features_page.ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
     tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
     rules = [(head, row) for head, _, *rows in tables if head.endswith("| shown by |") for row in rows]
     assert len(rules) > 40

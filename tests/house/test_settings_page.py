@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import make_dataclass
+from typing import Any
 
 import pytest
 
 from tests import settings_page
 from windowing import WindowedBolt
 from windowing.settings import DECLARED
-from windowing.settings.declaration import Declaration
+from windowing.settings.declaration import Declaration, declarations, setting
+from windowing.settings.readers import FLAG
 
 MOST_METHODS = 16
 
@@ -25,10 +28,24 @@ def test_a_declaration_names_a_method_and_its_argument(declared: Declaration) ->
     assert not declared.argument or declared.argument in arguments
 
 
+def test_two_settings_cannot_be_given_by_one_call() -> None:
+    names = ("panes", "key_trigger")
+    both = make_dataclass("Both", [(name, Any, setting(None, FLAG, "with_trigger.trigger")) for name in names])
+    with pytest.raises(ValueError, match=r"panes and key_trigger are both given by with_trigger\(trigger=...\)"):
+        declarations(both)
+
+
 @pytest.mark.parametrize("method", ["with_watermark", "with_lateness", "with_alignment", "with_policies"])
 def test_every_argument_of_a_method_is_declared(method: str) -> None:
     arguments = set(inspect.signature(getattr(WindowedBolt, method)).parameters) - {"self"}
     assert arguments == {declared.argument for declared in DECLARED.values() if declared.method == method}
+
+
+@pytest.mark.parametrize("method", ["with_trigger", "with_lifetime"])
+def test_every_argument_that_makes_a_value_has_a_row(method: str) -> None:
+    shown = {argument.strip("`") for call, argument, *_ in settings_page.argument_rows() if call == f"`{method}`"}
+    declared = {declared.argument for declared in DECLARED.values() if declared.method == method}
+    assert shown | declared - {""} == set(inspect.signature(getattr(WindowedBolt, method)).parameters) - {"self"}
 
 
 def test_a_bolt_is_configured_by_few_methods() -> None:

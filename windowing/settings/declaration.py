@@ -26,7 +26,9 @@ class Declaration:
     method: str
     """The method of WindowedBolt that sets it."""
     argument: str
-    """As which argument; empty where it is the method's own."""
+    """As which argument; empty if the method sets this alone."""
+    given_as: str
+    """What of the argument it is, if other settings share the argument: ``Panes(...)``; else empty."""
     preset: bool
     """Whether a preset decides it."""
     needs: tuple[str, ...]
@@ -41,6 +43,8 @@ class Declaration:
     @property
     def call(self) -> str:
         """How a user sets it: ``with_watermark(every=...)``."""
+        if self.given_as:
+            return f"{self.method}({self.given_as})"
         return f"{self.method}({self.argument}=...)" if self.argument else self.method
 
     def read(self, value: Any) -> Any:
@@ -57,6 +61,7 @@ def setting(
     reads: Reader,
     call: str,
     *,
+    given_as: str = "",
     preset: bool = False,
     needs: tuple[str, ...] = (),
     scenario: str | None = "",
@@ -69,15 +74,29 @@ def setting(
     """
     method, _, argument = call.partition(".")
     about = {
-        "reads": reads, "method": method, "argument": argument, "preset": preset, "needs": needs,
+        "reads": reads, "method": method, "argument": argument, "given_as": given_as, "preset": preset, "needs": needs,
         "scenario": scenario, "resumes": resumes, "words": words,
     }  # fmt: skip
     return field(default=default, metadata={_KEY: about})
 
 
 def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
-    """The declaration of each declared setting by its name, in the order in which they stand."""
-    return {each.name: _declaration(each) for each in fields(settings) if _KEY in each.metadata}
+    """The declaration of each declared setting by its name, in the order in which they stand.
+
+    Raises ValueError if two settings are given by the same call: one would silently take the other's place.
+    """
+    found = {each.name: _declaration(each) for each in fields(settings) if _KEY in each.metadata}
+    by_call: dict[str, str] = {}
+    for name, declared in found.items():
+        if declared.call in by_call:
+            raise ValueError(f"the settings {by_call[declared.call]} and {name} are both given by {declared.call}")
+        by_call[declared.call] = name
+    return found
+
+
+def by_argument(declared: Mapping[str, Declaration]) -> Mapping[tuple[str, str], Declaration]:
+    """The setting that an argument of a method is; without the arguments that several settings share."""
+    return {(each.method, each.argument): each for each in declared.values() if not each.given_as}
 
 
 def _declaration(each: Field[Any]) -> Declaration:

@@ -16,7 +16,9 @@ class Hopping:
     """Windows of one length, one every ``slide``: overlapping, touching (tumbling), or with gaps (AT-1, AT-2, AT-4)."""
 
     length: Duration
+    """How long a window is."""
     slide: Duration
+    """How far the next window begins after it."""
 
     def __init__(self, length: Time, slide: Time) -> None:
         """ConfigError for a duration of zero."""
@@ -29,6 +31,7 @@ class Session:
     """Events with less than ``gap`` between them; one that joins two sessions merges them (AT-5, AT-6, UH-10)."""
 
     gap: Duration
+    """The pause without events that ends a session."""
     touching: bool
     """Whether events exactly the gap apart share a session (Flink, UH-12); in Atlas they do not."""
     max_duration: Duration | None
@@ -57,6 +60,7 @@ class SlidingLog:
     """The events of the last ``length``, at every moment at which one enters or leaves (AZ-21)."""
 
     length: Duration
+    """How long an event stays in the window."""
 
     def __init__(self, length: Time) -> None:
         """ConfigError for a duration of zero."""
@@ -68,6 +72,7 @@ class CountByStart:
     """Each run of ``count`` distinct start times, and all that starts then (SI-30)."""
 
     count: Count
+    """How many distinct start times."""
 
     def __init__(self, count: int | Count) -> None:
         """ConfigError for a count below one."""
@@ -83,7 +88,9 @@ class Calendar:
     """
 
     unit: CalendarUnit
+    """``hour``, ``day``, ``week`` or ``month``."""
     zone: str
+    """The name of a time zone: ``Europe/Berlin``."""
 
     def __post_init__(self) -> None:
         """ConfigError for other units."""

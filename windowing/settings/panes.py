@@ -173,10 +173,11 @@ class Panes:
     """
 
     early: PaneTrigger | None
-    """Before the end."""
+    """When a window fires before its end: a trigger, a number of events, or a duration of the clock."""
     late: PaneTrigger | None
-    """After the end, for late events, until the allowed lateness is over; None: the window fires once, when it is."""
+    """Whether, or when, a window fires again for late events, until the allowed lateness is over."""
     mode: PaneMode
+    """Which events a firing shows: all so far, or only the new ones, or all after the rows of the last firing again."""
 
     def __init__(
         self,

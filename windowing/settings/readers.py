@@ -128,4 +128,9 @@ ANCHOR = Reader("a datetime, milliseconds since the epoch, or 'start'", _anchor)
 IMPORTS = Reader("a mapping of inputs to the inputs whose watermarks they take", _imports)
 PARTITIONS = Reader("the values of the column that exist, a list, or one for each input", _partitions)
 ARRIVAL = Reader("an Arrival", _arrival)
-AS_IT_IS = Reader("a value of its own type", lambda value: value)
+
+
+@cache
+def as_it_is(words: str) -> Reader:
+    """A value that the method itself checks; ``words`` say what it is."""
+    return Reader(words, lambda value: value)

@@ -170,6 +170,7 @@ class Lifetime:
     """Events that last (SI-3): from their timestamp to the time in ``end_field``, which does not belong to them."""
 
     end_field: str
+    """The column with the end of an event."""
     shape_field: str | None = None
     """A column with ``point``, ``interval``, ``start_edge`` or ``end_edge``; None: all are intervals.
 
@@ -177,6 +178,7 @@ class Lifetime:
     the two comes first (SI-19). An end edge whose start has not come when the watermark reaches its end is invalid.
     """
     edge_key: tuple[str, ...] = ()
+    """The columns by which an end edge finds its start."""
 
 
 START = "start"

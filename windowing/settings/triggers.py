@@ -80,8 +80,11 @@ class CountTrigger:
     """
 
     count: Count
+    """How many events."""
     timeout: Duration | None = None
+    """After the last event; None: only the count fires."""
     from_first: bool = True
+    """Whether the timeout runs from the first event as well."""
 
     def __post_init__(self) -> None:
         _above_zero(self.timeout)
@@ -95,8 +98,11 @@ class RuleTrigger:
     """
 
     rule: TriggerRule
+    """A function of an event and a TriggerCall that returns a FireResult."""
     timeout: Duration | None = None
+    """After the last event; None: only the rule fires."""
     from_first: bool = True
+    """Whether the timeout runs from the first event as well."""
 
     def __post_init__(self) -> None:
         _above_zero(self.timeout)
@@ -105,13 +111,12 @@ class RuleTrigger:
 
 @dataclass(frozen=True)
 class DailyTrigger:
-    """Fires and purges once a day at a time of day (UH-20, UH-21); an event of that very moment is in the next window.
-
-    ``max_empty``: after so many firings in a row without events the key is forgotten (UH-22); None: it is kept.
-    """
+    """Fires and purges once a day at a time of day (UH-20, UH-21); an event at that moment is in the next window."""
 
     time: DayTime
+    """The time of day, with its zone."""
     max_empty: int | None = None
+    """After this many firings in a row without events the key is forgotten (UH-22); None: never."""
 
     def __post_init__(self) -> None:
         _some(self.max_empty)
@@ -126,7 +131,9 @@ class DailyByRule:
     """
 
     rule: TimeRule
+    """A function of an event that returns a DayTime."""
     max_empty: int | None = None
+    """After this many firings in a row without events the key is forgotten (UH-22); None: never."""
 
     def __post_init__(self) -> None:
         _some(self.max_empty)
@@ -149,11 +156,12 @@ class Capacity:
     """
 
     events: int | None = None
+    """The most events in a window."""
     bytes: int | None = None
-    """Of an event count the texts and binaries as they are, in lists, maps and structs too, and all other values as
-    Arrow holds them: a long has 8 bytes, an element of a list of them too."""
+    """The most bytes in a window: texts and binaries with their own length, also within lists, maps and structs; other
+    values with the size that Arrow gives them, such as 8 bytes for a long."""
     columns: tuple[str, ...] = ()
-    """Of which bytes are counted; none: of all."""
+    """The columns whose bytes count; none: all."""
 
     def __post_init__(self) -> None:
         for name, given, most in (("max_events", self.events, None), ("max_bytes", self.bytes, MOST_BYTES)):

@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from windowing.settings import words
 from windowing.settings.bounds import Bounds
-from windowing.settings.declaration import Declaration, declarations, setting
+from windowing.settings.declaration import Declaration, by_argument, declarations, setting
 from windowing.settings.kinds import WindowKind
 from windowing.settings.panes import Panes
 from windowing.settings.readers import (
     ABOVE_ZERO,
     ANCHOR,
     ARRIVAL,
-    AS_IT_IS,
     DURATION,
     EVERY,
     FLAG,
@@ -25,6 +24,7 @@ from windowing.settings.readers import (
     PARTITIONS,
     SHIFT,
     STREAM,
+    as_it_is,
     choice,
 )
 from windowing.settings.rules import (
@@ -58,7 +58,9 @@ class WindowSettings:
     slide: Duration | Count = Count(1)
     kinds: tuple[WindowKind, ...] = ()
     """In place of length and slide; several of them are several kinds of window in one bolt (AZ-26)."""
-    key: tuple[str, ...] = setting((), AS_IT_IS, "with_key", scenario=None, resumes=False, words=words.key)
+    key: tuple[str, ...] = setting(
+        (), as_it_is("the names of columns"), "with_key", scenario=None, resumes=False, words=words.key
+    )
     """Windows are formed for each value of these columns, not for each task."""
 
     # -- where the time of an event comes from
@@ -254,20 +256,39 @@ class WindowSettings:
     )
     """A column; an event with the id of a live one is a duplicate, and in no window (ST-27)."""
     panes: Panes | None = setting(
-        None, AS_IT_IS, "with_trigger", needs=("late panes",), scenario=None, resumes=False, words=words.panes
+        None,
+        as_it_is("`Panes`"),
+        "with_trigger.trigger",
+        given_as="Panes(...)",
+        needs=("late panes",),
+        scenario=None,
+        resumes=False,
+        words=words.panes,
     )
     """Further firings of a window, besides the one at its end."""
-    key_trigger: KeyTrigger | None = setting(None, AS_IT_IS, "with_trigger", scenario=None)
+    key_trigger: KeyTrigger | None = setting(
+        None,
+        as_it_is("`CountTrigger`, `RuleTrigger`, `DailyTrigger` or `DailyByRule`"),
+        "with_trigger.trigger",
+        given_as="a trigger of windbolt.triggers",
+        scenario=None,
+    )
     """Instead of a kind of window: the window of a key lasts until this trigger fires and purges it (UH-10 to
     UH-23)."""
     refused_stream: str | None = setting(None, STREAM, "with_trigger.refused_stream", scenario=None)
     """The output stream of events for which a rule of the trigger raises an exception."""
-    capacity: Capacity | None = None
+    capacity: Capacity | None = setting(
+        None,
+        as_it_is("whole numbers, and the names of columns"),
+        "with_trigger",
+        given_as="max_events=..., max_bytes=..., bytes_of=...",
+        scenario=None,
+    )
     """How many events, or bytes of some columns, the window of a key may hold before it fires, whatever the trigger
     says."""
-    eviction: Any = setting(None, AS_IT_IS, "with_policies.eviction", scenario=None)
+    eviction: Any = setting(None, as_it_is("an `EvictionPolicy`"), "with_policies.eviction", scenario=None)
     """A custom policy: which events a window holds."""
-    trigger: Any = setting(None, AS_IT_IS, "with_policies.trigger", scenario=None)
+    trigger: Any = setting(None, as_it_is("a `TriggerPolicy`"), "with_policies.trigger", scenario=None)
     """A custom policy: when windows fire."""
     expired: bool | None = setting(None, FLAG, "with_policies.expired", scenario=None)
     """Whether windows that would have to store it have ``window.expired`` (ST-21); None: if the bolt's code mentions
@@ -301,7 +322,7 @@ class WindowSettings:
     # -- events that last, what is emitted, and the end
     lifetime: Lifetime | None = setting(
         None,
-        AS_IT_IS,
+        as_it_is("the name of a column, and `Lifetime`'s other arguments"),
         "with_lifetime",
         scenario=None,
         resumes=False,
@@ -388,7 +409,5 @@ class WindowSettings:
 DECLARED: Final[Mapping[str, Declaration]] = declarations(WindowSettings)
 """What is known of each declared setting, by its name."""
 
-ARGUMENTS: Final[Mapping[tuple[str, str], Declaration]] = {
-    (declared.method, declared.argument): declared for declared in DECLARED.values()
-}
-"""The setting that an argument of a method is; the argument is empty where the method sets one thing."""
+ARGUMENTS: Final[Mapping[tuple[str, str], Declaration]] = by_argument(DECLARED)
+"""The setting that an argument of a method is; the argument is empty if the method sets one thing."""
