@@ -58,7 +58,7 @@ ORDER = {
     "windowing": "errors time data settings window aggregates bolts",
     "topologies": "io graph compose engine sources run checkpoints step loading scenarios local spark replaying testing"
     " examples.flights cli examples pytest_plugin",
-    "topologies.io": "formats dead_letters documents places times patterns file_metadata kafka sinks spouts messages",
+    "topologies.io": "formats documents dead_letters places times patterns file_metadata kafka sinks spouts messages",
     "topologies.graph": "hashing groupings model rules_in_words describing",
     "topologies.compose": "effects checks default_time source_time declarers compile builder",
     "topologies.engine": "time batch ingest fire commit ticking tasks step rehearsal",

@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from topologies.io.documents import shown
+from topologies.io.documents.explaining import dotted
+from topologies.io.documents.showing import shown
 from topologies.step.bolts.calling import RuleAt, rules_of
 from topologies.step.config import Step, StepConfig, StepProblem
 from topologies.step.config.connecting import KafkaSource
-from topologies.step.config.explaining import dotted
 from topologies.step.config.formats import AvroFormat
 from topologies.step.finding import read_variables
 from topologies.step.formatting import messages_of, schema_of

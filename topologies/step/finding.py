@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from topologies.io.documents import exact_float, no_constant, shown, unique_pairs
+from topologies.io.documents.showing import shown
+from topologies.io.documents.strict import exact_float, no_constant, unique_pairs
 from topologies.step.classpath import file_below
 from topologies.step.config.values import Place
 from windowing.errors import ConfigError

@@ -147,7 +147,7 @@ def test_what_is_malformed_ends_with_2_and_the_others_are_answered(tmp_path: Pat
     assert f"{first}:2: expected JSON" in err
     assert f"{first}:3 (holds):" in err
     assert "bolt.lenght: unknown key; did you mean 'length'?" in err
-    assert "nowhere.yaml: expected a scenario file" in err
+    assert "nowhere.yaml: expected a file, found none of this name" in err
     assert "windows[0]: events" in err
 
 

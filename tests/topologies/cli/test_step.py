@@ -84,7 +84,7 @@ def test_all_problems_of_a_file_end_with_1(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "2 problems:" in result.stdout
     assert "--set: trigger.count: expected a whole number of 1 or more, found 0" in _lines(result)
-    assert "kye: unknown key, did you mean key?" in _lines(result)
+    assert "kye: unknown key; did you mean 'key'?" in _lines(result)
 
 
 def test_all_problems_of_the_files_that_it_names_end_with_1(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ MISTAKES: dict[str, tuple[str, Any, str, str]] = {
     "deep": ("destination/branches/0/key", {"type": "kye"}, "destination.branches[0].key.type", "did you mean key"),
     "of an error": ("error/format/input", "jsnn", "error.format.input", 'expected "json"'),
     "missing": ("destination/dsl", None, "destination.dsl", "expected, and not there: where the rules are"),
-    "unknown": ("destination/kye", 1, "destination.kye", "unknown key, did you mean key"),
+    "unknown": ("destination/kye", 1, "destination.kye", "unknown key; did you mean 'key'"),
     "a type": ("destination/type", "agregation", "destination.type", "did you mean aggregation"),
     "source": ("destination/source", {}, "destination.source", "at the top of the file alone"),
     "loops": ("error/allowLoops", True, "error.allowLoops", "at the top of the file alone"),

@@ -184,6 +184,7 @@ def test_a_mapping_of_another_type_replaces(tmp_path: Path) -> None:
         ("a.json", "[" * 100_000, "nested too deep|mistake"),
         ("a.toml", "", "ends in one of .conf, .hocon, .yaml, .yml, .json, found .toml"),
         ("a.yaml", "", "expected a mapping .* found null"),
+        ("a.yaml", "name: x\n---\nname: y\n", "expected one document, found another at line 3"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_where(tmp_path: Path, name: str, text: str, expected: str) -> None:
@@ -372,7 +373,7 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_file(tmp_path: Path) 
     assert "/over.json: trigger.count: expected a whole number of 1 or more, found 0" in text
     assert "--set: trigger.shouldFireAtProcessingTime: expected true or false, found 'maybe'" in text
     assert "/over.json: parallelism: expected a whole number of 1 or more, found 'many'" in text
-    assert "/step.json: kye: unknown key, did you mean key? (allowed: name, type, " in text
+    assert "/step.json: kye: unknown key; did you mean 'key'? (allowed: name, type, " in text
     sent = pickle.loads(pickle.dumps(error.value))
     assert str(sent) == text
 

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from topologies.io.documents import exact_float, no_constant, shown, unique_pairs
+from topologies.io.documents.showing import shown
+from topologies.io.documents.strict import exact_float, no_constant, unique_pairs
 from topologies.step.bolts.columns import (
     ENVELOPE,
     FAILED,

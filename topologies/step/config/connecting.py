@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
-from topologies.step.config.values import File, Section, Text, Whole, at_most, kind_of, listed, shown_value
+from topologies.io.documents.showing import kind_of
+from topologies.step.config.values import File, Section, Text, Whole, at_most, listed, shown_value
 from windowing.errors import ConfigError
 
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from topologies.io.documents import shown
+from topologies.io.documents.showing import shown
 from topologies.step.config.values import Flag, Place, Section, Texts
 from windowing.errors import ConfigError
 

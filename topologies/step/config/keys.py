@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator
 
-from topologies.io.documents import shown
+from topologies.io.documents.showing import shown
 from topologies.step.config.values import Place, Section, Texts
 
 ALGORITHMS = {

@@ -10,19 +10,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from topologies.io.documents import shown
+from topologies.io.documents.explaining import dotted, explain
+from topologies.io.documents.showing import shown
 from topologies.step.config.connecting import KafkaSource, same_servers
 from topologies.step.config.errors import StepConfigError, StepProblem
-from topologies.step.config.explaining import dotted, explained
 from topologies.step.config.formats import CsvFormat
 from topologies.step.config.merging import SET, Merged, assigned
 from topologies.step.config.model import Location, Step, StepConfig
-from topologies.step.config.reading import READERS, read_tree, with_folders
+from topologies.step.config.reading import ENDINGS, read_tree, with_folders
 
 Further = Callable[[StepConfig], Iterable[StepProblem]]
-
-ENDINGS = tuple(READERS)
-"""The suffixes of files that are steps."""
 
 
 def is_step(reference: str) -> bool:
@@ -83,8 +80,9 @@ def _checked(path: Path, merged: Merged, further: Further | None = None) -> Step
     try:
         config = StepConfig.model_validate(merged.tree)
     except ValidationError as error:
-        found_in = [_section(merged.tree, problem.path) for details in error.errors() for problem in explained(details)]
-        problems += _problems(error, merged)
+        explained = explain(error, StepConfig)
+        found_in = [_section(merged.tree, problem.path) for problem in explained]
+        problems += [StepProblem(merged.origin(each.path), dotted(each.path), each.text) for each in explained]
         broken = [dotted(location) for location in found_in]
         config = StepConfig.model_validate(_without(merged.tree, found_in))
     config._file = path
@@ -167,12 +165,6 @@ def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str,
 def _lies_in(path: str, place: str) -> bool:
     """Whether a place of the file lies within another one, or equals it."""
     return path == place or path.startswith((f"{place}.", f"{place}["))
-
-
-def _problems(error: ValidationError, merged: Merged) -> Iterator[StepProblem]:
-    for details in error.errors():
-        for explanation in explained(details):
-            yield StepProblem(merged.origin(explanation.path), dotted(explanation.path), explanation.text)
 
 
 def _mismatches(config: StepConfig, merged: Merged, broken: Collection[str] = ()) -> Iterator[StepProblem]:

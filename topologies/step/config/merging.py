@@ -65,7 +65,7 @@ def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
 def assigned(key: str, value: str) -> Tree:
     """An assignment such as ``trigger.timeout`` and ``5s`` as a mapping; the value is read as HOCON, which includes
     JSON."""
-    from topologies.step.config.hocon import HoconError, parse_hocon
+    from topologies.io.documents.hocon import HoconError, parse_hocon
 
     try:
         tree = parse_hocon(_nested(key, value if value.strip() else '""'), Path.cwd())

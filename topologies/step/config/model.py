@@ -8,7 +8,7 @@ from typing import Annotated, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import Discriminator, Field, PrivateAttr, Tag, field_validator
 
-from topologies.io.documents import shown
+from topologies.io.documents.showing import shown
 from topologies.step.config.connecting import Connection, Destination, SourceSection
 from topologies.step.config.formats import Formats
 from topologies.step.config.keys import KeySection
@@ -103,7 +103,7 @@ class StepConfig(Step):
     """The whole file: the first step, with those that follow it, and where and how they run."""
 
     source: SourceSection | None = None
-    connections: dict[str, Connection] = Field(default_factory=dict)
+    connections: dict[str, Connection] = Field(default_factory=dict, repr=False)  # secret
     allow_loops: Flag = False
     """Whether messages may be sent to topics that the step itself reads."""
     allow_file_rules: Flag = True

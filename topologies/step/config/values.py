@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 from pydantic.alias_generators import to_camel
 
-from topologies.io.documents import shown
+from topologies.io.documents.showing import shown
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, parse_duration
 
@@ -139,15 +139,6 @@ def listed(value: object) -> object:
 def shown_value(value: object) -> str:
     """A value as shown in errors; HOCON makes durations of values with a unit."""
     return f"the duration {value}" if isinstance(value, timedelta) else shown(value)
-
-
-def kind_of(value: object) -> str:
-    """The kind of a value, for errors about values that may be secret."""
-    if isinstance(value, str):
-        return "a text"
-    if isinstance(value, timedelta):
-        return "a duration"
-    return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else shown(value)
 
 
 Text = Annotated[str, PlainValidator(_text), PlainSerializer(str)]

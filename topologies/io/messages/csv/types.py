@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from topologies.io.documents import exact_float
+from topologies.io.documents.strict import exact_float
 from topologies.io.messages.errors import Unreadable
 from topologies.io.messages.places import Misfit, shown
 from topologies.io.messages.scalars import simple, text_of

@@ -1,8 +1,7 @@
-"""Strict reading of JSON and YAML, as in all files of windbolt, and readable display of values."""
+"""Strict reading of JSON and YAML, as in all files of windbolt."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Hashable
 from decimal import Decimal
@@ -51,18 +50,6 @@ def exact_float(text: str) -> float:
     raise ValueError(
         f"the number {spelled} cannot be kept as it is: a double would make it {value!r}; send it as a text"
     )
-
-
-def shown(value: object) -> str:
-    """A value as shown in errors, truncated where it is long."""
-    if isinstance(value, dict | list) and not value:
-        return "an empty mapping" if isinstance(value, dict) else "an empty list"
-    if isinstance(value, dict):
-        return "{" + ", ".join(map(str, list(value)[:6])) + (", ..." if len(value) > 6 else "") + "}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    text = json.dumps(value, ensure_ascii=False) if value is None or isinstance(value, bool) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 class Yaml(yaml.SafeLoader):
