@@ -18,13 +18,15 @@ def check_limits(max_bytes: int, max_depth: int) -> None:
         raise ConfigError(f"max_depth is {max_depth}", do=f"give 1 to {DEEPEST}")
 
 
-def no_message(value: bytes | None, max_bytes: int) -> Unreadable:
-    """The error for a value that is None, empty or too long."""
+def present(value: bytes | None, max_bytes: int) -> bytes:
+    """The bytes of a message, with which reading it begins. Raises Unreadable if there are none, or too many."""
     if value is None:
-        return Unreadable("the message has no value (a tombstone)")
+        raise Unreadable("the message has no value (a tombstone)")
     if not value:
-        return Unreadable("the message is empty")
-    return Unreadable(f"the message has {len(value):,} bytes, more than the {max_bytes:,} that may be read")
+        raise Unreadable("the message is empty")
+    if len(value) > max_bytes:
+        raise Unreadable(f"the message has {len(value):,} bytes, more than the {max_bytes:,} that may be read")
+    return value
 
 
 def too_deep(max_depth: int) -> Unreadable:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from topologies.io.messages.avro.schema import AvroSchema
 from topologies.io.messages.errors import Unreadable, Unwritable
-from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, no_message, within
+from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
 from topologies.io.messages.places import shown
 from windowing.errors import ConfigError
@@ -53,9 +53,7 @@ class AvroMessages:
         schema = self.schema_for(headers)
         if schema is None:
             raise Unreadable(self._unknown(headers))
-        if value is None or len(value) > self.max_bytes or not value:
-            raise no_message(value, self.max_bytes)
-        return schema.read(value, self.max_depth)
+        return schema.read(present(value, self.max_bytes), self.max_depth)
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """The message for an event. Raises Unwritable."""

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 from topologies.io.messages.csv.row import CsvRow
 from topologies.io.messages.csv.types import TYPES, CsvType, Guessed
 from topologies.io.messages.errors import Unreadable, Unwritable
-from topologies.io.messages.limits import MAX_BYTES, check_limits, no_message, within
+from topologies.io.messages.limits import MAX_BYTES, check_limits, present, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
 from topologies.io.messages.places import Misfit, shown
 from windowing.errors import ConfigError
@@ -58,10 +58,9 @@ class CsvMessages:
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> dict[str, Any]:
         """The fields in a message. Raises Unreadable."""
-        if not value or len(value) > self.max_bytes:
-            raise no_message(value, self.max_bytes)
+        message = present(value, self.max_bytes)
         try:
-            text = (value[len(_BOM) :] if value.startswith(_BOM) else value).decode()
+            text = (message[len(_BOM) :] if message.startswith(_BOM) else message).decode()
         except UnicodeDecodeError as error:
             raise Unreadable(f"not UTF-8: {error}") from None
         values = self._row.split(text)

@@ -20,7 +20,7 @@ from topologies.io.messages.errors import Unreadable, Unwritable
 from topologies.io.messages.json.depth import nests_deeper
 from topologies.io.messages.json.numbers import exact
 from topologies.io.messages.json.plain import may_have_nan, plain
-from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, no_message, too_deep, within
+from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, too_deep, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
 from topologies.io.messages.places import Misfit
 
@@ -41,17 +41,16 @@ class JsonMessages:
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
         """The value in a message. Raises Unreadable."""
-        if not value or len(value) > self.max_bytes:
-            raise no_message(value, self.max_bytes)
+        message = present(value, self.max_bytes)
         try:
-            event = orjson.loads(value)
+            event = orjson.loads(message)
         except orjson.JSONDecodeError as error:
-            if value.startswith(_BOM) and not value.startswith(_BOM, len(_BOM)):
-                return self.read(value[len(_BOM) :])
+            if message.startswith(_BOM) and not message.startswith(_BOM, len(_BOM)):
+                return self.read(message[len(_BOM) :])
             raise Unreadable(f"not valid JSON: {error}") from None
-        if len(value) > 2 * self.max_depth and nests_deeper(event, value, self.max_depth):
+        if len(message) > 2 * self.max_depth and nests_deeper(event, message, self.max_depth):
             raise too_deep(self.max_depth)
-        return exact(event, value)
+        return exact(event, message)
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """The message for an event. Raises Unwritable."""

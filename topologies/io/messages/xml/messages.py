@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from xml.parsers.expat import ExpatError
 
 from topologies.io.messages.errors import Unreadable, Unwritable
-from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, no_message, within
+from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
 from topologies.io.messages.places import Misfit
 from topologies.io.messages.xml.reading import XmlReading
@@ -41,10 +41,9 @@ class XmlMessages:
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
         """The document in a message. Raises Unreadable."""
-        if not value or len(value) > self.max_bytes:
-            raise no_message(value, self.max_bytes)
+        message = present(value, self.max_bytes)
         try:
-            return XmlReading(self.max_depth).read(value)
+            return XmlReading(self.max_depth).read(message)
         except (ExpatError, ValueError, LookupError) as error:
             raise Unreadable(f"not valid XML: {error}") from None
 
