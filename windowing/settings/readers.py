@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache
+from numbers import Integral
 from typing import Any
 
 from windowing.errors import ConfigError
@@ -65,9 +66,12 @@ def _partition(value: object) -> object:
     return SOURCE if value is SOURCE else _name(value)
 
 
-def _partitions(value: object) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
-    """The names of partitions that exist, as texts, on every input or per input; ConfigError for what names none."""
-    if isinstance(value, Mapping):
+def read_partitions(value: object) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
+    """The names of partitions that exist, as texts, on every input or per input.
+
+    They are given as texts or whole numbers, each once. Raises ConfigError for what names none.
+    """
+    if isinstance(value, Mapping) and value:
         return {str(label): _existing(values) for label, values in value.items()}
     return _existing(value)
 
@@ -77,10 +81,11 @@ def _existing(values: object) -> tuple[str, ...]:
         raise ConfigError(f"partitions={values!r}", why="these are several", do="give a list of values of the column")
     given = tuple(values)
     names = tuple(map(str, given))
-    if not given or None in given or len(set(names)) < len(names):
+    sound = all(isinstance(name, str | Integral) and not isinstance(name, bool) and name != "" for name in given)
+    if not given or not sound or len(set(names)) < len(names):
         raise ConfigError(
             f"partitions={list(given)!r:.80}",
-            why="they are the values of the column that exist, each once",
+            why="they are the values of the column that exist, texts or whole numbers, each once",
             do="give a list like [0, 1, 2]",
         )
     return names
@@ -126,7 +131,7 @@ STREAM = Reader("the name of a stream", _stream)
 PARTITION = Reader("the name of a column, or SOURCE", _partition)
 ANCHOR = Reader("a datetime, milliseconds since the epoch, or 'start'", _anchor)
 IMPORTS = Reader("a mapping of inputs to the inputs whose watermarks they take", _imports)
-PARTITIONS = Reader("the values of the column that exist, a list, or one for each input", _partitions)
+PARTITIONS = Reader("the values of the column that exist, a list, or one for each input", read_partitions)
 ARRIVAL = Reader("an Arrival", _arrival)
 
 

@@ -302,6 +302,10 @@ def test_storms_ticks_wait_for_partitions_that_exist() -> None:
         ("p", [1, "1"], "each once"),
         ("p", [1, None], "the values of the column"),
         ("p", {"in": []}, "the values of the column"),
+        ("p", {}, "the values of the column"),
+        ("p", [1, ""], "texts or whole numbers"),
+        ("p", [True, False], "texts or whole numbers"),
+        ("p", [1.5], "texts or whole numbers"),
     ],
 )
 def test_partitions_that_name_none_are_refused(field: Any, given_: Any, says: str) -> None:
@@ -322,7 +326,9 @@ def test_partitions_of_an_input_that_there_is_not_are_refused() -> None:
     ("changes", "says"),
     [
         ({"partitions": [1, 1]}, "each once"),
-        ({"partitions": []}, "a list of partitions"),
+        ({"partitions": []}, "partitions: .*give a list like"),
+        ({"partitions": "12"}, "give a list of values of the column"),
+        ({"partitions": [1, ""]}, "texts or whole numbers, each once"),
         ({"partitions": {"s2": [1]}}, "expected streams among s1, found 's2'"),
         ({"partitions": [1], "bolt": {"length": 1}}, "partitions without bolt.watermark_partition"),
         ({"steps": [{"event": {"ts": 0}, "clock": 1, "arrival": 1}]}, "found both"),

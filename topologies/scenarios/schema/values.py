@@ -13,6 +13,7 @@ from topologies.io.times import parse_end, parse_time, written
 from windowing.errors import ScenarioError
 from windowing.settings import azure_words
 from windowing.settings.panes import PaneMode
+from windowing.settings.readers import read_partitions
 from windowing.settings.rules import START, IdleRule, LateAction
 from windowing.time.durations import Count, Duration, Shift, as_duration, as_every, as_extent, as_shift
 
@@ -101,22 +102,6 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _partitions(value: object) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
-    """The partitions that exist, on every stream or per stream."""
-    if isinstance(value, Mapping) and value:
-        return {str(stream): _existing(names) for stream, names in value.items()}
-    return _existing(value)
-
-
-def _existing(value: object) -> tuple[str, ...]:
-    given = value if isinstance(value, list | tuple) else ()
-    names = tuple(str(name) for name in given)
-    sound = all(isinstance(name, str | int) and not isinstance(name, bool) and name != "" for name in given)
-    if not names or not sound or len(set(names)) < len(names):
-        raise ScenarioError(f"expected a list of partitions, each once, found {value!r}", do="write [1, 2]")
-    return names
-
-
 def _yes(value: object) -> bool:
     if value is True:
         return True
@@ -167,7 +152,7 @@ Number = Annotated[Count, PlainValidator(_count), PlainSerializer(as_given)]
 EventId = Annotated[str, PlainValidator(_name)]
 Names = Annotated[tuple[str, ...], PlainValidator(_names), PlainSerializer(list)]
 PartitionNames = Annotated[
-    tuple[str, ...] | dict[str, tuple[str, ...]], PlainValidator(_partitions), PlainSerializer(lambda names: names)
+    tuple[str, ...] | dict[str, tuple[str, ...]], PlainValidator(read_partitions), PlainSerializer(lambda names: names)
 ]
 Yes = Annotated[bool, PlainValidator(_yes)]
 Text = Annotated[str, Field(min_length=1)]
