@@ -28,6 +28,9 @@ from typing import Any
 _NEVER = float("inf")
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.001, 0.25
 _FOLLOWING = 20
+"""Number of further shots that a shot after the first may trigger by itself."""
+_CHECKS = 20
+"""Number of turns of a loop within which Python checks for a pending exception: the first, or one after it."""
 _monotonic = time.monotonic
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
@@ -193,9 +196,7 @@ def _settle(caller: _Caller) -> None:
         time.sleep(0)
     try:
         _raise_in(caller.thread, _Landing)
-        for _ in range(
-            _FOLLOWING
-        ):  # it is raised where Python checks next: after the call, or at the start of a loop iteration
+        for _ in range(_CHECKS):  # it is raised where Python checks next: after the call, or at the start of a turn
             pass
     except _Landing:
         pass
