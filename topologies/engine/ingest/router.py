@@ -60,7 +60,7 @@ class Router:
 
     def refuse(self, component: str, bad: pa.Table, clock: int) -> None:
         """Count unreadable rows of a spout as invalid at every bolt that they would have reached, and emit them on the
-        error streams."""
+        error streams, its own and those of the bolts. ``bad`` are its error rows."""
         if not len(bad):
             return
         self.ledger.complain(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
@@ -70,7 +70,7 @@ class Router:
             if self.ledger.traced and name in self.topology.windowed:
                 for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # the others are whole files
                     self.ledger.trace("invalid", {"bolt": name, "row": row["_row"], "reason": row["_reason"]})
-            self._emit_errors(name, bad, clock)
+            self._emit_errors(name, of_component(name, bad), clock)
 
     def refuse_events(self, node: WindowedNode, events: Held, refused: list[tuple[int, str]]) -> None:
         """Count events on which a trigger's rule failed as invalid, and emit them on the refused or the error stream.
@@ -123,7 +123,7 @@ class Router:
             self.ledger.count(node, input_index, "invalid", rows * copies(node, input_index))
 
     def _emit_errors(self, component: str, bad: pa.Table, clock: int) -> None:
-        self.emit((component, ERRORS), Rows.made(of_component(component, bad), clock))
+        self.emit((component, ERRORS), Rows.made(bad, clock))
 
     def _reached(self, component: str) -> set[tuple[str, int]]:
         """The (bolt, input index) that readable rows of a spout or plain bolt reach before any window."""
