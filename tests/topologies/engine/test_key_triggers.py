@@ -127,7 +127,7 @@ def test_a_trigger_needs_a_key_and_the_clock(trigger: Any) -> None:
 
 
 def test_what_is_no_trigger_is_told() -> None:
-    with pytest.raises(ConfigError, match=r"windowing\.triggers"):
+    with pytest.raises(ConfigError, match=r"windbolt\.triggers"):
         Shown().with_trigger(2)  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match="a window lasts"):
         CountTrigger(Count(2), millis(0))
