@@ -29,21 +29,58 @@ def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False)
 
     Raises UnreachableError, also while reading; MissingError where the file does not exist.
     """
-    source = _Bytes(fs, path, kind, streamed=streamed)
-    try:
-        plain = pa.PythonFile(source, mode="r")
+    bytes_of = _local if isinstance(fs, pafs.LocalFileSystem) else _remote
+    with bytes_of(fs, path, kind, streamed=streamed) as plain:
         if not streamed:
             yield plain
             return
         with reading(path, kind):
             stream = _unpacked(plain, path)
         yield stream
+
+
+@contextmanager
+def _local(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
+    """A file of this machine, read without Python: what fails outside its content has a number of the system's."""
+    with reached(path):
+        _refuse_special(path, kind)
+        source = _source(fs, path, streamed=streamed)
+    try:
+        yield source
+    except Exception as error:
+        failure = _system_error(error)
+        if failure is not None:
+            raise unreachable(path, failure) from error
+        raise
+    finally:
+        source.close()
+
+
+@contextmanager
+def _remote(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
+    """A file of a store, whose errors have no numbers: its reads are watched."""
+    source = _Bytes(fs, path, streamed=streamed)
+    try:
+        yield pa.PythonFile(source, mode="r")
     except Exception:
         if source.failure is not None:  # a reader may have wrapped it in its own exception
             raise source.failure from None
         raise
     finally:
         source.close()
+
+
+def _source(fs: pafs.FileSystem, path: str, *, streamed: bool) -> pa.NativeFile:
+    return fs.open_input_stream(path, compression=None) if streamed else fs.open_input_file(path)
+
+
+def _system_error(error: BaseException | None) -> OSError | None:
+    """The error of the system's that an error is or comes from; Arrow's own, about content, have no number."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno is not None:
+            return error
+        error = error.__cause__
+    return None
 
 
 @contextmanager
@@ -74,18 +111,13 @@ def unreachable(path: str, error: Exception) -> UnreachableError:
 
 
 class _Bytes(io.RawIOBase):
-    """A file of a file system, which remembers the first error of reading it."""
+    """A file of a store, which remembers the first error of reading it."""
 
-    def __init__(self, fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> None:
+    def __init__(self, fs: pafs.FileSystem, path: str, *, streamed: bool) -> None:
         super().__init__()
         self.failure: UnreachableError | None = None
         self._path = path
-        if type(fs) is pafs.LocalFileSystem:
-            self._refuse_special(kind)
-        if streamed:
-            self._source: pa.NativeFile = self._tried(lambda: fs.open_input_stream(path, compression=None))
-        else:
-            self._source = self._tried(lambda: fs.open_input_file(path))
+        self._source: pa.NativeFile = self._tried(lambda: _source(fs, path, streamed=streamed))
 
     def readable(self) -> bool:
         return True
@@ -120,15 +152,16 @@ class _Bytes(io.RawIOBase):
             self.failure = self.failure or error
             raise
 
-    def _refuse_special(self, kind: str) -> None:
-        """Refuse pipes and other special files: reading them might wait for ever."""
-        mode = self._tried(lambda: os.stat(self._path)).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise DataError(
-                f"{self._path!r} cannot be read as {kind}",
-                why="it is a pipe, a socket or a device, and no file",
-                do="take it out of the folder of the input",
-            )
+
+def _refuse_special(path: str, kind: str) -> None:
+    """Refuse pipes and other special files: reading them might wait for ever."""
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(
+            f"{path!r} cannot be read as {kind}",
+            why="it is a pipe, a socket or a device, and no file",
+            do="take it out of the folder of the input",
+        )
 
 
 def _unpacked(plain: pa.NativeFile, path: str) -> pa.NativeFile:
