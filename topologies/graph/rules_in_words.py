@@ -21,7 +21,7 @@ from windowing.time.durations import Count, Duration
 _SHOWN_ELSEWHERE = {
     "length", "slide", "eviction", "trigger", "timestamp_field", "timestamp_extractor", "extractor_on_columns",
     "processing_time", "default_time", "bounds", "offset", "lag", "watermark_interval", "late_stream",
-    "asked", "forgotten", "expired", "given",
+    "asked", "every_is_derived", "forgotten", "expired", "given",
 }  # fmt: skip
 
 

@@ -206,7 +206,7 @@ class WindowedBolt(Component):
 
     def with_lag(self, lag: Time) -> Self:
         """How far behind the latest event the watermark stays (ST-13); 0 by default."""
-        return self._give("with_lag", {"": lag})._with(ahead=Duration(0))
+        return self._give("with_lag", {"": lag})._replaced(ahead=Duration(0))
 
     def with_watermark_interval(self, interval: Time) -> Self:
         """Emit a watermark at most this often, by the clock (ST-15); by default at every micro-batch."""
@@ -405,8 +405,8 @@ class WindowedBolt(Component):
         if partition is not UNSET or partitions is not UNSET:
             bolt = bolt._partitions(None if partitions is UNSET else partitions)
         if ahead is not UNSET:
-            bolt = bolt._with(lag=None)
-        return bolt if every is not UNSET else bolt._derived_every(self.settings)
+            bolt = bolt._replaced(lag=None)
+        return bolt._derived_every(self.settings, said=every is not UNSET)
 
     def with_lateness(
         self,
@@ -510,17 +510,26 @@ class WindowedBolt(Component):
             what = f"{_shown(method, argument, value)}: {error.what}"
             raise ConfigError(what, why=error.why, do=error.do) from None
 
-    def _derived_every(self, before: WindowSettings) -> Self:
-        """How often watermarks come where nobody says so: as a column of watermarks, or one for each key, needs it."""
-        settings = self.settings
-        if settings.watermark_every is None and settings.watermark_field is not None:
-            return self._with(watermark_every=SOURCE_ONLY)
-        if settings.watermark_every is None and settings.watermark_per_key:
-            return self._with(watermark_every=Count(1))
+    def _derived_every(self, before: WindowSettings, *, said: bool) -> Self:
+        """How often watermarks come where nobody says so: as a column of watermarks, or one for each key, needs it.
+
+        ``before``: the settings before this call; ``said``: whether the call says how often. What was derived before is
+        derived anew.
+        """
+        settings, every = self.settings, self.settings.watermark_every
+        if said:
+            return self.configured(replace(settings, every_is_derived=False))
         alone = settings.watermark_field is None and not settings.watermark_imports
-        if settings.watermark_every == SOURCE_ONLY and before.watermark_field is not None and alone:
-            return self._with(watermark_every=Count(1) if settings.watermark_per_key else None)
-        return self
+        if settings.every_is_derived or (every == SOURCE_ONLY and before.watermark_field is not None and alone):
+            every = None
+        if every is not None:
+            return self
+        if settings.watermark_field is not None:
+            return self._with(watermark_every=SOURCE_ONLY, every_is_derived=True)
+        if settings.watermark_per_key:
+            return self._with(watermark_every=Count(1), every_is_derived=True)
+        given = settings.given - {"watermark_every"} if settings.every_is_derived else settings.given
+        return self.configured(replace(settings, watermark_every=None, every_is_derived=False, given=given))
 
     def _preset(self, preset: Preset) -> Self:
         if not isinstance(preset, Preset):
@@ -535,6 +544,7 @@ class WindowedBolt(Component):
         replaced = [each for each in self.settings.asked if each[0] in presets.RULES]
         bolt = self._with(
             **preset.changes(),
+            every_is_derived=False,
             asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
             # A preset in the place of another one is no mistake: it says all that the other said.
             forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
@@ -555,6 +565,11 @@ class WindowedBolt(Component):
         kept = [each for each in self.settings.asked if each[0] not in changes]
         forgotten = tuple(each for each in self.settings.forgotten if each != call)  # said again, and after the preset
         return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
+
+    def _replaced(self, **changes: Any) -> Self:
+        """Put back settings on which this call has the last word: whoever asked for another value is not heard any
+        more."""
+        return self._with(**changes, asked=tuple(each for each in self.settings.asked if each[0] not in changes))
 
     def _kinds(self, *kinds: WindowKind) -> Self:
         return self._windows(kinds=kinds, length=None, slide=Count(1))._calendar_bounds()

@@ -366,6 +366,8 @@ class WindowSettings:
     asked: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """What the user asked for by name, (setting, call) in order: if it would change nothing, it is refused. What a
     preset brings along without being asked may be idle."""
+    every_is_derived: bool = field(default=False, compare=False)
+    """Whether ``watermark_every`` is what other settings need, and nobody has said it."""
     forgotten: tuple[str, ...] = field(default=(), compare=False)
     """The calls whose settings a preset that came after them has replaced."""
 

@@ -100,6 +100,31 @@ def test_a_column_of_watermarks_can_be_taken_back() -> None:
     assert given.with_watermark(field=None).settings.watermark_every is None
 
 
+def test_watermarks_of_keys_can_be_taken_back() -> None:
+    given = bolt().with_key("p").with_watermark(per_key=True)
+    assert given.settings.watermark_every == Count(1)
+    taken_back = given.with_watermark(per_key=False).settings
+    assert taken_back.watermark_every is None
+    assert taken_back == bolt().with_key("p").settings
+    assert "watermark_every" not in taken_back.given
+
+
+def test_how_often_watermarks_come_is_derived_only_where_nobody_says_it() -> None:
+    keyed = bolt().with_key("p")
+    for said in (
+        keyed.with_watermark(every=5, per_key=True),
+        keyed.with_watermark(per_key=True).with_watermark(every=5),
+    ):
+        assert said.settings.watermark_every == Count(5)
+        assert said.with_watermark(per_key=False).settings.watermark_every == Count(5)
+    atlas = keyed.with_time(presets.atlas()).with_watermark(per_key=True).with_watermark(per_key=False)
+    assert atlas.settings.watermark_every == Count(1)
+    both = keyed.with_watermark(per_key=True).with_watermark(field="wm")
+    assert both.settings.watermark_every == SOURCE_ONLY
+    assert both.with_watermark(field=None).settings.watermark_every == Count(1)
+    assert both.with_watermark(field=None).with_watermark(per_key=False).settings.watermark_every is None
+
+
 def test_what_a_preset_has_set_can_be_taken_back() -> None:
     assert built(bolt().with_time(presets.atlas()).with_watermark(partition=None)).watermark_partition is None
     azure = bolt().with_time(presets.azure(arrival_field="arrived")).with_lateness(arrival=None)
@@ -140,6 +165,14 @@ def test_the_last_of_a_lag_and_its_opposite_counts() -> None:
     ahead = bolt().with_lag("5s").with_watermark(every=1, ahead="1us")
     assert ahead.settings.delay == -1
     assert ahead.with_lag("5s").settings.delay == 5_000_000
+
+
+def test_what_the_opposite_has_replaced_is_not_asked_for_any_more() -> None:
+    """``ahead`` needs watermarks with events: a refusal would name what does not count."""
+    settings = built(bolt().with_watermark(ahead="1us").with_lag("5s"))
+    assert (settings.ahead, settings.lag) == (Duration(0), seconds(5))
+    assert dict(settings.asked) == {"lag": "with_lag"}
+    assert "lag" not in dict(bolt().with_lag("5s").with_watermark(every=1, ahead="1us").settings.asked)
 
 
 def test_rules_of_a_preset_are_read_as_those_of_a_bolt() -> None:
