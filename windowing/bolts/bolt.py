@@ -32,6 +32,7 @@ from windowing.settings.rules import (
     OutputTime,
     Partition,
     WatermarkCombiner,
+    flag,
 )
 from windowing.settings.triggers import Capacity, CountTrigger, KeyTrigger
 from windowing.time.durations import Count, Duration, Extent, Shift, Time, as_extent
@@ -202,7 +203,7 @@ class WindowedBolt(Component):
                 f"with_timestamp_extractor({extractor!r})", why="it cannot be called", do="give a function"
             )
         self._one_time_source("with_timestamp_extractor")
-        return self._with(timestamp_extractor=extractor, extractor_on_columns=columns)
+        return self._with(timestamp_extractor=extractor, extractor_on_columns=flag("columns", columns))
 
     def with_lag(self, lag: Time) -> Self:
         """How far behind the latest event the watermark stays (ST-13); 0 by default."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from windowing.errors import ConfigError
+from windowing.settings.rules import flag
 from windowing.time.durations import Count, Duration, Time, as_duration
 
 CalendarUnit = Literal["hour", "day", "week", "month"]
@@ -42,10 +43,10 @@ class Session:
     def __init__(
         self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
     ) -> None:
-        """ConfigError for a duration of zero."""
+        """ConfigError for a duration of zero, and where ``touching`` is neither True nor False."""
         longest = None if max_duration is None else _above_zero("max_duration", max_duration)
         object.__setattr__(self, "gap", _above_zero("gap", gap))
-        object.__setattr__(self, "touching", touching)
+        object.__setattr__(self, "touching", flag("touching", touching))
         object.__setattr__(self, "max_duration", longest)
         object.__setattr__(self, "gap_field", gap_field)
 

@@ -23,6 +23,7 @@ from windowing.settings.rules import (
     LateAction,
     LateBy,
     OutputTime,
+    flag,
     one_of,
 )
 from windowing.time.durations import Count, Duration, Time, as_duration, as_every
@@ -158,7 +159,7 @@ def streaminsight(
             "late_per_input": True,
             "late_action": LateAction.CUT if action is LateAction.ADJUST else action,
             "watermark_imports": None if imports is None else dict(imports),
-            "close_fires": to_infinity,
+            "close_fires": flag("to_infinity", to_infinity),
         },
     )
 

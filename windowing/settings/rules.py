@@ -25,6 +25,13 @@ def one_of(rules: type[Rule], value: Rule | str) -> Rule:
         ) from None
 
 
+def flag(argument: str, value: object) -> bool:
+    """Yes or no. ConfigError for anything else: Python would take the text "no" for yes."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{argument}={value!r:.60}", why="it is True or False", do="give one of them")
+    return value
+
+
 _NAMES = {
     "LateAction": ("a late action", "what becomes of late events"),
     "LateBy": ("a rule of lateness", "by what an event is late"),

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windowing.errors import ConfigError
+from windowing.settings.rules import flag
 from windowing.time.daytimes import DayTime
 from windowing.time.durations import Count, Duration
 
@@ -88,6 +89,7 @@ class CountTrigger:
 
     def __post_init__(self) -> None:
         _above_zero(self.timeout)
+        flag("from_first", self.from_first)
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class RuleTrigger:
 
     def __post_init__(self) -> None:
         _above_zero(self.timeout)
+        flag("from_first", self.from_first)
         _callable(self.rule)
 
 

@@ -25,6 +25,7 @@ from windowing import (
 from windowing.settings import SOURCE_ONLY, WindowSettings
 from windowing.settings.bounds import Bounds
 from windowing.settings.rules import LateBy
+from windowing.settings.triggers import CountTrigger, RuleTrigger
 from windowing.time.durations import Duration, Shift
 
 ANYTHING: Any = "anything"
@@ -80,6 +81,22 @@ def built(configured: WindowedBolt) -> WindowSettings:
 )
 def test_what_cannot_be_is_refused_where_it_is_given(call: Callable[[], object]) -> None:
     with pytest.raises(ConfigError):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: Session("5s", touching=ANYTHING), "touching"),
+        (lambda: CountTrigger(Count(5), from_first=ANYTHING), "from_first"),
+        (lambda: RuleTrigger(print, from_first=ANYTHING), "from_first"),
+        (lambda: presets.streaminsight(to_infinity=ANYTHING), "to_infinity"),
+        (lambda: Seen().with_timestamp_extractor(print, columns=ANYTHING), "columns"),
+        (lambda: Panes(late=ANYTHING), "late"),
+    ],
+)
+def test_a_text_is_no_flag(call: Callable[[], object], argument: str) -> None:
+    with pytest.raises(ConfigError, match=f"{argument}='anything'.*True"):
         call()
 
 
