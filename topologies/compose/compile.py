@@ -16,7 +16,7 @@ from manager.storage.segments import WEIGHT_COLUMN
 from policies.choose import choose_assigners, choose_policies, placeholder_lengths
 from topologies.compose.checks import faults
 from topologies.compose.default_time import settled_time, with_record_time
-from topologies.compose.effects import Situation, idle_setting
+from topologies.compose.effects import Situation, all_idle, idle_setting
 from topologies.compose.source_time import asked_at_sources, checked_source_time, distinct, with_source_time
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.model import (
@@ -393,6 +393,7 @@ class _Building:
             eviction, trigger, upstream + 1, assigners,
             self._clocked(name, settings, inputs),
             bool(assigners) and asks,
+            all_idle(situation),
         )  # fmt: skip
 
     def _clocked(self, name: str, settings: WindowSettings, inputs: tuple[Input, ...]) -> tuple[bool, ...]:

@@ -21,6 +21,7 @@ from windowing.time.durations import Count, Duration, Shift
 
 if TYPE_CHECKING:
     from windowing.settings import WindowSettings
+    from windowing.settings.declaration import Declaration
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,24 @@ def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
             yield error
 
 
+def all_idle(situation: Situation) -> frozenset[str]:
+    """The settings that change nothing on a bolt, whoever asked for them."""
+    return frozenset(name for name, declared in DECLARED.items() if _missing(declared, situation) is not None)
+
+
 def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
     """Why a setting that was asked for in ``call`` changes nothing on a bolt; None where it does something."""
     if getattr(situation.settings, rule) is None:
         return None  # what a preset has set is taken back
-    needed = (NEEDS[name] for name in DECLARED[rule].needs)
-    missing = next((need for need in needed if not need.met(situation)), None)
+    missing = _missing(DECLARED[rule], situation)
     if missing is None:
         return None
     return ConfigError(f"bolt {bolt!r}: {call} {missing.without}", why=missing.why, do=missing.do)
+
+
+def _missing(declared: Declaration, situation: Situation) -> Need | None:
+    """The first thing that a setting needs and a bolt does not have."""
+    return next((NEEDS[name] for name in declared.needs if not NEEDS[name].met(situation)), None)
 
 
 def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:

@@ -156,6 +156,8 @@ class WindowedNode:
     the windows fired that they come of."""
     remembers: bool = False
     """Whether its tasks keep the last window of each key, to say what has expired since; queues know it anyway."""
+    idle: frozenset[str] = frozenset()
+    """The settings that change nothing on this bolt: a preset has brought them along."""
 
     @property
     def holds(self) -> bool:

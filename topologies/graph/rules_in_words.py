@@ -11,6 +11,7 @@ from policies.eviction import CountEvictionPolicy, EvictionPolicy, TimeEvictionP
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
 from topologies.graph.model import WindowedNode
 from windowing.settings import DECLARED, WindowSettings
+from windowing.settings.declaration import SaidBy
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
 from windowing.settings.panes import PaneTrigger
 from windowing.settings.rules import LateAction
@@ -119,12 +120,12 @@ def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
 
 
 def rules_in_words(part: WindowedNode) -> Iterator[str]:
-    """What of a bolt's rules of time is not Storm's, a sentence each, as their declarations have them."""
+    """What of a bolt's rules of time is not Storm's, and changes something, a sentence each, as their declarations have
+    them."""
     settings = part.bolt.settings
     for name, declared in DECLARED.items():
         value = getattr(settings, name)
-        unused = "event time" in declared.needs and not part.event_time
-        if declared.words is None or value == declared.default or unused:
+        if isinstance(declared.words, SaidBy) or value == declared.default or name in part.idle:
             continue
         said = declared.words(value, settings)
         yield from [said] if isinstance(said, str) and said else said

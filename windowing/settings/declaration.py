@@ -12,6 +12,15 @@ Words = Callable[[Any, Any], str | tuple[str, ...]]
 """A value that is not the default, and all settings (WindowSettings), in a sentence or several; empty where another
 setting's words say it."""
 
+
+@dataclass(frozen=True)
+class SaidBy:
+    """In place of words: where ``windbolt describe`` says the setting instead."""
+
+    what: str
+    """A setting whose words say it too, or a line of the description."""
+
+
 _KEY = "declaration"
 
 
@@ -37,7 +46,7 @@ class Declaration:
     """Its name in scenario files; None where those have another way to say it, or none."""
     resumes: bool
     """Whether a run may go on with another value on the same checkpoint."""
-    words: Words | None
+    words: Words | SaidBy
     """How ``windbolt describe`` says it."""
 
     @property
@@ -61,12 +70,12 @@ def setting(
     reads: Reader,
     call: str,
     *,
+    words: Words | SaidBy,
     given_as: str = "",
     preset: bool = False,
     needs: tuple[str, ...] = (),
     scenario: str | None = "",
     resumes: bool = True,
-    words: Words | None = None,
 ) -> Any:
     """A field of WindowSettings with its declaration; ``call`` is ``method`` or ``method.argument``.
 

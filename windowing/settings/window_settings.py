@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from windowing.settings import words
 from windowing.settings.bounds import Bounds
-from windowing.settings.declaration import Declaration, by_argument, declarations, setting
+from windowing.settings.declaration import Declaration, SaidBy, by_argument, declarations, setting
 from windowing.settings.kinds import WindowKind
 from windowing.settings.panes import Panes
 from windowing.settings.readers import (
@@ -64,11 +64,11 @@ class WindowSettings:
     """Windows are formed for each value of these columns, not for each task."""
 
     # -- where the time of an event comes from
-    timestamp_field: str | None = setting(None, NAME, "with_timestamp_field", scenario=None)
+    timestamp_field: str | None = setting(None, NAME, "with_timestamp_field", scenario=None, words=SaidBy("time"))
     """The column of the event time: timestamps, or whole numbers of milliseconds since the epoch (ST-9)."""
     timestamp_extractor: Callable[..., Any] | None = None
     extractor_on_columns: bool = False
-    processing_time: bool = setting(False, FLAG, "with_time.processing", scenario=None)
+    processing_time: bool = setting(False, FLAG, "with_time.processing", scenario=None, words=SaidBy("time"))
     """Whether the bolt is in processing time. Without this, a field or an extractor, the input streams decide."""
     default_time: DefaultTime = setting(
         DefaultTime.CLOCK,
@@ -77,11 +77,14 @@ class WindowSettings:
         preset=True,
         needs=("no time of its own",),
         scenario=None,
+        words=SaidBy("time"),
     )
     """The time of events if none of these says it and the inputs have none (AT-10, SI-1, AZ-1)."""
 
     # -- the watermark
-    lag: Duration | None = setting(None, DURATION, "with_lag", preset=True, needs=("event time", "marks made here"))
+    lag: Duration | None = setting(
+        None, DURATION, "with_lag", preset=True, needs=("event time", "marks made here"), words=SaidBy("time")
+    )
     """How far behind the latest event the watermark stays (ST-13)."""
     watermark_interval: Duration = setting(
         Duration(0),
@@ -89,6 +92,7 @@ class WindowSettings:
         "with_watermark_interval",
         preset=True,
         needs=("event time", "watermarks at ticks"),
+        words=SaidBy("time"),
     )
     """A watermark at most this often, by the clock (ST-15); zero: at every micro-batch."""
     watermark_every: Count | Duration | None = setting(
@@ -106,7 +110,9 @@ class WindowSettings:
         words=lambda value, _: f"the watermark is {value} past the latest event",
     )
     """How far the watermark is ahead of the latest event, instead of behind it: a negative delay (SI-9)."""
-    watermark_field: str | None = setting(None, NAME, "with_watermark.field", preset=True, needs=("event time",))
+    watermark_field: str | None = setting(
+        None, NAME, "with_watermark.field", preset=True, needs=("event time",), words=words.watermark_field
+    )
     """A column in which the source sends watermarks (SI-4, SI-11); a row with a time in it is not an event."""
     watermark_partition: str | Partition | None = setting(
         None,
@@ -120,7 +126,7 @@ class WindowSettings:
     """A column, or SOURCE: each value of the column, or each partition of the source, has a mark of its own, and the
     watermark is the minimum of all marks (AT-21, AZ-18)."""
     partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None = setting(
-        None, PARTITIONS, "with_watermark.partitions", preset=True, scenario=None
+        None, PARTITIONS, "with_watermark.partitions", preset=True, scenario=None, words=SaidBy("watermark_partition")
     )
     """The values of that column that exist, on every input or per input: the watermark waits for them even before their
     first event (AT-20). None: each counts from its first event on."""
@@ -134,7 +140,7 @@ class WindowSettings:
     )
     """MIN: the slowest of several marks decides the watermark; MAX: the fastest."""
     watermark_per_key: bool = setting(
-        False, FLAG, "with_watermark.per_key", needs=("event time",), scenario=None, resumes=False
+        False, FLAG, "with_watermark.per_key", needs=("event time",), scenario=None, resumes=False, words=SaidBy("key")
     )
     """Each key has a watermark of its own (AZ-15)."""
     watermark_imports: Mapping[str, str] | None = setting(
@@ -154,6 +160,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "imports"),
         scenario="imports_beside",
+        words=lambda *_: "inputs that take watermarks make their own as well, and the greater counts",
     )
     """Whether those inputs also make marks of their own; the greater mark counts (SI-16)."""
     estimate_arrival: bool = setting(
@@ -180,6 +187,7 @@ class WindowSettings:
         "with_watermark.idle_rule",
         preset=True,
         needs=("event time", "idle timeout"),
+        words=SaidBy("idle_timeout"),
     )
     """When the idle timeout closes a window (AT-17, AT-19)."""
     partition_idle_timeout: Duration | None = setting(
@@ -212,7 +220,7 @@ class WindowSettings:
     )
     """When an event is late: behind the watermark, or when its window has closed (AT-16)."""
     allowed_lateness: Duration = setting(
-        Duration(0), DURATION, "with_lateness.allowed", preset=True, needs=("event time",)
+        Duration(0), DURATION, "with_lateness.allowed", preset=True, needs=("event time",), words=words.allowed_lateness
     )
     """How long after the watermark has reached its end a window closes (AT-14)."""
     late_by_session: bool = setting(
@@ -231,6 +239,7 @@ class WindowSettings:
         "with_lateness.per_input",
         preset=True,
         needs=("event time", "late by watermark", "several marks"),
+        words=lambda *_: "late is what is behind the mark of its own input or partition",
     )
     """Late is measured against the mark of the event's own input or partition (SI-2, AZ-4), not against the watermark
     of the bolt."""
@@ -244,7 +253,9 @@ class WindowSettings:
         words=lambda action, _: f"behind the watermark: {action.value}",
     )
     """What is done with late events (ST-18, SI-12, SI-13)."""
-    late_stream: str | None = setting(None, STREAM, "with_late_tuple_stream", needs=("event time",))
+    late_stream: str | None = setting(
+        None, STREAM, "with_late_tuple_stream", needs=("event time",), words=SaidBy("late")
+    )
     """The output stream of late events (ST-18)."""
 
     # -- which events a window holds, and when it fires
@@ -272,10 +283,13 @@ class WindowSettings:
         "with_trigger.trigger",
         given_as="a trigger of windbolt.triggers",
         scenario=None,
+        words=SaidBy("windows"),
     )
     """Instead of a kind of window: the window of a key lasts until this trigger fires and purges it (UH-10 to
     UH-23)."""
-    refused_stream: str | None = setting(None, STREAM, "with_trigger.refused_stream", scenario=None)
+    refused_stream: str | None = setting(
+        None, STREAM, "with_trigger.refused_stream", scenario=None, words=SaidBy("emits")
+    )
     """The output stream of events for which a rule of the trigger raises an exception."""
     capacity: Capacity | None = setting(
         None,
@@ -283,19 +297,26 @@ class WindowSettings:
         "with_trigger",
         given_as="max_events=..., max_bytes=..., bytes_of=...",
         scenario=None,
+        words=SaidBy("windows"),
     )
     """How many events, or bytes of some columns, the window of a key may hold before it fires, whatever the trigger
     says."""
-    eviction: Any = setting(None, as_it_is("an `EvictionPolicy`"), "with_policies.eviction", scenario=None)
+    eviction: Any = setting(
+        None, as_it_is("an `EvictionPolicy`"), "with_policies.eviction", scenario=None, words=SaidBy("windows")
+    )
     """A custom policy: which events a window holds."""
-    trigger: Any = setting(None, as_it_is("a `TriggerPolicy`"), "with_policies.trigger", scenario=None)
+    trigger: Any = setting(
+        None, as_it_is("a `TriggerPolicy`"), "with_policies.trigger", scenario=None, words=SaidBy("windows")
+    )
     """A custom policy: when windows fire."""
-    expired: bool | None = setting(None, FLAG, "with_policies.expired", scenario=None)
+    expired: bool | None = setting(None, FLAG, "with_policies.expired", scenario=None, words=SaidBy("keeps"))
     """Whether windows that would have to store it have ``window.expired`` (ST-21); None: if the bolt's code mentions
     it."""
 
     # -- bounds and alignment
-    bounds: Bounds = setting(Bounds.END, choice(Bounds), "with_alignment.bounds", preset=True, needs=("edges",))
+    bounds: Bounds = setting(
+        Bounds.END, choice(Bounds), "with_alignment.bounds", preset=True, needs=("edges",), words=SaidBy("windows")
+    )
     """Which edge belongs to a window: its end, as in Storm (ST-10), or its start."""
     aligned: Aligned = setting(
         Aligned.ENDS,
@@ -304,18 +325,31 @@ class WindowSettings:
         preset=True,
         needs=("edges off the grid",),
         resumes=False,
+        words=lambda *_: "the starts of windows are multiples of the slide",
     )
     """Which edge of windows is a multiple of the slide (AT-3)."""
-    offset: Shift = setting(Shift(0), SHIFT, "with_alignment.offset", needs=("a grid",))
+    offset: Shift = setting(Shift(0), SHIFT, "with_alignment.offset", needs=("a grid",), words=SaidBy("windows"))
     """How far aligned ends are shifted from the multiples of the slide; less than a slide, below zero: back."""
     anchor: str | int | None = setting(None, ANCHOR, "with_alignment.anchor", resumes=False, words=words.anchor)
     """What aligned windows are counted from: None, the epoch; "start", the first clock of the run; or a moment. No
     window begins before it (AT-3)."""
-    closes_after_end: bool = setting(False, FLAG, "with_alignment.closes_after_end", preset=True, needs=("a held end",))
+    closes_after_end: bool = setting(
+        False,
+        FLAG,
+        "with_alignment.closes_after_end",
+        preset=True,
+        needs=("a held end",),
+        words=lambda *_: "a window closes when the watermark is past its end, not at it",
+    )
     """A window that holds its end closes when the watermark is past that end, not at it, because events of that instant
     may still come (AZ-11)."""
     longest_window: Duration | None = setting(
-        None, ABOVE_ZERO, "with_alignment.longest_window", preset=True, needs=("lengths",)
+        None,
+        ABOVE_ZERO,
+        "with_alignment.longest_window",
+        preset=True,
+        needs=("lengths",),
+        words=lambda value, _: f"no window may be longer than {value}",
     )
     """No window of the bolt may be longer: 7 days in Azure (AZ-19)."""
 
@@ -326,7 +360,7 @@ class WindowSettings:
         "with_lifetime",
         scenario=None,
         resumes=False,
-        words=lambda lifetime, _: f"events last until {lifetime.end_field}",
+        words=words.lifetime,
     )
     """Events that last from their timestamp to an end of their own (SI-3)."""
     output_time: OutputTime = setting(

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from windowing.settings.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, Panes, PaneTrigger
 from windowing.settings.readers import SOURCE_ONLY
-from windowing.settings.rules import SOURCE, Arrival, IdleRule, LateBy, OutputTime, Partition
+from windowing.settings.rules import SOURCE, Arrival, IdleRule, LateBy, Lifetime, OutputTime, Partition
 from windowing.time.durations import Count, Duration
 
 
@@ -22,6 +22,10 @@ class Others(Protocol):
     def partitions(self) -> tuple[str, ...] | Mapping[str, tuple[str, ...]] | None: ...
     @property
     def idle_rule(self) -> IdleRule: ...
+    @property
+    def late_by(self) -> LateBy: ...
+    @property
+    def watermark_every(self) -> Count | Duration | None: ...
     @property
     def allowed_lateness(self) -> Duration: ...
     @property
@@ -44,6 +48,11 @@ def watermark_every(every: Count | Duration, settings: Others) -> str:
             return f"a watermark at every {number} events of an input"
         case Duration():
             return f"a watermark at every {every} of event time of an input"
+
+
+def watermark_field(column: str, settings: Others) -> str:
+    """Where the source puts watermarks, where it is not the only one that makes any."""
+    return "" if settings.watermark_every == SOURCE_ONLY else f"the source puts watermarks in {column} as well"
 
 
 def watermark_partition(partition: str | Partition, settings: Others) -> str:
@@ -89,6 +98,11 @@ def late_by(rule: LateBy, settings: Others) -> str:
     return f"late when its windows have closed, {settings.allowed_lateness} after the watermark reached their end"
 
 
+def allowed_lateness(wait: Duration, settings: Others) -> str:
+    """When windows close, where it is not what decides who is late."""
+    return "" if settings.late_by is LateBy.WINDOW else f"windows close {wait} after the watermark reached their end"
+
+
 def panes(firings: Panes, _: Others) -> str:
     """How often windows fire."""
     named = (("early", firings.early), ("late", firings.late))
@@ -118,6 +132,13 @@ def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa:
 def anchor(moment: str | int, _: Others) -> str:
     """What aligned windows are counted from."""
     return f"windows are counted from {moment if isinstance(moment, str) else 'a moment'}"
+
+
+def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:
+    """How long events last, and which of them are edges."""
+    shaped = f", {rule.shape_field} says which of them are edges" if rule.shape_field else ""
+    matched = f", an end edge is matched by {', '.join(rule.edge_key)}" if rule.edge_key else ""
+    return (f"events last until {rule.end_field}{shaped}{matched}",)
 
 
 def output_watermark(edge: OutputTime, settings: Others) -> str:

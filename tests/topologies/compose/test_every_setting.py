@@ -7,6 +7,7 @@ and the setting is not refused, one of the scenarios below must be answered othe
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cache
@@ -18,6 +19,7 @@ import pytest
 from policies import TimeEvictionPolicy, TimeTriggerPolicy, WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
 from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.compose.effects import NEEDS
+from topologies.graph.describing import as_text
 from topologies.graph.model import Topology
 from topologies.scenarios.schema.model import Scenario
 from windowing import Count, TopologyError, WindowedBolt, presets, seconds
@@ -244,6 +246,7 @@ NOT_WALKED = {
     "input_rules": "made of the presets of several sources",
     "asked": "what was called",
     "forgotten": "what was called",
+    "every_is_derived": "what was called",
 }
 """The fields that are no settings by themselves, or are walked as the bases."""
 
@@ -261,6 +264,51 @@ def test_every_setting_is_walked() -> None:
     assert {each.name for each in fields(WindowSettings)} == walked | set(NOT_WALKED)
     assert {need for declared in DECLARED.values() for need in declared.needs} == set(NEEDS)
     assert set(RULES) <= walked
+
+
+TOLD_ONLY = [
+    rule("longest_window", seconds(99)),
+    Setting("imports beside", lambda b: b.with_watermark(imports={"s0": "s1"}, imports_beside=True),
+            ("watermark_imports_beside",), without=lambda b: b.with_watermark(imports={"s0": "s1"})),
+]  # fmt: skip
+"""Settings whose values above are refused, or need another one besides."""
+UNTOLD = {
+    "default_time": "the bases name their time, and where a bolt names none, its time is told",
+    "key_trigger": "a kind of window, in the place of others",
+}
+"""Declared settings of which describe says nothing on top of a base."""
+
+
+@pytest.mark.parametrize("name", [name for name in DECLARED if name not in {*NOT_WALKED, *UNTOLD}])
+def test_every_setting_is_described(name: str) -> None:
+    """Somewhere: on some kind of window, under the rules of some system."""
+    settings = [setting for setting in (*TOLD_ONLY, *SETTINGS) if name in setting.rules]
+    bases = (Base(*each) for each in product(KINDS, PRESETS, (False, True), (1, 2)))
+    pairs = (_described(base, setting) for base in bases for setting in settings if setting.of in ("", base.system))
+    assert any(pair is not None and pair[0] != pair[1] for pair in pairs)
+
+
+@pytest.mark.parametrize("setting", [each for each in SETTINGS if each.name in ("shapes", "edge key")])
+def test_all_of_a_lifetime_is_described(setting: Setting) -> None:
+    pair = _described(Base("tumbling", "storm"), setting)
+    assert pair is not None
+    assert pair[0] != pair[1]
+
+
+@pytest.mark.parametrize("system", PRESETS)
+def test_what_changes_nothing_is_not_described(system: str) -> None:
+    """Azure's rules are about watermarks and edges too, of which sessions by the clock have none."""
+    text = as_text(built(Base("session", system, clock=True), None, with_it=False))
+    assert re.search(r"watermark|multiples|past its end", text) is None
+
+
+def _described(base: Base, setting: Setting) -> tuple[str, str] | None:
+    """A topology in words without a setting and with it; None where it cannot be built."""
+    try:
+        without, with_it = (built(base, setting, with_it=given) for given in (False, True))
+    except (TopologyError, ConfigError):
+        return None
+    return as_text(without), as_text(with_it)
 
 
 OUTPUT = {"output_time", "output_watermark"}
