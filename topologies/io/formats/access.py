@@ -29,7 +29,7 @@ def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False)
 
     Raises UnreachableError, also while reading; MissingError where the file does not exist.
     """
-    bytes_of = _local if isinstance(fs, pafs.LocalFileSystem) else _remote
+    bytes_of = _local if type(fs) is pafs.LocalFileSystem else _remote
     with bytes_of(fs, path, kind, streamed=streamed) as plain:
         if not streamed:
             yield plain
