@@ -51,7 +51,7 @@ def settings(**bolt: Any) -> dict[str, Any]:
     rules, defaults = scenario(bolt=bolt, steps=[]).rules, WindowSettings()
     values = {each.name: getattr(rules, each.name) for each in fields(rules)}
     # Which calls were made, not what they set; and that what has expired is shown wherever it can be.
-    calls = {"asked", "forgotten", "given", "expired"}
+    calls = {"asked", "every_is_derived", "forgotten", "given", "expired"}
     return {name: value for name, value in values.items() if value != getattr(defaults, name) and name not in calls}
 
 
