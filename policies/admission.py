@@ -48,6 +48,16 @@ class Decision(IntEnum):
         return self.name.lower()
 
 
+def accepted(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Which events are admitted, with the time that they have or an adjusted one."""
+    through: NDArray[np.bool_] = (
+        (actions == Decision.ACCEPTED)
+        | (actions == Decision.ADJUSTED_LATE)
+        | (actions == Decision.ADJUSTED_OUT_OF_ORDER)
+    )
+    return through
+
+
 def timely(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Which events pass the rules on arrival times; only these advance the watermark."""
     through: NDArray[np.bool_] = (actions == Decision.ACCEPTED) | (actions == Decision.ADJUSTED_LATE)
@@ -75,8 +85,8 @@ def by_arrival(
 
 
 @dataclass(frozen=True)
-class Door:
-    """How a bolt treats events behind its watermark."""
+class Admission:
+    """Decides which events a bolt admits behind its watermark, and with which time."""
 
     late_by: LateBy
     action: LateAction
@@ -94,7 +104,7 @@ class Door:
     """Whether an event that is in order by its own mark is admitted behind the watermark, if one of its windows is
     open."""
 
-    def over(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def closed(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The time up to which windows are closed at each watermark; both in microseconds."""
         back = self.allowed + self.past_the_end
         known = (watermarks > NONE) & (watermarks < FOREVER)
@@ -122,18 +132,19 @@ class Door:
         the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end edges, which are late
         by their end (SI-4). All times are in microseconds.
         """
-        over = self.over(bolt)
+        over = self.closed(bolt)
         reference = self._reference(own, bolt)
         judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
-        last = None if self.last_end is None else self.last_end(judged, ends)
         if self.late_by is LateBy.WATERMARK:
             late = judged < reference
-            if last is not None:
-                tied = times == reference if end_edges is None else (times == reference) & ~end_edges
-                late |= (tied | self.overtakes) & self.missed(judged, last, over)
+            tied = times == reference if end_edges is None else (times == reference) & ~end_edges
+            some = np.arange(len(times)) if self.overtakes else np.flatnonzero(tied)
+            if self.last_end is not None and len(some):  # windows are looked up only where that may change something
+                last = self.last_end(judged[some], None if ends is None else ends[some])
+                late[some] |= self.missed(judged[some], last, over[some])
         else:
-            assert last is not None
-            late = self.missed(judged, last, over)
+            assert self.last_end is not None
+            late = self.missed(judged, self.last_end(judged, ends), over)
         late &= timely(actions)
         if not late.any():
             return times, actions, over

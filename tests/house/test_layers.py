@@ -61,7 +61,7 @@ ORDER = {
     "topologies.io": "formats documents dead_letters places times patterns file_metadata kafka sinks spouts messages",
     "topologies.graph": "hashing groupings model rules_in_words describing",
     "topologies.compose": "effects checks default_time source_time declarers compile builder",
-    "topologies.engine": "time batch ingest fire commit ticking tasks step rehearsal",
+    "topologies.engine": "time batch admission ingest fire commit ticking tasks step rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describing compile",
     "topologies.scenarios": "schema run draw",
     "topologies.spark": "trouble through_java executor workers jvm metrics kafka frames source runner replay",

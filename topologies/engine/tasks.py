@@ -23,12 +23,12 @@ from topologies.engine.batch.plan import (
     SourceSplit,
     partition_name,
 )
+from topologies.engine.batch.rows import Rows
+from topologies.engine.fire.admitting import admit
 from topologies.engine.fire.bolt_calls import BoltCalls
-from topologies.engine.fire.deciding import admit
 from topologies.engine.fire.kinds import kind_of
 from topologies.engine.ingest.merging import SOURCE
 from topologies.engine.ingest.router import Router
-from topologies.engine.ingest.rows import Rows
 from topologies.engine.time.anchoring import anchored
 from topologies.graph.model import ERROR_SCHEMA, WindowedNode
 

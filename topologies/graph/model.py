@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from manager.slices.slicing import Slicing
-from policies.admission import Door, LastEnd
+from policies.admission import Admission, LastEnd
 from policies.assigners import AlignedWindows, CalendarWindows, SessionWindows, WindowAssigner
 from policies.choose import past_the_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.lateness import Lateness
 from policies.slices import Slices
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from topologies.graph.groupings import AllGrouping, Grouping
 from windowing.aggregates.accumulators import Accumulator
 from windowing.aggregates.lists import Gathered
@@ -220,7 +220,7 @@ class WindowedNode:
 
     @property
     def deferred(self) -> bool:
-        """Whether its tasks decide who is let in, not the task that reads: the rules need more than the last tick."""
+        """Whether its tasks decide which events are admitted, not the task that reads: the last tick is not enough."""
         settings = self.bolt.settings
         return (
             self.holds
@@ -247,16 +247,17 @@ class WindowedNode:
         return self.event_time and not settings.watermark_per_key and any(each is not None for each in asked)
 
     @property
-    def door(self) -> Door:
-        """Who is let in, and with which time."""
+    def admission(self) -> Admission:
+        """Which events are admitted, and with which time."""
         settings = self.bolt.settings
-        return Door(
+        ends_known = self.deferred or fires_on_columns(self.trigger)  # not so with a trigger of the user's
+        return Admission(
             settings.late_by,
             settings.late_action,
             settings.late_per_input or settings.watermark_per_key,
             settings.allowed_lateness.micros if self.event_time else 0,
             self.past_the_end,
-            self.last_end,
+            self.last_end if ends_known else None,
             settings.bounds is Bounds.START,
             self.overtakes,
         )
@@ -300,7 +301,7 @@ class WindowedNode:
 
     def over(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
         """At each watermark, or mark of a key, in microseconds: windows that end up to here are due."""
-        return self.door.over(marks)
+        return self.admission.closed(marks)
 
     @property
     def last_end(self) -> LastEnd | None:
@@ -394,7 +395,7 @@ class Topology:
 
 
 def _has_rules(settings: WindowSettings) -> bool:
-    """Whether other rules than Storm's decide who is let in."""
+    """Whether other rules than Storm's decide which events are admitted."""
     return (
         settings.arrival is not None
         or settings.late_by is not LateBy.WATERMARK

@@ -18,8 +18,9 @@ from manager.storage.segments import Ref, SegmentWriter
 from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
 from policies.marks import NONE
+from topologies.engine.admission.deciding import Known
 from topologies.engine.batch.plan import FireItem
-from topologies.engine.fire.deciding import Admitted, Known
+from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.edges import concerned, expired, match_edges
 from topologies.engine.fire.held_task import HeldTask, OldEvents
 from topologies.engine.fire.task_windows import Firing, Snapshot

@@ -17,12 +17,12 @@ from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState
 from topologies.engine.batch.failures import bolt_failure, failed
 from topologies.engine.batch.plan import FireItem
+from topologies.engine.batch.rows import Rows
 from topologies.engine.batch.trace import joined_rows, window_row
 from topologies.engine.batch.whereabouts import worker_position
 from topologies.engine.fire.retracting import Retractions
 from topologies.engine.fire.task_windows import Firing, Snapshot, SummedWindows
 from topologies.engine.ingest.router import Router
-from topologies.engine.ingest.rows import Rows
 from topologies.graph.model import WindowedNode
 from windowing.bolts.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.bolts.state import pack_state

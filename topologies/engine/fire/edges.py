@@ -16,7 +16,7 @@ from windowing.time.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from topologies.engine.fire.deciding import Admitted
+    from topologies.engine.fire.admitting import Admitted
     from topologies.engine.ingest.router import Router
     from topologies.graph.model import WindowedNode
 

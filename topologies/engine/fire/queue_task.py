@@ -14,10 +14,11 @@ from manager.slices.slicing import Slicing
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter, read_events, write_events
 from manager.storage.task_state import TaskState
 from manager.window_manager import WindowManager
+from topologies.engine.admission.deciding import Known
 from topologies.engine.batch.failures import bolt_failure
 from topologies.engine.batch.plan import CompactItem, Context, FireItem
 from topologies.engine.batch.trace import summed_ids
-from topologies.engine.fire.deciding import Admitted, Known
+from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.task_windows import Firing, Snapshot, SummedWindows
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode

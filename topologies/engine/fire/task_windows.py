@@ -11,7 +11,8 @@ from manager.slices.slicing import Slicing
 from manager.storage.segments import Ref, SegmentWriter
 from manager.storage.task_state import WindowsState
 from policies.marks import NONE
-from topologies.engine.fire.deciding import Admitted, Known
+from topologies.engine.admission.deciding import Known
+from topologies.engine.fire.admitting import Admitted
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:

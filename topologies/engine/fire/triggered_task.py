@@ -12,8 +12,9 @@ from manager.keyed.key_states import KeyStates
 from manager.keyed.triggered import TriggeredWindows
 from manager.storage.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
+from topologies.engine.admission.deciding import Known
 from topologies.engine.batch.plan import FireItem
-from topologies.engine.fire.deciding import Admitted, Known
+from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.held_task import HeldTask
 from topologies.engine.fire.task_windows import Firing, Snapshot
 from topologies.engine.ingest.router import Router

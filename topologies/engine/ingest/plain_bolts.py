@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from topologies.engine.batch.failures import bolt_failure
 from topologies.engine.batch.plan import Context
-from topologies.engine.ingest.rows import Rows
+from topologies.engine.batch.rows import Rows
 from topologies.graph.model import PlainNode, copies, stream_label
 from windowing.bolts.bolt import BatchBolt, Bolt, TaskContext
 from windowing.data.rows import tables

@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from manager.keyed.held import Held
 from manager.storage.taking import take_rows
+from topologies.engine.batch.ledger import Ledger
 from topologies.engine.batch.plan import Context, Output
-from topologies.engine.ingest.door import InputDoor
+from topologies.engine.batch.rows import Rows
 from topologies.engine.ingest.error_rows import error_rows, of_component
-from topologies.engine.ingest.ledger import Ledger
 from topologies.engine.ingest.plain_bolts import PlainBolts
-from topologies.engine.ingest.rows import Rows
 from topologies.engine.ingest.staging import Staging
+from topologies.engine.ingest.windowed_inputs import WindowedInputs
 from topologies.graph.model import ERRORS, REASON, PlainNode, Stream, WindowedNode, copies
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Router:
         self.context, self.topology = context, context.topology
         self.ledger = Ledger(context.topology, traced=context.traced)
         self._staging, self._plain = Staging(context), PlainBolts(context)
-        self._door = InputDoor(context, self.ledger, self._staging, self.emit)
+        self._windowed = WindowedInputs(context, self.ledger, self._staging, self.emit)
 
     def emit(self, stream: Stream, rows: Rows) -> None:
         """Route rows of a stream to its sinks and bolts."""
@@ -42,7 +42,7 @@ class Router:
             self._staging.serve(sink, rows.table)
         for name, input_index in self.topology.readers.get(stream, ()):
             if name in self.topology.windowed:
-                self._door.arrive(self.topology.windowed[name], input_index, rows)
+                self._windowed.arrive(self.topology.windowed[name], input_index, rows)
             else:
                 self._run(self.topology.plain[name], input_index, rows)
 
@@ -52,11 +52,6 @@ class Router:
             self._staging.write(output, writer)
             self.ledger.write(output, writer)
         return output
-
-    def emit_late(self, node: WindowedNode, table: pa.Table, positions: NDArray[np.int64]) -> None:
-        """Route events that were turned away to the late stream."""
-        assert node.bolt.settings.late_stream is not None
-        self.emit((node.name, node.bolt.settings.late_stream), Rows(table, None, positions, self.context.clock))
 
     def refuse(self, component: str, bad: pa.Table, clock: int) -> None:
         """Count unreadable rows of a spout as invalid at every bolt that they would have reached, and emit them on the

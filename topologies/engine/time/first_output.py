@@ -19,7 +19,7 @@ from policies.assigners import (
     SnapshotWindows,
     WindowAssigner,
 )
-from topologies.engine.time.admission import event_times
+from topologies.engine.time.event_times import event_times
 from topologies.graph.model import Topology, WindowedNode
 from topologies.io.times import parse_time
 from windowing.errors import ConfigError, ScenarioError

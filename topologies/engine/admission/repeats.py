@@ -120,7 +120,7 @@ class Repeats:
             over = np.maximum(over, self.item.forced)
         if node.last_end is not None:
             ends = _both(None if old is None else old.ends, new.ends)
-            return _ByLastEnd(times, node.last_end(times, ends), over, node.door.holds_start)
+            return _ByLastEnd(times, node.last_end(times, ends), over, node.admission.holds_start)
         accepted = incoming.accepted
         if node.assigners:
             whole = new if old is None else Held.concat([_bare(old), new])

@@ -43,11 +43,21 @@ class Ledger:
         self._counter(node, account)[input_index] += rows
 
     def count_chosen(
-        self, node: WindowedNode, account: str, inputs: NDArray[np.int8], chosen: NDArray[np.bool_]
+        self,
+        node: WindowedNode,
+        account: str,
+        inputs: NDArray[np.int8] | int,
+        chosen: NDArray[np.bool_],
+        times: int = 1,
     ) -> None:
-        """Add the chosen events to an account; ``inputs`` is the input index of each event."""
-        if chosen.any():
-            self._counter(node, account)[:] += np.bincount(inputs[chosen], minlength=len(node.inputs))
+        """Add the chosen events to an account, each so many times; ``inputs`` is the input index of each event, or of
+        all."""
+        if not chosen.any():
+            return
+        if isinstance(inputs, int):
+            self.count(node, inputs, account, int(np.count_nonzero(chosen)) * times)
+        else:
+            self._counter(node, account)[:] += times * np.bincount(inputs[chosen], minlength=len(node.inputs))
 
     def count_by_stream(self, node: WindowedNode, counts: Mapping[str, NDArray[np.int64]]) -> None:
         """Add counts, by input, to accounts."""

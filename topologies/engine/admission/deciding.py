@@ -1,0 +1,213 @@
+"""The decision about each event that arrives at a windowed bolt: whether it is admitted, and with which time.
+
+One function for all rules. Where Storm's are enough, the task that reads an event calls it, with the watermark of the
+last tick for all; else the bolt's task does, with the watermark before each event (decisions 13 and 42).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.held import Held
+from manager.keyed.open_sessions import turned_away
+from manager.watermarks.substreams import Substreams
+from policies.admission import Decision, accepted
+from policies.marks import NONE
+from topologies.engine.admission.repeats import IncomingIds, Repeats
+from topologies.engine.batch.rows import Rows
+from topologies.graph.model import WindowedNode
+from windowing.settings.rules import LateBy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The watermarks in microseconds before each event, NONE before the first: of its own input, partition or key, and
+    of the bolt."""
+
+    own: NDArray[np.int64]
+    bolt: NDArray[np.int64]
+    own_after: NDArray[np.int64] | None = None
+    """The same after each event, for tracing."""
+    bolt_after: NDArray[np.int64] | None = None
+
+    @staticmethod
+    def of_tick(watermark: int | None, events: int) -> Marks:
+        """The watermark of the last tick, for every event; None before the first."""
+        mark = np.broadcast_to(np.int64(NONE if watermark is None else watermark), events)
+        return Marks(mark, mark)
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Events on their way into a bolt, in order of arrival; arrays with one entry per event, times in microseconds."""
+
+    rows: Rows
+    inputs: NDArray[np.int8] | int
+    """The index of the input of each, or of all."""
+    times: NDArray[np.int64]
+    actions: NDArray[np.int8]
+    """The decision about each by its arrival alone."""
+    marks: Marks
+    closed: int = NONE
+    """Windows that end up to this time are closed, whatever the watermark is: the idle timeout closed them (AT-17)."""
+    keys: NDArray[np.int64] | None = None
+    """Hash of the key of each."""
+    ends: NDArray[np.int64] | None = None
+    """End of the lifetime of each."""
+    end_edges: NDArray[np.bool_] | None = None
+    """Which are end edges (SI-3)."""
+    gaps: NDArray[np.int64] | None = None
+    """Session gap of each; None where all share one."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a task knows from earlier batches that decides who is admitted."""
+
+    live: Callable[..., Held | None] | None = None
+    """Returns the live events with some of their columns, by name (none: all), in order of arrival; None where there
+    is no need for them."""
+    substreams: Substreams | None = None
+    """The watermarks of the keys, where each key has its own."""
+    repeats: Repeats | None = None
+    """Finds repeated message ids; None where the bolt does not ask for that."""
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What was decided about events; arrays with one entry per event."""
+
+    times: NDArray[np.int64]
+    """The assigned time in microseconds."""
+    actions: NDArray[np.int8]
+    """A ``Decision`` for each."""
+    closed: NDArray[np.int64]
+    """Windows that end up to this time, in microseconds, were closed when the event came."""
+    splits: list[int]
+    """Indices of events before which windows must be evaluated, up to ``closed`` there."""
+    adjusted: NDArray[np.bool_]
+    """Events whose time was adjusted, whatever became of them afterwards."""
+    out_of_order: NDArray[np.bool_]
+    """Events behind the watermark or behind their windows, whatever became of them afterwards."""
+
+
+def decide(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
+    """Decide about events, by the rules of the bolt."""
+    decisions = _by_rules(node, events, known)
+    return decisions if known.repeats is None else _without_repeats(node, events, known, known.repeats, decisions)
+
+
+def _by_rules(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
+    times, actions, splits = events.times, events.actions, list[int]()
+    closed = np.full(len(times), NONE, np.int64)
+    if node.event_time and _joins_sessions(node):
+        closed = _closed(node, events)
+        late, splits = _late_for_sessions(node, events, known, closed)
+        actions = np.where(late, np.int8(Decision.OUT_OF_ORDER), actions)
+    elif node.event_time:
+        times, actions, closed = _by_watermark(node, events)
+    if node.event_time and events.closed > NONE:
+        actions, closed = _by_timeout(node, events, times, actions, closed)
+    moved = actions == Decision.ADJUSTED_OUT_OF_ORDER
+    adjusted, out_of_order = (actions == Decision.ADJUSTED_LATE) | moved, (actions == Decision.OUT_OF_ORDER) | moved
+    gap = None if node.holds else node.lateness.in_gap(times)  # assigners account for it when the event is finished
+    if gap is not None:
+        actions = np.where(gap & accepted(actions), np.int8(Decision.UNWINDOWED), actions)
+    return Decisions(times, actions, closed, splits, adjusted, out_of_order)
+
+
+def _by_watermark(
+    node: WindowedNode, events: Incoming
+) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
+    """The times, decisions and closed limits of events; those of each input by the late action of its source
+    (SI-17)."""
+    by_input = [node.bolt.settings.of_input(label).late_action for label in node.streams]
+    marks = events.marks
+    columns = (events.times, events.ends, events.actions, marks.own, marks.bolt, events.end_edges)
+    decided = {action: replace(node.admission, action=action).decide(*columns) for action in dict.fromkeys(by_input)}
+    times, actions, closed = decided[by_input[0]]
+    if len(decided) == 1:
+        return times, actions, closed
+    for index, action in enumerate(by_input):
+        of_input, (own_times, own_actions, own_closed) = events.inputs == index, decided[action]
+        times, actions = np.where(of_input, own_times, times), np.where(of_input, own_actions, actions)
+        closed = np.where(of_input, own_closed, closed)
+    return times, actions, closed
+
+
+def _joins_sessions(node: WindowedNode) -> bool:
+    """Whether an event is late if no open session takes it."""
+    return node.session is not None and node.admission.late_by is LateBy.WINDOW
+
+
+def _late_for_sessions(
+    node: WindowedNode, events: Incoming, known: Known, closed: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], list[int]]:
+    """Which events no open session takes, and before which of them windows must be evaluated."""
+    session = node.session
+    assert session is not None
+    assert known.live is not None
+    gaps = events.gaps
+    gaps = np.full(len(events.times), session.gap.micros, np.int64) if gaps is None else gaps
+    return turned_away(
+        events.times, events.keys, accepted(events.actions), closed, gaps, known.live,
+        touching=session.touching, by_end=node.bolt.settings.late_by_session,
+    )  # fmt: skip
+
+
+def _closed(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+    """Up to when windows are closed as each event comes."""
+    closed = node.admission.closed(events.marks.bolt)
+    return closed if events.closed == NONE else np.maximum(closed, events.closed)
+
+
+def _by_timeout(
+    node: WindowedNode,
+    events: Incoming,
+    times: NDArray[np.int64],
+    actions: NDArray[np.int8],
+    closed: NDArray[np.int64],
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Decide again about events whose windows the idle timeout has closed (AT-17)."""
+    closed, last_end = np.maximum(closed, events.closed), node.last_end
+    if last_end is not None:
+        missed = accepted(actions) & node.admission.missed(times, last_end(times, events.ends), closed)
+        actions = np.where(missed, np.int8(Decision.OUT_OF_ORDER), actions)
+    return actions, closed
+
+
+def _without_repeats(
+    node: WindowedNode, events: Incoming, known: Known, repeats: Repeats, decisions: Decisions
+) -> Decisions:
+    """The decisions with repeated messages marked as duplicates.
+
+    Whether a session takes a late event depends on the events admitted before it, so the decision is repeated until it
+    no longer changes. Each round fixes at least one more of the first events.
+    """
+    name, count = node.bolt.settings.message_id_field, len(events.times)
+    assert name is not None
+    sound = (events.actions != Decision.INVALID) & (events.actions != Decision.WATERMARK)
+    alone, duplicates = accepted(decisions.actions), np.zeros(count, np.bool_)
+    marks = events.marks.own if node.bolt.settings.watermark_per_key else events.marks.bolt
+    while True:
+        admitted = np.where(duplicates, alone, accepted(decisions.actions))
+        closed = decisions.closed if node.assigners else None
+        bare = pa.table({"place": pa.nulls(count)})
+        held = Held(decisions.times, bare, None, events.keys, events.ends, closed, events.gaps)
+        repeated = repeats.among(IncomingIds(events.rows.table.column(name), sound, admitted, held, marks))
+        if (repeated == duplicates).all():
+            return decisions
+        duplicates = repeated
+        actions = np.where(duplicates, np.int8(Decision.DUPLICATE), events.actions)
+        decisions = _by_rules(node, replace(events, actions=actions), known)
+        if not _joins_sessions(node):
+            return decisions

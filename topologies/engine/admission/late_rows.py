@@ -1,0 +1,64 @@
+"""Rows of late streams: the event, its reason, and the last window that could have held it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from policies.marks import NONE
+from topologies.graph.model import LATE_COLUMNS, WindowedNode
+from windowing.time.timestamps import EARLIEST, LATEST, to_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def late_rows(
+    node: WindowedNode,
+    rows: pa.Table,
+    inputs: NDArray[np.int8],
+    times: NDArray[np.int64],
+    reasons: list[str],
+    late_by: NDArray[np.int64],
+    watermarks: NDArray[np.int64],
+) -> pa.Table:
+    """Events that were turned away, with the columns of the late stream; ``watermarks`` are NONE where there is none.
+    Times are in microseconds."""
+    rows = conform_input(rows, node.schema)
+    names = np.array(node.streams, dtype=object)[inputs].tolist()
+    end = node.last_end
+    ends = np.full(len(times), NONE, np.int64) if end is None else np.asarray(end(times, None))
+    length = node.eviction.reach if not node.assigners else getattr(node.assigners[0], "length", None)
+    starts = np.where(ends > NONE, ends - length.micros, NONE) if length is not None else np.full(len(ends), NONE)
+    said = [
+        pa.array(names, pa.string()),
+        to_column(times),
+        pa.array(reasons, pa.string()),
+        pa.array(late_by),
+        _known(watermarks),
+        _known(starts),
+        _known(ends),
+    ]
+    for field, column in zip(LATE_COLUMNS, said, strict=True):
+        rows = rows.append_column(field, column)
+    return rows
+
+
+def _known(times: NDArray[np.int64]) -> pa.Array:
+    """Times as a timestamp column; null where they are out of range."""
+    unknown = (times < EARLIEST) | (times > LATEST)
+    column = to_column(np.where(unknown, 0, times))
+    return pa.compute.if_else(pa.array(~unknown), column, pa.scalar(None, column.type))
+
+
+def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns of the bolt's windows; columns that its stream lacks are null."""
+    if table.schema.equals(schema):
+        return table
+    columns = [
+        table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

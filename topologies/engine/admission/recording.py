@@ -1,0 +1,200 @@
+"""What follows from the decisions about events: they are counted, traced, and diverted where they are late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from manager.storage.taking import take_rows
+from policies.admission import Decision, accepted
+from policies.lateness import BEHIND, WINDOW_OVER
+from policies.marks import NONE
+from topologies.engine.admission.deciding import Decisions, Incoming
+from topologies.engine.admission.late_rows import late_rows
+from topologies.engine.batch.ledger import Ledger
+from topologies.engine.batch.rows import Rows
+from topologies.engine.batch.trace import event_ids
+from topologies.graph.model import Stream, WindowedNode
+from windowing.errors import DataError
+from windowing.settings.rules import LateAction, LateBy
+from windowing.time.durations import Duration
+from windowing.time.timestamps import FOREVER, show
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Emit: TypeAlias = Callable[[Stream, Rows], None]
+"""Routes rows of a stream to its readers."""
+
+_EARLY = "its time is too far after its arrival"
+_LATE_ARRIVAL = "it arrived too long after its time"
+_SESSION_OVER = "the session that it would open or join has closed"
+_NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no open session takes it"
+
+
+def record(
+    node: WindowedNode, events: Incoming, decisions: Decisions, ledger: Ledger, emit: Emit, copies: int = 1
+) -> None:
+    """Enter events into the accounts and traces, and divert the late and early ones that are not dropped.
+
+    ``copies`` is the number of tasks that each event goes to; it counts once for each. Raises DataError where a late
+    event stops the run. Invalid rows have been recorded when they were read.
+    """
+    dropped = _dropped(node, events, decisions)
+    _count(node, events, decisions, dropped, ledger, copies)
+    if ledger.traced and node.deferred:  # at a reader the order of arrival is not known
+        _trace(node, events, decisions, dropped, ledger)
+    if _any(decisions.actions, Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER):
+        _divert(node, events, decisions, dropped, ledger, emit, copies)
+
+
+def _count(
+    node: WindowedNode,
+    events: Incoming,
+    decisions: Decisions,
+    dropped: NDArray[np.bool_],
+    ledger: Ledger,
+    copies: int,
+) -> None:
+    actions, arrival = decisions.actions, events.actions
+    accounts = {
+        "received": (actions != Decision.WATERMARK) & (actions != Decision.INVALID),
+        "early": actions == Decision.EARLY,
+        "duplicate": actions == Decision.DUPLICATE,
+        "unwindowed": actions == Decision.UNWINDOWED,
+        "adjusted": decisions.adjusted,
+        "early_input": arrival == Decision.EARLY,
+        "late_input": (arrival == Decision.ADJUSTED_LATE) | (arrival == Decision.LATE),
+        "out_of_order": decisions.out_of_order,
+        "dropped": dropped,
+        "late": _late(actions) & ~dropped,
+    }
+    for account, chosen in accounts.items():
+        ledger.count_chosen(node, account, events.inputs, chosen, copies)
+
+
+def _trace(
+    node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
+) -> None:
+    windowed = accepted(decisions.actions) | (decisions.actions == Decision.UNWINDOWED)
+    for row, event_id in enumerate(event_ids(events.rows.table)):
+        ledger.trace(
+            "events",
+            {
+                "bolt": node.name,
+                "seq": int(events.rows.positions[row]),
+                "event": event_id,
+                "time": int(decisions.times[row]) if windowed[row] else None,
+                "action": _action_label(Decision(int(decisions.actions[row])), dropped=bool(dropped[row])),
+                "watermark": _mark(events.marks.bolt_after, row),
+                "mark": _mark(events.marks.own_after, row),
+            },
+        )
+
+
+def _divert(
+    node: WindowedNode,
+    events: Incoming,
+    decisions: Decisions,
+    dropped: NDArray[np.bool_],
+    ledger: Ledger,
+    emit: Emit,
+    copies: int,
+) -> None:
+    """Send late and early events to the late stream, unless they are dropped."""
+    actions, stream = decisions.actions, node.bolt.settings.late_stream
+    marks = events.marks.own if node.admission.per_input else events.marks.bolt
+    stopping = np.flatnonzero(_with_action(node, events, actions, (LateAction.ERROR,)))
+    if len(stopping):
+        raise _late_error(node, events, actions, marks, int(stopping[0]))
+    rows = np.flatnonzero((_late(actions) | (actions == Decision.EARLY)) & ~dropped)
+    if not len(rows):
+        return
+    table, late = take_rows(events.rows.table, rows), _late(actions[rows])
+    if ledger.traced:
+        for name in event_ids(take_rows(table, np.flatnonzero(late))):
+            ledger.trace("late", {"bolt": node.name, "event": name})
+    if stream is None:
+        return
+    times, of_rows = events.times[rows], marks[rows]
+    inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(actions))[rows]
+    late_by = np.where((of_rows > NONE) & late, of_rows - times, 0)
+    reasons = _reasons(node, actions[rows], times, of_rows)
+    diverted = events.rows.become(late_rows(node, table, inputs, times, reasons, late_by, of_rows), None, rows)
+    for _ in range(copies):
+        emit((node.name, stream), diverted)
+
+
+def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:
+    """Which late events are dropped by the user's rules; a lifetime that cannot be cut is dropped too (SI-13)."""
+    return _with_action(node, events, decisions.actions, (LateAction.DROP, LateAction.CUT))
+
+
+def _with_action(
+    node: WindowedNode, events: Incoming, actions: NDArray[np.int8], wanted: Container[LateAction]
+) -> NDArray[np.bool_]:
+    """Which late events have one of the wanted actions, by the rules of their input or of their arrival."""
+    settings = node.bolt.settings
+    chosen: NDArray[np.bool_] = actions == Decision.OUT_OF_ORDER
+    if chosen.any():
+        by_input = np.array([settings.of_input(label).late_action in wanted for label in node.streams])
+        chosen &= by_input[events.inputs]
+    if settings.arrival is not None and settings.arrival.action in wanted:
+        chosen |= actions == Decision.LATE
+    return chosen
+
+
+def _late(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
+    late: NDArray[np.bool_] = (actions == Decision.LATE) | (actions == Decision.OUT_OF_ORDER)
+    return late
+
+
+def _any(actions: NDArray[np.int8], *wanted: Decision) -> bool:
+    return any((actions == decision).any() for decision in wanted)
+
+
+def _reasons(
+    node: WindowedNode, actions: NDArray[np.int8], times: NDArray[np.int64], marks: NDArray[np.int64]
+) -> list[str]:
+    """Why events were not admitted, in words."""
+    settings = node.bolt.settings
+    rule = settings.arrival
+    closed = _SESSION_OVER if settings.late_by_session else _NO_SESSION
+    if node.last_end is not None:
+        closed = WINDOW_OVER
+    said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), closed, BEHIND)
+    said = np.where(actions == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", said)
+    said = np.where(actions == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", said)
+    return said.tolist()  # type: ignore[no-any-return]
+
+
+def _late_error(
+    node: WindowedNode, events: Incoming, actions: NDArray[np.int8], marks: NDArray[np.int64], row: int
+) -> DataError:
+    """The error for the first late event that stops the run."""
+    rule, time = node.bolt.settings.arrival, int(events.times[row])
+    stream = node.streams[events.inputs if isinstance(events.inputs, int) else int(events.inputs[row])]
+    if actions[row] == Decision.LATE:
+        assert rule is not None
+        return DataError(
+            f"bolt {node.name!r}: an event of {show(time)} of {stream!r} arrived more than {rule.late} after its time",
+            why="events that arrive too late stop the run (AZ-8, SI-14)",
+            do="fix the source, allow more: late=..., or let such events be adjusted or dropped: action='drop'",
+        )
+    return DataError(
+        f"bolt {node.name!r}: an event of {show(time)} came after the watermark {show(int(marks[row]))} of {stream!r}",
+        why="events that violate a watermark stop the run (SI-14)",
+        do="fix the source, or say what is to become of them: with_lateness(action='drop'), 'adjust' or 'divert'",
+    )
+
+
+def _action_label(action: Decision, *, dropped: bool) -> str:
+    if action in (Decision.LATE, Decision.OUT_OF_ORDER):
+        return f"dropped_{action.label}" if dropped else "late"
+    return action.label
+
+
+def _mark(marks: NDArray[np.int64] | None, row: int) -> int | None:
+    return None if marks is None or marks[row] == NONE or marks[row] == FOREVER else int(marks[row])

@@ -1,0 +1,130 @@
+"""Admission in a bolt's task: events that arrived, with the watermark before each, become live events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, INNER, KEY_COLUMN, Held
+from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN
+from manager.storage.task_state import AssignedState
+from policies.admission import accepted, timely
+from policies.marks import NONE
+from topologies.engine.admission.deciding import Decisions, Incoming, Known, Marks, decide
+from topologies.engine.admission.recording import record
+from topologies.engine.admission.repeats import Repeats
+from topologies.engine.batch.plan import FireItem
+from topologies.engine.batch.rows import Rows
+from topologies.engine.ingest.arriving import ACTION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
+from topologies.engine.ingest.router import Router
+from topologies.graph.model import WindowedNode
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """The admitted events of a batch, in order of arrival."""
+
+    events: Held
+    end_edges: NDArray[np.bool_] | None = None
+    """Which of them are end edges, to be matched with their starts; None where there are no edges."""
+    splits: tuple[tuple[int, int], ...] = ()
+    """(index, limit): before the event at this index is added, windows that end up to the limit (microseconds) must be
+    evaluated."""
+
+
+def admit(item: FireItem, node: WindowedNode, router: Router, known: Known) -> Admitted | None:
+    """Admit the events that arrived for a task; the others are turned away as the rules say. None where none is
+    admitted."""
+    if not item.arrived:
+        return None
+    rows = _read(item, router)
+    events = _incoming(item, node, router, known, rows)
+    if node.bolt.settings.message_id_field is not None:
+        known = replace(known, repeats=Repeats(node, item, router.context.store, known.live))
+    decisions = decide(node, events, known)
+    record(node, events, decisions, router.ledger, router.emit)
+    chosen = np.flatnonzero(accepted(decisions.actions))
+    return _admitted(item, node, events, decisions, chosen) if len(chosen) else None
+
+
+def _read(item: FireItem, router: Router) -> Rows:
+    """All events that arrived for the task, with their columns; positions count the events of the batch."""
+    tables, numbers = [], []
+    for arrived in item.arrived:
+        table = router.context.store.read(arrived.ref)
+        tables.append(table)
+        numbers.append(table.column(SEQ_COLUMN).to_numpy() + arrived.base)
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    return Rows(table.combine_chunks(), None, np.concatenate(numbers), router.context.clock)
+
+
+def _incoming(item: FireItem, node: WindowedNode, router: Router, known: Known, rows: Rows) -> Incoming:
+    times, actions = _column(rows, TIME_COLUMN), _column(rows, ACTION_COLUMN)
+    keys = _column(rows, KEY_COLUMN)
+    if known.substreams is not None:
+        own, after = known.substreams.advance(keys, times, timely(actions))
+        own = np.maximum(own, known.substreams.floor)
+        marks = Marks(own, own, after)
+    else:
+        marks = _marks(item, router, rows)
+    if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
+        times = np.clip(times, NONE if item.passed is None else item.passed, item.clock)
+    return Incoming(
+        rows, _column(rows, STREAM_COLUMN), times, actions, marks,
+        closed=NONE if item.forced is None else item.forced,
+        keys=keys,
+        ends=_column(rows, END_COLUMN),
+        end_edges=_column(rows, END_EDGE_COLUMN),
+        gaps=_column(rows, GAP_COLUMN),
+    )  # fmt: skip
+
+
+def _marks(item: FireItem, router: Router, rows: Rows) -> Marks:
+    """The watermarks that the driver has computed: one before each event, or one for all."""
+    if item.marks is None:
+        before = np.full(len(rows.positions), item.watermark, np.int64)
+        return Marks(before, before)
+    table = router.context.store.read(item.marks)
+    return Marks(**{name: table.column(name).to_numpy()[rows.positions] for name in table.column_names})
+
+
+def _admitted(
+    item: FireItem, node: WindowedNode, events: Incoming, decisions: Decisions, chosen: NDArray[np.int64]
+) -> Admitted:
+    table, count = events.rows.table, len(events.times)
+    inner = (*INNER, SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN)
+    held = Held(
+        decisions.times,
+        table.drop_columns([name for name in inner if name in table.column_names]),
+        _column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
+        events.keys,
+        events.ends,
+        decisions.closed if node.assigners else None,
+        events.gaps,
+        edges=_column(events.rows, EDGE_COLUMN),
+        evaluation=_evaluations(item, node, count),
+    )
+    end_edges = events.end_edges
+    if len(chosen) < count:
+        held, end_edges = held.take(chosen), None if end_edges is None else end_edges[chosen]
+    places = np.searchsorted(chosen, decisions.splits).tolist()
+    limits = [int(decisions.closed[split]) for split in decisions.splits]
+    return Admitted(held, end_edges, tuple(zip(places, limits, strict=True)))
+
+
+def _evaluations(item: FireItem, node: WindowedNode, count: int) -> NDArray[np.int64] | None:
+    """The number of the evaluation before which events are admitted; None where windows fire only once."""
+    if node.bolt.settings.panes is None:
+        return None
+    assert isinstance(item.state.windows, AssignedState)
+    return np.full(count, item.state.windows.evaluations, np.int64)
+
+
+def _column(rows: Rows, name: str) -> Any:
+    return rows.table.column(name).to_numpy() if name in rows.table.column_names else None

@@ -1,0 +1,137 @@
+"""The inputs of windowed bolts, where events are read: events get their times, and are admitted for the bolt's tasks or
+left to these to decide about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from manager.storage.taking import take_rows
+from policies.admission import Decision, accepted, timely
+from topologies.engine.admission.deciding import Decisions, Incoming, Known, Marks, decide
+from topologies.engine.admission.late_rows import conform_input
+from topologies.engine.admission.recording import Emit, record
+from topologies.engine.admission.timing import Timed, timed
+from topologies.engine.batch.failures import bolt_failure
+from topologies.engine.batch.ledger import Ledger
+from topologies.engine.batch.plan import Context
+from topologies.engine.batch.rows import Rows
+from topologies.engine.ingest.arriving import note
+from topologies.engine.ingest.error_rows import error_rows
+from topologies.engine.ingest.staging import Staging
+from topologies.graph.groupings import AllGrouping
+from topologies.graph.model import ERRORS, WindowedNode, copies
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class WindowedInputs:
+    """Takes the events that one task reads or emits to the windowed bolts that read them."""
+
+    def __init__(self, context: Context, ledger: Ledger, staging: Staging, emit: Emit) -> None:
+        self._context, self._ledger, self._staging, self._emit = context, ledger, staging, emit
+
+    def arrive(self, node: WindowedNode, input_index: int, rows: Rows) -> None:
+        """Take in rows for one input of a bolt."""
+        rows = self._needed(node, input_index, rows)
+        if not rows.table.num_rows:
+            return
+        with bolt_failure(node.name, self._context.batch, "in giving events their times"):
+            timed_rows = timed(node, input_index, rows)
+        self._refuse(node, input_index, rows, timed_rows)
+        self._note(node, input_index, rows, timed_rows)
+        if node.deferred:
+            self._defer(node, input_index, rows, timed_rows)
+        else:
+            self._admit(node, input_index, rows, timed_rows)
+
+    def _needed(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
+        """The rows without the events older than the first output of the run needs; those are counted as skipped."""
+        first = self._context.first
+        if first is None:
+            return rows
+        with bolt_failure(node.name, self._context.batch, "in giving events their times"):
+            older = first.older(node, input_index, rows.table, rows.clock)
+        if not older.any():
+            return rows
+        self._ledger.count(node, input_index, "skipped", int(np.count_nonzero(older)) * copies(node, input_index))
+        return rows.take(np.flatnonzero(~older))
+
+    def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+        """Record invalid rows, and emit them on the error stream."""
+        places, reasons, number = timed_rows.invalid, timed_rows.reasons, copies(node, input_index)
+        if reasons is None or not len(places):
+            return
+        self._ledger.count(node, input_index, "received", len(places) * number)
+        self._ledger.count(node, input_index, "invalid", len(places) * number)
+        label = node.streams[input_index]
+        self._ledger.complain(node.name, label, f"row {rows.positions[places[0]]}: {reasons[places[0]]}")
+        wrong = take_rows(rows.table, places)
+        bad = error_rows(node.name, label, wrong, rows.positions[places], reasons[places].tolist())
+        from_source = rows.times is None and rows.placed
+        if self._ledger.traced and from_source:  # identified by their positions there: not all events have ids
+            for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
+                self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
+        for _ in range(number):
+            self._emit((node.name, ERRORS), Rows.made(bad, rows.clock))
+
+    def _note(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+        """Record what the rows say about how far time is."""
+        self._ledger.note_arrivals(node, rows.clock, timed_rows.arrived)
+        if not node.event_time:
+            return
+        times, actions = timed_rows.times, timed_rows.actions
+        if not node.origins[input_index]:
+            seen = times[timely(actions)]
+            if len(seen):
+                self._ledger.latest(node, input_index, int(seen.max()))
+        elif not node.carries_time[input_index] and rows.times is not None:
+            valid = actions != Decision.INVALID
+            if valid.any():
+                self._ledger.skew(node, input_index, int((rows.times - times)[valid].max()))
+
+    def _defer(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+        """Leave the decision to the bolt's tasks."""
+        partition = rows.partition if self._context.topology.spouts_before(node)[input_index] else ""
+        tasks = self._tasks(node, input_index, rows)
+        note(self._staging.arriving(node), node, input_index, rows.table, timed_rows, tasks, partition)
+
+    def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+        """Admit events at once, by the watermark of the last tick."""
+        marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
+        events = Incoming(rows, input_index, timed_rows.times, timed_rows.actions, marks)
+        decisions = decide(node, events, Known())
+        record(node, events, decisions, self._ledger, self._emit, copies(node, input_index))
+        self._queue(node, input_index, rows, decisions)
+
+    def _queue(self, node: WindowedNode, input_index: int, rows: Rows, decisions: Decisions) -> None:
+        """Queue admitted events for their tasks."""
+        queued, chosen = replace(rows, times=decisions.times), accepted(decisions.actions)
+        if not chosen.all():
+            queued = queued.take(np.flatnonzero(chosen))
+        times = queued.times
+        if times is None or not len(times):
+            return
+        table = conform_input(queued.table, node.schema)
+        if node.slicing is not None:
+            self._staging.queue(node, input_index, table, times, np.zeros(0, np.int64))
+            return
+        tasks = self._tasks(node, input_index, queued)
+        if tasks is not None:
+            self._staging.queue(node, input_index, table, times, tasks)
+            return
+        for task in range(copies(node, input_index)):
+            self._staging.queue(node, input_index, table, times, np.full(len(times), task, np.int64))
+
+    def _tasks(self, node: WindowedNode, input_index: int, rows: Rows) -> NDArray[np.int64] | None:
+        """The task that each row goes to; None where every row goes to every task."""
+        grouping = node.inputs[input_index].grouping
+        if isinstance(grouping, AllGrouping):
+            return None
+        if node.parallelism == 1:
+            return np.zeros(rows.table.num_rows, np.int64)
+        places = rows.positions + rows.turns if rows.placed else None
+        return grouping.tasks(rows.table, places, node.parallelism)

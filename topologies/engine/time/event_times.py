@@ -1,0 +1,93 @@
+"""The time of each event, by the field or extractor of its bolt."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from topologies.graph.model import WindowedNode
+from windowing.data.tuples import Tuple
+from windowing.errors import ConfigError
+from windowing.settings.kinds import kind_reach
+from windowing.time.durations import Duration
+from windowing.time.timestamps import EARLIEST, LATEST, from_column, from_datetime, is_time
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+_FAR = 1 << 62
+"""A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
+
+
+def event_times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """The time of each row in microseconds, by the bolt's field or extractor; and why a row has none, None where all
+    have one."""
+    return _inside(node, *_times(node, table))
+
+
+def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    settings = node.bolt.settings
+    if settings.timestamp_field is not None:
+        return from_column(table.column(settings.timestamp_field))
+    extractor = settings.timestamp_extractor
+    assert extractor is not None
+    if settings.extractor_on_columns:
+        column = extractor(table)
+        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+            column = pa.array(column)
+        if not is_time(column.type):
+            raise ConfigError(
+                f"the timestamp extractor of bolt {node.name!r} returned a column of {column.type}",
+                why="event times are timestamps, dates, or whole numbers of milliseconds (ST-9)",
+                do="return one of these",
+            )
+        if len(column) != table.num_rows:
+            raise ConfigError(
+                f"the timestamp extractor of bolt {node.name!r} returned {len(column)} times for {table.num_rows} rows",
+                do="return one time per row",
+            )
+        return from_column(column)
+    return _each_time(extractor, table)
+
+
+def _inside(
+    node: WindowedNode, times: NDArray[np.int64], reasons: NDArray[np.str_] | None
+) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """Mark as invalid the times so close to the year 1 or 9999 that a window holding them would exceed the range."""
+    settings = node.bolt.settings
+    margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
+    margin = max([margin, *(kind_reach(kind) for kind in settings.kinds)])
+    outside = (times < EARLIEST + margin) | (times > LATEST - margin)
+    if not margin or not outside.any():
+        return times, reasons
+    said = np.full(len(times), "", dtype=object) if reasons is None else reasons
+    said[outside & (said == "")] = "timestamp so near to the year 1 or 9999 that its window would lie beyond"
+    return np.where(outside, 0, times), said
+
+
+def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+    """Call the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
+    values: list[int | None] = []
+    failures: dict[int, str] = {}
+    for index, row in enumerate(table.to_pylist()):
+        value: int | None = None
+        try:
+            extracted = extractor(Tuple(row, 0, ""))
+            if isinstance(extracted, datetime):
+                value = from_datetime(extracted)
+            elif extracted is not None:
+                value = int(extracted) * 1_000
+            values.append(None if value is None else max(min(value, _FAR), -_FAR))
+        except Exception as error:
+            failures[index] = f"the timestamp extractor failed: {type(error).__name__}: {error}"
+            values.append(None)
+    times, reasons = from_column(pa.array(values, pa.int64()).cast(pa.timestamp("us")))
+    if failures:
+        assert reasons is not None
+        for index, failure in failures.items():
+            reasons[index] = failure
+    return times, reasons
