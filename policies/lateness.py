@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policies.admission import Admission, Decision, LastEnd
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
+from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from windowing.settings.bounds import Bounds
+from windowing.settings.rules import LateAction, LateBy
 from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
@@ -32,19 +35,11 @@ class Lateness:
 
     def late(self, timestamps: NDArray[np.int64], watermark: int | None) -> NDArray[np.bool_]:
         """Which of these times (int64 microseconds) are late at this watermark; none before the first (None)."""
-        if watermark is None:
-            return np.zeros(len(timestamps), np.bool_)
-        return timestamps <= watermark if self.window_over(watermark) else timestamps < watermark
-
-    def window_over(self, watermark: int) -> bool:
-        """Whether an event exactly at the watermark is too late for every window."""
-        windows = self._windows
-        if windows is None:
-            return False
-        length, trigger = windows
-        if trigger.bounds is Bounds.START or trigger.last_due(watermark) != watermark:
-            return False
-        return trigger.slide.micros >= length
+        count = len(timestamps)
+        marks = np.broadcast_to(np.int64(NONE if watermark is None else watermark), count)
+        _, actions, _ = self._admission.decide(timestamps, None, np.zeros(count, np.int8), marks, marks)
+        late: NDArray[np.bool_] = actions == Decision.OUT_OF_ORDER
+        return late
 
     def in_gap(self, timestamps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Which of these times (int64 microseconds) no window can hold: those between windows that do not touch (AT-4),
@@ -66,7 +61,26 @@ class Lateness:
         return between if endless is None else between | endless
 
     @property
+    def _admission(self) -> Admission:
+        windows = self._windows
+        return Admission(
+            LateBy.WATERMARK,
+            LateAction.DIVERT,
+            per_input=False,
+            allowed=0,
+            past_the_end=False,
+            last_end=None if windows is None else last_window_end(*windows),
+            holds_start=windows is not None and windows[1].bounds is Bounds.START,
+        )
+
+    @property
     def _windows(self) -> tuple[int, TimeTriggerPolicy] | None:
         if not isinstance(self.eviction, TimeEvictionPolicy) or not isinstance(self.trigger, TimeTriggerPolicy):
             return None
         return (self.eviction.reach.micros, self.trigger) if fires_on_columns(self.trigger) else None
+
+
+def last_window_end(length: int, trigger: TimeTriggerPolicy) -> LastEnd:
+    """The end of the last window that can hold an event, for windows of this length (microseconds) at every slide."""
+    slide, offset = trigger.slide.micros, trigger.offset.micros
+    return lambda starts, ends: trigger.bounds.last_end(starts, length, slide, offset)

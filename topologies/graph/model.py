@@ -15,7 +15,7 @@ from policies.admission import Admission, LastEnd
 from policies.assigners import AlignedWindows, CalendarWindows, SessionWindows, WindowAssigner
 from policies.choose import past_the_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
-from policies.lateness import Lateness
+from policies.lateness import Lateness, last_window_end
 from policies.slices import Slices
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from topologies.graph.groupings import AllGrouping, Grouping
@@ -314,8 +314,7 @@ class WindowedNode:
             return lambda starts, ends: np.maximum.reduce([each(starts, ends) for each in known])
         eviction, trigger = self.eviction, self.trigger
         if isinstance(eviction, TimeEvictionPolicy) and isinstance(trigger, TimeTriggerPolicy):
-            length, slide, offset = eviction.length.micros, trigger.slide.micros, trigger.offset.micros
-            return lambda starts, ends: trigger.bounds.last_end(starts, length, slide, offset)
+            return last_window_end(eviction.length.micros, trigger)
         return None
 
     @property

@@ -1,0 +1,81 @@
+"""Admission is the same where events are read and in the bolt's tasks: one function decides, one place counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+
+from policies.admission import Admission
+from policies.lateness import Lateness
+from policies.marks import NONE
+from tests.helpers.examples import examples
+from topologies.engine.admission import deciding
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.schema.loading import read_scenario
+
+Json = dict[str, Any]
+
+KINDS: list[Json] = [
+    {"length": "10ms", "tumbling": True},
+    {"length": "10ms", "sliding": "4ms"},
+    {"length": "4ms", "sliding": "10ms"},
+    {"length": "4ms", "sliding": "10ms", "bounds": "[start, end)"},
+    {"length": 3, "tumbling": True},
+    {"length": 3, "sliding": "5ms"},
+    {"length": "7ms", "sliding": 2},
+]
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Json:
+    """Events in disorder, ticks and crashes, under Storm's rules; ``m`` is an id of each event's own."""
+    bolt = {**draw(st.sampled_from(KINDS)), "timestamp_field": "ts", "lag": f"{draw(st.integers(0, 4))}ms"}
+    steps: list[Json] = []
+    now = 0
+    for number in range(draw(st.integers(2, 25))):
+        now += draw(st.integers(0, 5))
+        at = max(now - draw(st.integers(0, 8)), 0)
+        steps.append({"event": {"id": f"e{number}", "ts": at, "m": f"m{number}"}})
+        if draw(st.integers(0, 2)) == 0:
+            steps.append(draw(st.sampled_from([{"tick": "watermark"}, {"tick": "watermark"}, {"crash": True}])))
+    return {"name": "admission", "bolt": bolt, "steps": [*steps, {"close": True}]}
+
+
+def seen(answer: Replayed) -> list[Any]:
+    found = answer.to_json()
+    return [found[name] for name in ("windows", "late", "counts", "watermarks", "pending", "metrics")]
+
+
+@examples(80, suppress_health_check=[HealthCheck.too_slow])
+@given(stories())
+def test_the_reader_and_the_tasks_decide_alike(story: Json) -> None:
+    by_reader = replay_locally(read_scenario(story))
+    deferred = {**story, "bolt": {**story["bolt"], "message_id_field": "m"}}  # ids that never repeat
+    assert seen(replay_locally(read_scenario(deferred))) == seen(by_reader)
+
+
+@pytest.mark.parametrize("extra", [{}, {"message_id_field": "m"}, {"watermark_every": 1}, {"key": ["m"]}])
+def test_every_event_passes_the_one_function(extra: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: list[int] = []
+    decide = Admission.decide
+
+    def noting(self: Admission, times: Any, *columns: Any) -> Any:
+        passed.append(len(times))
+        return decide(self, times, *columns)
+
+    monkeypatch.setattr(Admission, "decide", noting)
+    steps = [{"event": {"id": f"e{at}", "ts": at, "m": f"m{at}"}} for at in range(5)]
+    bolt = {"length": "10ms", "tumbling": True, "timestamp_field": "ts", **extra}
+    answer = replay_locally(read_scenario({"name": "all", "bolt": bolt, "steps": [*steps, {"close": True}]}))
+    assert sum(passed) == answer.counts["received"] == 5
+
+
+def test_before_the_first_tick_there_is_no_watermark() -> None:
+    marks = deciding.Marks.of_tick(None, 3)
+    assert marks.own.tolist() == marks.bolt.tolist() == [NONE] * 3
+    assert not Lateness().late(np.array([-5, 0, 5]), None).any()
