@@ -3,9 +3,10 @@
 from windowing import aggregates
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import BatchBolt, Bolt, StatefulWindowedBolt, TaskContext, WindowedBolt
-from windowing.bolts.joins import TemporalJoin
 from windowing.bolts.shifts import AlterLifetime, ShiftTime
+from windowing.bolts.temporal_join import TemporalJoin
 from windowing.bolts.unions import Union
+from windowing.bolts.window_join import WindowJoin
 from windowing.data.events import Events
 from windowing.data.rows import Emit
 from windowing.data.tuples import Tuple
@@ -79,6 +80,7 @@ __all__ = [
     "TupleWindow",
     "Union",
     "WindboltError",
+    "WindowJoin",
     "WindowedBolt",
     "aggregates",
     "days",

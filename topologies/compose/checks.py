@@ -36,16 +36,19 @@ def faults(
     by: tuple[str, ...] | None = None,
     asks_for_expired: bool = False,
     partitioned: bool = False,
+    joined: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Iterator[ConfigError]:
     """What is wrong with the time settings of bolt ``name``; ``inputs`` with their columns.
 
     ``by``: the columns by which the bolt adds up its events, if it does. ``asks_for_expired``: whether it was told, or
     its code was seen, to ask its windows what has expired. ``partitioned``: whether a source behind its inputs has
-    partitions of its own.
+    partitions of its own. ``joined``: the key columns of each input by its name, if the bolt is a window join.
     """
-    checks = _Checks(name, settings, inputs, outputs, parallelism, event_time, by, asks_for_expired, partitioned)
+    checks = _Checks(
+        name, settings, inputs, outputs, parallelism, event_time, by, asks_for_expired, partitioned, joined
+    )
     for check in (
-        checks.without_effect, checks.columns, checks.imports, checks.partitions, checks.key, checks.sums,
+        checks.without_effect, checks.columns, checks.imports, checks.partitions, checks.key, checks.sums, checks.joins,
         checks.keys_watermark, checks.lateness, checks.late_stream, checks.windows, checks.panes, checks.expired,
         checks.message_ids,
         checks.policies,
@@ -73,6 +76,8 @@ class _Checks:
     by: tuple[str, ...] | None
     asks_for_expired: bool = False
     partitioned: bool = False
+    joined: Mapping[str, tuple[str, ...]] | None = None
+    """Of a window join: the key columns of each input, by its name."""
 
     def without_effect(self) -> Iterator[ConfigError]:
         """What was asked for and changes nothing (ST-18, AT-22)."""
@@ -160,6 +165,26 @@ class _Checks:
                 "each task would have a part of the result",
                 f"use fields_grouping({label!r}, {', '.join(map(repr, by))})" if by else "use one task",
             )
+
+    def joins(self) -> Iterator[ConfigError]:
+        """Events that a window join compares come to one task; those of windows per key do already."""
+        keys = self.joined
+        if keys is None or self.settings.key or self.parallelism == 1:
+            return
+        groupings = [each.grouping for each, _ in self.inputs]
+        if all(isinstance(grouping, GlobalGrouping) for grouping in groupings):
+            return
+        places = [_places(each.grouping, keys.get(stream_label(each.stream), ())) for each, _ in self.inputs]
+        if None not in places and len(set(places)) == 1:
+            return
+        sides = " = ".join(f"{name}.{'+'.join(columns)}" for name, columns in keys.items())
+        ways = ", ".join(f"{stream_label(each.stream)!r} by {each.grouping}" for each, _ in self.inputs)
+        calls = (f"fields_grouping({name!r}, {', '.join(map(repr, columns))})" for name, columns in keys.items())
+        yield self._fault(
+            f"joins {sides}, has {self.parallelism} tasks, and reads {ways}",
+            "events with equal keys would go to several tasks, and not meet",
+            f"use {' and '.join(calls)}",
+        )
 
     def _apart(self, key: tuple[str, ...]) -> Iterator[tuple[str, Grouping]]:
         """The inputs, and their groupings, by which events with equal keys may go to several tasks."""
@@ -484,6 +509,13 @@ class _Checks:
 
     def _fault(self, what: str, why: str, do: str) -> ConfigError:
         return ConfigError(f"bolt {self.name!r}: {what}", why=why, do=do)
+
+
+def _places(grouping: Grouping, keys: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Which of the keys a stream is grouped by; None where it is grouped by something else."""
+    if not isinstance(grouping, FieldsGrouping) or not set(grouping.fields) <= set(keys):
+        return None
+    return tuple(map(keys.index, grouping.fields))
 
 
 def _is_text(kind: pa.DataType) -> bool:

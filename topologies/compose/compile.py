@@ -41,6 +41,7 @@ from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.asking import asks_for_expired
 from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulWindowedBolt, WindowedBolt
 from windowing.bolts.state import check_types
+from windowing.bolts.window_join import WindowJoin
 from windowing.errors import ConfigError, TopologyError, WindboltError
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import CountByStart, Hopping, longest_of
@@ -346,6 +347,7 @@ class _Building:
             self._problem(f"bolt {name!r} reads {len(inputs)} streams", "at most 127 can be told apart", "join some")
         declared = [schema for stream, schema in outputs.items() if stream != ERRORS]
         by = bolt.by if isinstance(bolt, AggregateBolt) else None
+        joined = bolt.keys_by_stream if isinstance(bolt, WindowJoin) else None
         asks = asks_for_expired(bolt) if settings.expired is None else settings.expired
         partitioned = any(self._partitioned(each.stream[0]) for each in inputs)
         situation = Situation(settings, event_time, len(inputs), partitioned)
@@ -353,7 +355,7 @@ class _Building:
             self.at_sources.setdefault((rule, call), []).append(idle_setting(name, situation, rule, call))
         found = faults(
             name, settings, streams, declared, parallelism=declarer.parallelism, event_time=event_time, by=by,
-            asks_for_expired=asks, partitioned=partitioned,
+            asks_for_expired=asks, partitioned=partitioned, joined=joined,
         )  # fmt: skip
         self.problems.extend(found)
         if len(self.problems) > before:

@@ -23,6 +23,7 @@ from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink
 from topologies.io.spouts import FileSpout, FrameSpout, MemorySpout, Spout
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import StatefulWindowedBolt
+from windowing.bolts.window_join import WindowJoin
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import format_schema
 from windowing.settings.bounds import Bounds
@@ -236,6 +237,8 @@ def _bolt_facts(topology: Topology, part: BoltPart) -> Iterator[tuple[str, str]]
             yield "state", kept or "none declared"
         if part.remembers:
             yield "keeps", f"the last window of each {'key' if part.bolt.settings.key else 'task'}, for window.expired"
+        if isinstance(part.bolt, WindowJoin):
+            yield "joins", f"{part.bolt.left}, {part.bolt.right} on {part.bolt.keys} ({part.bolt.how})"
         if isinstance(part.bolt, AggregateBolt):
             yield "adds up", _sums_in_words(part.bolt)
             yield "keeps", "the events of its windows" if part.slicing is None else "sums by slice of time, no events"

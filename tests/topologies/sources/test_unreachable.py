@@ -20,7 +20,7 @@ from pyarrow import ipc
 import topologies.sources.splits
 from tests.helpers.object_store import ObjectStore, object_store
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.io.formats import FileSplit, file_format
+from topologies.io.formats import FileSplit, access, file_format
 from topologies.io.places import locate
 from topologies.sources.splits import FileSource
 from windowing import WindowedBolt
@@ -127,11 +127,22 @@ class _Reads(io.FileIO):
 
 @pytest.mark.parametrize("good", range(4))
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_disk_that_fails_at_any_read_is_no_fault_of_the_file(tmp_path: Path, kind: str, good: int) -> None:
-    path = tmp_path / KINDS[kind]
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_disk_that_fails_at_any_read_is_no_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, good: int, watched: bool
+) -> None:
+    path, failing = tmp_path / KINDS[kind], _Failing(good)
     path.write_bytes(_written(kind))
+    if not watched:  # Arrow's own reads fail so: with the number of the system's error
+        monkeypatch.setattr(access, "_source", lambda _, path, **__: failing.open_input_file(path))
     with pytest.raises(UnreachableError, match=r"Input/output error"):
-        list(file_format(kind).read(_Failing(good), FileSplit(str(path)), SCHEMA))
+        list(file_format(kind).read(failing if watched else pafs.LocalFileSystem(), FileSplit(str(path)), SCHEMA))
+
+
+def test_an_error_of_the_system_is_told_from_one_of_arrows() -> None:
+    """/proc/self/mem is a regular file for the system, and cannot be read at 0."""
+    with pytest.raises(UnreachableError, match=r"Errno 5"):
+        list(file_format("jsonl").read(pafs.LocalFileSystem(), FileSplit("/proc/self/mem"), SCHEMA))
 
 
 def _gone(folder: Path) -> str:

@@ -29,7 +29,7 @@ def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False)
 
     Raises UnreachableError, also while reading; MissingError where the file does not exist.
     """
-    bytes_of = _local if type(fs) is pafs.LocalFileSystem else _remote
+    bytes_of = _local if type(fs) is pafs.LocalFileSystem else _watched
     with bytes_of(fs, path, kind, streamed=streamed) as plain:
         if not streamed:
             yield plain
@@ -57,8 +57,8 @@ def _local(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iter
 
 
 @contextmanager
-def _remote(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
-    """A file of a store, whose errors have no numbers: its reads are watched."""
+def _watched(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
+    """A file of a store, or of a file system in Python: their errors have no numbers, so each read is watched."""
     source = _Bytes(fs, path, streamed=streamed)
     try:
         yield pa.PythonFile(source, mode="r")
@@ -111,7 +111,7 @@ def unreachable(path: str, error: Exception) -> UnreachableError:
 
 
 class _Bytes(io.RawIOBase):
-    """A file of a store, which remembers the first error of reading it."""
+    """A file of any file system, which remembers the first error of reading it."""
 
     def __init__(self, fs: pafs.FileSystem, path: str, *, streamed: bool) -> None:
         super().__init__()

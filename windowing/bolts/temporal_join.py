@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from windowing.bolts.join_columns import (
+    END,
+    LEFT,
+    RIGHT,
+    START,
+    JoinColumn,
+    JoinKeys,
+    check_inputs,
+    check_rename,
+    chosen,
+    distinct,
+    prefix_of,
+    read_keys,
+)
 from windowing.bolts.operators import Operator
 from windowing.data.rows import DEFAULT_STREAM, Rows
 from windowing.data.schema import TIMESTAMP, parse_schema
@@ -19,17 +33,6 @@ from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_LEFT, _RIGHT, _START, _END = "left", "right", "start", "end"
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column that a join emits: of which side, and what it is called there."""
-
-    side: str
-    source: str
-    kind: pa.DataType
 
 
 class TemporalJoin(Operator):
@@ -66,52 +69,32 @@ class TemporalJoin(Operator):
         start: str = "overlap_start",
         end: str = "overlap_end",
     ) -> None:
-        keys = (on,) if isinstance(on, str) else tuple(on)
-        if not keys or not all(isinstance(key, str) and key for key in keys):
-            raise ConfigError(f"a join on {on!r}", why="pairs have equal keys", do="name the columns of the key")
-        if left == right:
+        if isinstance(on, Mapping):
             raise ConfigError(
-                f"a join of {left!r} with itself",
-                why="a bolt reads a stream once",
-                do="put a plain bolt before one side",
+                f"TemporalJoin(on={on!r:.60})",
+                why="events meet by columns that have one name on both sides",
+                do="rename one of them in a plain bolt before; or use WindowJoin, for events of one window",
             )
-        try:
-            renamed = {rename.format(stream=stream, column="c") for stream in ("a", "b")}
-        except (KeyError, IndexError, ValueError, AttributeError):
-            renamed = set()
-        if len(renamed) < 2 or "{column}" not in rename:
-            raise ConfigError(
-                f"rename={rename!r}",
-                why="it must give equal columns of two streams different names",
-                do="use '{stream}_{column}' or '{column}_{stream}'",
-            )
+        keys = read_keys(on, left, right).left
+        check_rename(rename)
         self.left, self.right, self.on = left, right, keys
         self._rename, self._start, self._end = rename, start, end
         self._wanted = None if outputs is None else parse_schema(outputs)
-        self._columns: dict[str, _Column] = {}
+        self._columns: dict[str, JoinColumn] = {}
         self.settings = replace(self.settings, key=keys)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The join with its columns; ConfigError where they cannot be."""
-        if set(inputs) != {self.left, self.right}:
-            raise ConfigError(
-                f"it joins {self.left!r} and {self.right!r}, and reads {', '.join(map(repr, inputs))}",
-                do="give it these two streams by ..._grouping, a stream of another name as 'component.stream'",
-            )
+        check_inputs(inputs, self.left, self.right, JoinKeys(self.on, self.on))
         if self.settings.lifetime is None:
             raise ConfigError(
                 "a join of events without lifetimes",
                 why="pairs are events that live at the same time (SI-22)",
                 do="call with_lifetime(end_field) with the column that says when events end",
             )
-        missing = [f"{key!r} of {name!r}" for name in inputs for key in self.on if key not in inputs[name].names]
-        if missing:
-            raise ConfigError(
-                f"a join on {', '.join(missing)}, which there is not", do="name key columns that both streams have"
-            )
         columns = self._named(inputs[self.left], inputs[self.right])
         bound = copy(self)
-        bound._columns = columns if self._wanted is None else _chosen(columns, self._wanted)
+        bound._columns = columns if self._wanted is None else chosen(columns, self._wanted)
         return bound
 
     def output_schemas(self) -> dict[str, pa.Schema]:
@@ -129,10 +112,10 @@ class TemporalJoin(Operator):
         starts, begins = window.timestamps, window.start_timestamp
         lefts, rights = _pairs(left, starts[left] == begins, right, starts[right] == begins)
         table, ends = window.table, np.minimum(window.ends[lefts], window.ends[rights])
-        taken = {_LEFT: pa.array(lefts), _RIGHT: pa.array(rights)}
+        taken = {LEFT: pa.array(lefts), RIGHT: pa.array(rights)}
         overlap = {
-            _START: pa.array(np.full(len(lefts), begins, np.int64), TIMESTAMP),
-            _END: pa.array(ends, TIMESTAMP, mask=ends == FOREVER),
+            START: pa.array(np.full(len(lefts), begins, np.int64), TIMESTAMP),
+            END: pa.array(ends, TIMESTAMP, mask=ends == FOREVER),
         }
         arrays = [
             overlap[column.side] if column.side in overlap else table.column(column.source).take(taken[column.side])
@@ -140,48 +123,19 @@ class TemporalJoin(Operator):
         ]
         return pa.table(arrays, names=list(self._columns))
 
-    def _named(self, left: pa.Schema, right: pa.Schema) -> dict[str, _Column]:
+    def _named(self, left: pa.Schema, right: pa.Schema) -> dict[str, JoinColumn]:
         """All columns of the join by name; ConfigError where two have one name."""
         own = {*self.on, self.settings.watermark_field}
-        named = [(key, _Column(_LEFT, key, left.field(key).type)) for key in self.on]
-        for side, name, mine, other in ((_LEFT, self.left, left, right), (_RIGHT, self.right, right, left)):
-            prefix = "".join(letter if letter.isalnum() else "_" for letter in name)
+        named = [(key, JoinColumn(LEFT, key, left.field(key).type)) for key in self.on]
+        for side, name, mine, other in ((LEFT, self.left, left, right), (RIGHT, self.right, right, left)):
             for field in mine:
                 if field.name in own:
                     continue
                 clash = field.name in other.names
-                shown = self._rename.format(stream=prefix, column=field.name) if clash else field.name
-                named.append((shown, _Column(side, field.name, field.type)))
-        named += [(self._start, _Column(_START, "", TIMESTAMP)), (self._end, _Column(_END, "", TIMESTAMP))]
-        names = [name for name, _ in named]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ConfigError(
-                f"the join has two columns {', '.join(map(repr, twice))}",
-                why=f"it has {', '.join(names)}",
-                do="choose another rename=, or other names for the overlap by start= and end=",
-            )
-        return dict(named)
-
-
-def _chosen(columns: dict[str, _Column], wanted: pa.Schema) -> dict[str, _Column]:
-    unknown = [name for name in wanted.names if name not in columns]
-    if unknown:
-        raise ConfigError(
-            f"the join has no column {', '.join(map(repr, unknown))}",
-            why=f"it has {', '.join(columns)}",
-            do="declare columns among these in outputs=, or none to have them all",
-        )
-    for field in wanted:
-        try:
-            pa.nulls(0, columns[field.name].kind).cast(field.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise ConfigError(
-                f"column {field.name!r} is {columns[field.name].kind}, and was declared {field.type}",
-                why=str(error),
-                do="declare the type that it has",
-            ) from error
-    return {name: columns[name] for name in wanted.names}
+                shown = self._rename.format(stream=prefix_of(name), column=field.name) if clash else field.name
+                named.append((shown, JoinColumn(side, field.name, field.type)))
+        named += [(self._start, JoinColumn(START, "", TIMESTAMP)), (self._end, JoinColumn(END, "", TIMESTAMP))]
+        return distinct(named, "choose another rename=, or other names for the overlap by start= and end=")
 
 
 def _pairs(

@@ -1,0 +1,227 @@
+"""Window joins against every pair, one by one; and what of them is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers.examples import examples
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.graph.describing import as_text
+from topologies.local import run_local
+from topologies.run.options import RunOptions
+from windbolt import ConfigError, Session, TopologyError, WindowJoin
+from windbolt.testing import run_bolt
+
+Json = dict[str, Any]
+PERSONS = "id long, name string, ts long"
+AUCTIONS = "id long, seller int, price double, ts long"
+ON = {"persons": "id", "auctions": "seller"}
+PEOPLE: list[Json] = [
+    {"id": 1, "name": "ada", "ts": 1_000},
+    {"id": 2, "name": "bob", "ts": 2_000},
+    {"id": 1, "name": "ann", "ts": 12_000},
+]
+SALES: list[Json] = [
+    {"id": 70, "seller": 1, "price": 5.0, "ts": 3_000},
+    {"id": 71, "seller": 1, "price": 6.0, "ts": 4_000},
+    {"id": 72, "seller": 3, "price": 7.0, "ts": 5_000},
+    {"id": 73, "seller": 2, "price": 8.0, "ts": 11_000},
+    {"id": 74, "seller": None, "price": 9.0, "ts": 11_000},
+]
+
+
+def join(how: Any = "inner", **options: Any) -> WindowJoin:
+    bolt = WindowJoin("persons", "auctions", on=ON, how=how, **options).with_tumbling_window("10s")
+    return bolt.with_alignment(bounds="[start, end)").with_timestamp_field("ts").with_lag("60s")
+
+
+def rows_of(bolt: Any, persons: list[Json], auctions: list[Json]) -> list[Json]:
+    return run_bolt(bolt, {"persons": persons, "auctions": auctions}, {"persons": PERSONS, "auctions": AUCTIONS}).rows
+
+
+def test_pairs_of_a_window_with_names_of_their_own() -> None:
+    rows = rows_of(join(start="since", end="until"), PEOPLE, SALES)
+    assert [(row["persons_id"], row["name"], row["auctions_id"], row["seller"], row["price"]) for row in rows] == [
+        (1, "ada", 70, 1, 5.0),
+        (1, "ada", 71, 1, 6.0),
+    ]
+    assert list(rows[0]) == [
+        "persons_id", "name", "persons_ts", "seller", "auctions_id", "price", "auctions_ts", "since", "until",
+    ]  # fmt: skip
+    assert (rows[0]["until"] - rows[0]["since"]).total_seconds() == 10
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [
+        ("left", [(1, 70), (1, 71), (2, None), (1, None)]),
+        ("right", [(1, 70), (1, 71), (None, 72), (None, 73), (None, 74)]),
+        ("full", [(1, 70), (1, 71), (2, None), (None, 72), (1, None), (None, 73), (None, 74)]),
+    ],
+)
+def test_events_without_a_partner(how: str, wanted: list[Any]) -> None:
+    rows = rows_of(join(how), PEOPLE, SALES)
+    assert [(row["persons_id"], row["auctions_id"]) for row in rows] == wanted
+
+
+def test_left_events_with_a_partner_and_without_one() -> None:
+    assert rows_of(join("semi"), PEOPLE, SALES) == [{"id": 1, "name": "ada", "ts": 1_000}]
+    assert [row["name"] for row in rows_of(join("anti"), PEOPLE, SALES)] == ["bob", "ann"]
+    assert rows_of(join("semi", outputs="name string"), PEOPLE, SALES) == [{"name": "ada"}]
+
+
+def test_a_key_of_one_name_is_one_column() -> None:
+    bolt = WindowJoin("a", "b", on=["k", "part"], how="full").with_tumbling_window(4)
+    sides = {
+        "a": [{"k": "x", "part": 1, "v": 1}, {"k": "y", "part": 1, "v": 2}],
+        "b": [{"k": "y", "part": 1, "v": 3}, {"k": "y", "part": 2, "v": 4}],
+    }
+    assert run_bolt(bolt, sides).rows == [
+        {"k": "x", "part": 1, "a_v": 1, "b_v": None},
+        {"k": "y", "part": 1, "a_v": 2, "b_v": 3},
+        {"k": "y", "part": 2, "a_v": None, "b_v": 4},
+    ]
+
+
+def test_windows_of_any_kind() -> None:
+    bolt = WindowJoin("a", "b", on="k").with_window(Session("5s")).with_key("k").with_timestamp_field("ts")
+    schema = "k string, v long, ts long"
+    sides = {
+        "a": [{"k": "x", "v": 1, "ts": 0}, {"k": "x", "v": 2, "ts": 20_000}],
+        "b": [{"k": "x", "v": 3, "ts": 4_000}, {"k": "y", "v": 4, "ts": 21_000}],
+    }
+    assert [(row["a_v"], row["b_v"]) for row in run_bolt(bolt, sides, {"a": schema, "b": schema}).rows] == [(1, 3)]
+
+
+# ---- against every pair
+
+
+def partners(key: Any, other: Any) -> bool:
+    return key is not None and other is not None and key == other
+
+
+def slowly(how: str, persons: list[Json], auctions: list[Json]) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    for begin in sorted({row["ts"] // 10 * 10 for row in persons + auctions}):
+        left = [row for row in persons if begin <= row["ts"] < begin + 10]
+        right = [row for row in auctions if begin <= row["ts"] < begin + 10]
+        pairs = [(one, other) for one in left for other in right if partners(one["id"], other["seller"])]
+        lonely = [one for one in left if not any(pair[0] is one for pair in pairs)]
+        spare = [other for other in right if not any(pair[1] is other for pair in pairs)]
+        if how in ("inner", "left", "right", "full"):
+            found += [(begin, one["name"], other["id"]) for one, other in pairs]
+        if how == "semi":
+            found += [(begin, one["name"], None) for one in left if one not in lonely]
+        if how in ("left", "full", "anti"):
+            found += [(begin, one["name"], None) for one in lonely]
+        if how in ("right", "full"):
+            found += [(begin, None, other["id"]) for other in spare]
+    return found
+
+
+KEYS = st.one_of(st.none(), st.integers(0, 4))
+TIMES = st.integers(0, 39)
+PERSON_ROWS = st.lists(st.tuples(KEYS, TIMES), max_size=12)
+
+
+@examples(150)
+@given(
+    how=st.sampled_from(["inner", "left", "right", "full", "semi", "anti"]),
+    persons=PERSON_ROWS,
+    auctions=PERSON_ROWS,
+    tasks=st.integers(1, 3),
+    cut=st.integers(1, 12),
+)
+def test_a_join_is_every_pair_of_every_window(how: Any, persons: Any, auctions: Any, tasks: int, cut: int) -> None:
+    people = [{"id": key, "name": f"p{at}", "ts": ts} for at, (key, ts) in enumerate(persons)]
+    sales = [{"id": at, "seller": key, "price": 1.0, "ts": ts} for at, (key, ts) in enumerate(auctions)]
+    bolt = WindowJoin("persons", "auctions", on=ON, how=how, start="since").with_tumbling_window("10ms")
+    bolt = bolt.with_alignment(bounds="[start, end)").with_timestamp_field("ts").with_lag("1s")
+    builder, out = TopologyBuilder("join"), sinks.memory()
+    builder.set_spout("persons", spouts.memory(PERSONS, *_cut(people, cut)))
+    builder.set_spout("auctions", spouts.memory(AUCTIONS, *_cut(sales, cut)))
+    declared = builder.set_bolt("join", bolt, tasks)
+    declared.fields_grouping("persons", "id").fields_grouping("auctions", "seller")
+    builder.set_sink("out", out).from_("join")
+    run_local(builder.build(), RunOptions())
+    sided = how not in ("semi", "anti")
+    found = [
+        (round(row["since"].timestamp() * 1000), row["name"], row["auctions_id"] if sided else None) for row in out.rows
+    ]
+    assert sorted(found, key=str) == sorted(slowly(how, people, sales), key=str)
+
+
+def _cut(rows: list[Json], size: int) -> list[list[Json]]:
+    return [rows[at : at + size] for at in range(0, len(rows), size)]
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: WindowJoin("a", "b", on=[]), "equal keys"),
+        (lambda: WindowJoin("a", "b", on=["k", "k"]), "each once"),
+        (lambda: WindowJoin("a", "b", on=None), "equal keys"),  # type: ignore[arg-type]
+        (lambda: WindowJoin("a", "a", on="k"), "with itself"),
+        (lambda: WindowJoin("a", "b", on={"a": "k"}), r"use on=\{'a': \.\.\., 'b'"),
+        (lambda: WindowJoin("a", "b", on={"a": "k", "c": "k"}), r"columns of 'a', 'c'"),
+        (lambda: WindowJoin("a", "b", on={"a": ["k", "l"], "b": "k"}), "2 columns of 'a' and 1 of 'b'"),
+        (lambda: WindowJoin("a", "b", on="k", how="outer"), "none of inner, left"),  # type: ignore[arg-type]
+        (lambda: WindowJoin("a", "b", on="k", rename="{column}"), "different names"),
+    ],
+)
+def test_joins_that_cannot_be_are_refused_where_they_are_made(make: Any, what: str) -> None:
+    with pytest.raises(ConfigError, match=what):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"on": "name"}, "'name' of 'auctions'.*'auctions' has id, seller"),
+        ({"on": {"persons": "name", "auctions": "seller"}}, "never equal"),
+        ({"on": ON, "start": "name"}, "two columns 'name'"),
+        ({"on": ON, "outputs": "id long"}, "no column 'id'"),
+    ],
+)
+def test_joins_that_do_not_fit_their_streams_are_refused_when_they_are_built(options: Json, what: str) -> None:
+    bolt = WindowJoin("persons", "auctions", **options).with_tumbling_window("10s").with_timestamp_field("ts")
+    with pytest.raises(TopologyError, match=what):
+        rows_of(bolt, PEOPLE, SALES)
+
+
+def topology(group: Any, tasks: int = 2) -> Any:
+    builder = TopologyBuilder("join")
+    builder.set_spout("persons", spouts.memory(PERSONS))
+    builder.set_spout("auctions", spouts.memory(AUCTIONS))
+    group(builder.set_bolt("join", join(), tasks))
+    builder.set_sink("out", sinks.memory()).from_("join")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        lambda bolt: bolt.fields_grouping("persons", "id").fields_grouping("auctions", "id"),
+        lambda bolt: bolt.fields_grouping("persons", "id").shuffle_grouping("auctions"),
+        lambda bolt: bolt.fields_grouping("persons", "name").fields_grouping("auctions", "seller"),
+        lambda bolt: bolt.global_grouping("persons").fields_grouping("auctions", "seller"),
+    ],
+)
+def test_groupings_by_which_partners_would_not_meet_are_refused_with_the_right_ones(group: Any) -> None:
+    with pytest.raises(TopologyError) as refused:
+        topology(group)
+    assert "fields_grouping('persons', 'id') and fields_grouping('auctions', 'seller')" in str(refused.value)
+    topology(group, tasks=1)
+
+
+def test_it_is_described() -> None:
+    built = topology(lambda bolt: bolt.fields_grouping("persons", "id").fields_grouping("auctions", "seller"))
+    assert "persons, auctions on id = seller (inner)" in as_text(built)
+    topology(lambda bolt: bolt.global_grouping("persons").global_grouping("auctions"))

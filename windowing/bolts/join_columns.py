@@ -1,0 +1,150 @@
+"""The columns of a join: which of them are its key on either side, and what they are called in its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from windowing.errors import ConfigError
+
+LEFT, RIGHT, BOTH, START, END = "left", "right", "both", "start", "end"
+
+
+@dataclass(frozen=True)
+class JoinColumn:
+    """A column that a join emits: of which side, and what it is called there.
+
+    ``both``: a key of one name, which is the right event's where there is no left one. ``start`` and ``end``: of the
+    window, or of the overlap.
+    """
+
+    side: str
+    source: str
+    kind: pa.DataType
+
+
+@dataclass(frozen=True)
+class JoinKeys:
+    """The key columns of both streams; those at one place are to be equal."""
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+    def __str__(self) -> str:
+        pairs = zip(self.left, self.right, strict=True)
+        return ", ".join(one if one == other else f"{one} = {other}" for one, other in pairs)
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """Keys that have one name on both sides."""
+        return frozenset(one for one, other in zip(self.left, self.right, strict=True) if one == other)
+
+
+On = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+
+
+def read_keys(on: On, left: str, right: str) -> JoinKeys:
+    """The keys of ``on``: a column, several, or columns for each stream by its name; ConfigError for anything else."""
+    if left == right:
+        raise ConfigError(
+            f"a join of {left!r} with itself",
+            why="a bolt reads a stream once",
+            do="put a plain bolt before one side",
+        )
+    if not isinstance(on, Mapping):
+        names = _names(on)
+        return JoinKeys(names, names)
+    if set(on) != {left, right}:
+        raise ConfigError(
+            f"a join of {left!r} and {right!r} on columns of {', '.join(map(repr, on)) or 'no stream'}",
+            why="each of the two streams has its own key columns",
+            do=f"use on={{{left!r}: ..., {right!r}: ...}}",
+        )
+    keys = JoinKeys(_names(on[left]), _names(on[right]))
+    if len(keys.left) != len(keys.right):
+        raise ConfigError(
+            f"a join on {len(keys.left)} columns of {left!r} and {len(keys.right)} of {right!r}",
+            why="the first is compared with the first, the second with the second",
+            do="name as many of the one as of the other",
+        )
+    return keys
+
+
+def check_rename(rename: str) -> None:
+    """ConfigError for a pattern that would give columns of two streams one name."""
+    try:
+        renamed = {rename.format(stream=stream, column="c") for stream in ("a", "b")}
+    except (KeyError, IndexError, ValueError, AttributeError):
+        renamed = set()
+    if len(renamed) < 2 or "{column}" not in rename:
+        raise ConfigError(
+            f"rename={rename!r}",
+            why="it must give equal columns of two streams different names",
+            do="use '{stream}_{column}' or '{column}_{stream}'",
+        )
+
+
+def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: JoinKeys) -> None:
+    """ConfigError unless the two streams are what a bolt reads, and have the key columns."""
+    if set(inputs) != {left, right}:
+        raise ConfigError(
+            f"it joins {left!r} and {right!r}, and reads {', '.join(map(repr, inputs))}",
+            do="give it these two streams by ..._grouping, a stream of another name as 'component.stream'",
+        )
+    sides = ((left, keys.left), (right, keys.right))
+    missing = [f"{key!r} of {name!r}" for name, columns in sides for key in columns if key not in inputs[name].names]
+    if missing:
+        columns = "; ".join(f"{name!r} has {', '.join(inputs[name].names)}" for name, _ in sides)
+        raise ConfigError(
+            f"a join on {', '.join(missing)}, which there is not",
+            why=columns,
+            do="name key columns that the streams have: on='id', or on={'persons': 'id', 'auctions': 'seller'} where "
+            "their names differ",
+        )
+
+
+def prefix_of(stream: str) -> str:
+    """A stream's name as a part of a column's."""
+    return "".join(letter if letter.isalnum() else "_" for letter in stream)
+
+
+def distinct(named: Sequence[tuple[str, JoinColumn]], remedy: str) -> dict[str, JoinColumn]:
+    """The columns by name; ConfigError where two have one name."""
+    names = [name for name, _ in named]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"the join has two columns {', '.join(map(repr, twice))}", why=f"it has {', '.join(names)}", do=remedy
+        )
+    return dict(named)
+
+
+def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinColumn]:
+    """The columns that ``outputs`` declares; ConfigError for others, and for types that they cannot be cast to."""
+    unknown = [name for name in wanted.names if name not in columns]
+    if unknown:
+        raise ConfigError(
+            f"the join has no column {', '.join(map(repr, unknown))}",
+            why=f"it has {', '.join(columns)}",
+            do="declare columns among these in outputs=, or none to have them all",
+        )
+    for field in wanted:
+        try:
+            pa.nulls(0, columns[field.name].kind).cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ConfigError(
+                f"column {field.name!r} is {columns[field.name].kind}, and was declared {field.type}",
+                why=str(error),
+                do="declare the type that it has",
+            ) from error
+    return {name: columns[name] for name in wanted.names}
+
+
+def _names(on: object) -> tuple[str, ...]:
+    names: tuple[object, ...] = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, Sequence) else ()
+    texts = tuple(name for name in names if isinstance(name, str) and name)
+    if not texts or len(texts) < len(names) or len(set(texts)) < len(texts):
+        raise ConfigError(f"a join on {on!r}", why="pairs have equal keys", do="name the columns of the key, each once")
+    return texts

@@ -1,0 +1,202 @@
+"""A window join: the pairs of events of two streams that have equal keys and are in the same window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Literal, Self, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowing.bolts.bolt import WindowedBolt
+from windowing.bolts.join_columns import (
+    BOTH,
+    END,
+    LEFT,
+    RIGHT,
+    START,
+    JoinColumn,
+    On,
+    check_inputs,
+    check_rename,
+    chosen,
+    distinct,
+    prefix_of,
+    read_keys,
+)
+from windowing.bolts.matching import key_type, pairs
+from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.data.schema import TIMESTAMP, parse_schema
+from windowing.errors import ConfigError
+from windowing.window import TupleWindow, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+How = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+
+class WindowJoin(WindowedBolt):
+    """The pairs of a left and a right event of one window with equal keys; windows are set as those of any bolt.
+
+        WindowJoin("persons", "auctions", on={"persons": "id", "auctions": "seller"})
+            .with_tumbling_window("10s").with_timestamp_field("ts")
+
+    ``left`` and ``right`` are two input streams by name. ``on``: the key, a column or several that both have; or the
+    columns of each, by the name of the stream. A key with a null equals none. With several tasks, group each stream
+    by fields among its own key columns.
+
+    ``how``, where an event has no partner in its window:
+
+    - ``inner``: it is in no row.
+    - ``left``, ``right``, ``full``: a left one, a right one, either has a row, with nulls for the other side.
+    - ``semi``: rows are left events that have a partner, each once, with their own columns only; ``anti``: left events
+      that have none. Without a match within the window, that is.
+
+    A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
+    their keys first. A key of one name is one column, which is never null for lack of a partner. Another column that
+    both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``start`` and
+    ``end`` name columns for the start and the end of the window, timestamps; in windows of a count the start is null.
+    ``outputs`` keeps some of the columns only, by their names: ``"id long, price double"``. Rows of a window come in
+    order of (left, right); those of right events without a partner last.
+
+    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, and for a
+    ``rename`` that names no column; other mistakes are reported when the topology is built.
+    """
+
+    def __init__(
+        self,
+        left: str,
+        right: str,
+        *,
+        on: On,
+        how: How = "inner",
+        outputs: str | pa.Schema | None = None,
+        rename: str = "{stream}_{column}",
+        start: str | None = None,
+        end: str | None = None,
+    ) -> None:
+        self.left, self.right, self.keys = left, right, read_keys(on, left, right)
+        if how not in get_args(How):
+            raise ConfigError(
+                f"a join with how={how!r:.60}",
+                why=f"that is none of {', '.join(get_args(How))}",
+                do="use how='inner' for pairs only, 'left' to keep left events without a partner",
+            )
+        check_rename(rename)
+        self.how = how
+        self._rename, self._start, self._end = rename, start, end
+        self._wanted = None if outputs is None else parse_schema(outputs)
+        self._columns: dict[str, JoinColumn] = {}
+
+    @property
+    def keys_by_stream(self) -> dict[str, tuple[str, ...]]:
+        """The key columns of each of the two streams."""
+        return {self.left: self.keys.left, self.right: self.keys.right}
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The join with its columns; ConfigError where they cannot be."""
+        check_inputs(inputs, self.left, self.right, self.keys)
+        left, right = inputs[self.left], inputs[self.right]
+        for one, other in zip(self.keys.left, self.keys.right, strict=True):
+            kinds = left.field(one).type, right.field(other).type
+            if key_type(*kinds) is None:
+                raise ConfigError(
+                    f"a join on {one!r} of {self.left!r}, which is {kinds[0]}, and {other!r} of {self.right!r}, which "
+                    f"is {kinds[1]}",
+                    why="values of these types are never equal",
+                    do="declare both columns with one type, or cast one in a bolt before",
+                )
+        columns = self._named(left, right)
+        bound = copy(self)
+        bound._columns = columns if self._wanted is None else chosen(columns, self._wanted)
+        return bound
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        if self._wanted is not None:
+            return {DEFAULT_STREAM: self._wanted}
+        fields = [pa.field(name, column.kind) for name, column in self._columns.items()]
+        return {DEFAULT_STREAM: pa.schema(fields)} if fields else {}
+
+    def execute(self, window: TupleWindow) -> Rows:
+        left, right = window.places(self.left), window.places(self.right)
+        if not len(left) and not len(right):
+            return None
+        table = window.table
+        lefts, rights = pairs(_keys(table, self.keys.left, left), _keys(table, self.keys.right, right))
+        lefts, rights = _kept(self.how, lefts, rights, len(left), len(right))
+        if not len(lefts):
+            return None
+        taken = {LEFT: _places(left, lefts), RIGHT: _places(right, rights)}
+        moments = {START: window.start_timestamp, END: window.end_timestamp}
+        arrays = [self._array(column, table, taken, moments, len(lefts)) for column in self._columns.values()]
+        return pa.table(arrays, names=list(self._columns))
+
+    def _array(
+        self,
+        column: JoinColumn,
+        table: pa.Table,
+        taken: Mapping[str, pa.Array],
+        moments: Mapping[str, int | None],
+        rows: int,
+    ) -> pa.Array | pa.ChunkedArray:
+        if column.side in moments:
+            return pa.repeat(pa.scalar(moments[column.side], TIMESTAMP), rows)
+        source = table.column(column.source)
+        if column.side == BOTH:
+            return pc.if_else(taken[LEFT].is_valid(), source.take(taken[LEFT]), source.take(taken[RIGHT]))
+        return source.take(taken[column.side])
+
+    def _named(self, left: pa.Schema, right: pa.Schema) -> dict[str, JoinColumn]:
+        """All columns of the join by name; ConfigError where two have one name."""
+        shared, marks = self.keys.shared, {self.settings.watermark_field}
+        semi = self.how in ("semi", "anti")
+        named = [(key, JoinColumn(BOTH, key, left.field(key).type)) for key in self.keys.left if key in shared]
+        for side, name, mine, other in ((LEFT, self.left, left, right), (RIGHT, self.right, right, left)):
+            if semi and side == RIGHT:
+                continue
+            for field in sorted(mine, key=lambda field: field.name not in self._of(name)):
+                if field.name in shared or field.name in marks:
+                    continue
+                clash = field.name in other.names and not semi
+                shown = self._rename.format(stream=prefix_of(name), column=field.name) if clash else field.name
+                named.append((shown, JoinColumn(side, field.name, field.type)))
+        named += [(name, JoinColumn(side, "", TIMESTAMP)) for name, side in ((self._start, START), (self._end, END))
+                  if name is not None]  # fmt: skip
+        return distinct(named, "choose another rename=, or other names for the window by start= and end=")
+
+    def _of(self, stream: str) -> tuple[str, ...]:
+        return self.keys_by_stream[stream]
+
+
+def _keys(table: pa.Table, names: tuple[str, ...], places: NDArray[np.int64]) -> list[pa.Array]:
+    rows = pa.array(places)
+    return [whole(table.column(name).take(rows)) for name in names]
+
+
+def _kept(
+    how: How, lefts: NDArray[np.int64], rights: NDArray[np.int64], left: int, right: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of a join from its pairs; -1 where an event has no partner."""
+    if how in ("semi", "anti"):
+        matched = np.bincount(lefts, minlength=left) > 0
+        found = np.flatnonzero(matched if how == "semi" else ~matched)
+        return found, np.full(len(found), -1)
+    if how in ("left", "full"):
+        alone = np.flatnonzero(np.bincount(lefts, minlength=left) == 0)
+        lefts, rights = np.concatenate([lefts, alone]), np.concatenate([rights, np.full(len(alone), -1)])
+        order = np.argsort(lefts, kind="stable")
+        lefts, rights = lefts[order], rights[order]
+    if how in ("right", "full"):
+        alone = np.flatnonzero(np.bincount(rights[rights >= 0], minlength=right) == 0)
+        lefts, rights = np.concatenate([lefts, np.full(len(alone), -1)]), np.concatenate([rights, alone])
+    return lefts, rights
+
+
+def _places(places: NDArray[np.int64], chosen: NDArray[np.int64]) -> pa.Array:
+    """Rows of the table for rows of a side; null where there is none."""
+    if not len(places):
+        return pa.nulls(len(chosen), pa.int64())
+    return pa.array(places[chosen], mask=chosen < 0)
