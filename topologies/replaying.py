@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.loading import Problem, load, located, read_scenario
@@ -22,7 +22,7 @@ def replay(
     scenario: Scenario | dict[str, Any] | str | os.PathLike[str],
     topology: Topology | None = None,
     *,
-    engine: str = "local",
+    engine: Literal["local", "spark"] = "local",
 ) -> Answer:
     """The answer to one scenario: a ``Scenario``, a dict, or the path of a file that holds one.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -75,7 +76,9 @@ class Total(WindowedBolt):
 
 
 @pytest.mark.parametrize("engine", ["local", "spark"])
-def test_a_topology_of_the_users_own_is_replayed_with_its_outputs(spark: SparkSession, engine: str) -> None:
+def test_a_topology_of_the_users_own_is_replayed_with_its_outputs(
+    spark: SparkSession, engine: Literal["local", "spark"]
+) -> None:
     builder = TopologyBuilder("totals")
     builder.set_spout("orders", spouts.memory("id string, user string, amount double, ts timestamp"))
     bolt = Total().with_tumbling_window("10s").with_timestamp_field("ts")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from topologies.compose.compile import build_topology
 from topologies.compose.declarers import BoltDeclarer, Declared, SinkDeclarer
@@ -27,7 +27,7 @@ class TopologyBuilder:
         *,
         message_timeout: Duration | timedelta | str | None = None,
         max_spout_pending: int | None = None,
-        on_invalid: str = "divert",
+        on_invalid: Literal["divert", "stop"] = "divert",
     ) -> None:
         """``message_timeout``, ``max_spout_pending``: the longest that a window may hold events, and the most of them,
         for all bolts; length plus slide must fit (ST-22, ST-23). By default there is no limit: nothing is replayed

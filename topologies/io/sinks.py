@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -104,7 +104,9 @@ def memory() -> MemorySink:
     return MemorySink()
 
 
-def foreach_batch(function: Callable[[Any, int], None], frame: str = "spark") -> FunctionSink:
+def foreach_batch(
+    function: Callable[[Any, int], None], frame: Literal["spark", "arrow", "pandas"] = "spark"
+) -> FunctionSink:
     """Call ``function(frame, batch id)`` once per batch that has rows. Ids increase and are unique to a batch.
 
     ``frame``: ``"spark"`` for a Spark DataFrame whose rows stay with the workers, ``"arrow"`` for a pyarrow table, or

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Literal, TypeAlias
 
 from windowing.errors import ConfigError
 from windowing.settings.rules import LateAction
@@ -60,6 +61,9 @@ def time_span(name: str, value: Duration | timedelta | str | int) -> Duration:
         )
     whole = ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
     return Duration(whole * 1_000_000 + int((fraction or "").ljust(6, "0")))
+
+
+ActionName: TypeAlias = Literal["adjust", "drop", "error", "Adjust", "Drop"]
 
 
 def late_action(value: LateAction | str) -> LateAction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -183,7 +183,7 @@ class Panes:
         self,
         early: PaneTrigger | int | Count | Time | None = None,
         late: PaneTrigger | bool | None = None,
-        mode: PaneMode | str = PaneMode.ACCUMULATING,
+        mode: PaneMode | Literal["accumulating", "discarding", "retracting"] = PaneMode.ACCUMULATING,
     ) -> None:
         """``early``: a trigger of ``windowing.settings.panes``, a number of events, or a duration of the clock.
 

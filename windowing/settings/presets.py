@@ -20,7 +20,9 @@ from windowing.settings.rules import (
     Arrival,
     DefaultTime,
     IdleRule,
+    IdleRuleName,
     LateAction,
+    LateActionName,
     LateBy,
     OutputTime,
     flag,
@@ -76,7 +78,7 @@ def atlas(
     allowed_lateness: Time | None = None,
     *,
     idle_timeout: Time | None = None,
-    idle_rule: IdleRule | str = IdleRule.AFTER_WINDOW_END,
+    idle_rule: IdleRule | IdleRuleName = IdleRule.AFTER_WINDOW_END,
     partition_idle_timeout: Time | None = None,
 ) -> Preset:
     """MongoDB Atlas Stream Processing (AT-1 to AT-21).
@@ -117,7 +119,7 @@ def streaminsight(
     every: Count | int | Time | None = 1,
     delay: Time | None = None,
     *,
-    policy: LateAction | str = LateAction.DROP,
+    policy: LateAction | LateActionName = LateAction.DROP,
     to_infinity: bool = False,
     imports: Mapping[str, str] | None = None,
     field: str | None = None,
@@ -179,7 +181,7 @@ def azure(
     late: Time | int | None = "5s",
     out_of_order: Time = "0s",
     early: Time | None = "5m",
-    action: LateAction | str = LateAction.ADJUST,
+    action: LateAction | azure_words.ActionName = LateAction.ADJUST,
     arrival_field: str | None = None,
 ) -> Preset:
     """Azure Stream Analytics (AZ-1 to AZ-30): early, then late, then out of order (AZ-14).

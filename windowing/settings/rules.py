@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from windowing.errors import ConfigError
 from windowing.time.durations import Count, Duration, Time, as_duration
@@ -55,6 +55,9 @@ class LateBy(Enum):
     """When every window that could hold it has closed (AT-16)."""
 
 
+LateActionName: TypeAlias = Literal["divert", "drop", "adjust", "cut", "error"]
+
+
 class LateAction(Enum):
     """What becomes of a late event."""
 
@@ -68,6 +71,9 @@ class LateAction(Enum):
     """A lifetime that reaches beyond is cut to begin there; points and the ends of edges are dropped (SI-13)."""
     ERROR = "error"
     """The run stops (SI-14)."""
+
+
+IdleRuleName: TypeAlias = Literal["after_window_end", "max_remaining"]
 
 
 class IdleRule(Enum):
@@ -106,6 +112,9 @@ class Aligned(Enum):
     """Atlas's (AT-3), StreamInsight's and Azure's."""
 
 
+DefaultTimeName: TypeAlias = Literal["the clock", "the record's", "the arrival", "none"]
+
+
 class DefaultTime(Enum):
     """Which time a bolt goes by that names none, and whose inputs bring none along."""
 
@@ -117,6 +126,9 @@ class DefaultTime(Enum):
     """The column of the arrival, without policies (AZ-1, AZ-7); where no column is named, the clock."""
     NONE = "none"
     """There is none: the bolt must name one (SI-1)."""
+
+
+OutputTimeName: TypeAlias = Literal["window end", "window start"]
 
 
 class OutputTime(Enum):
@@ -156,7 +168,7 @@ class Arrival:
         field: str | None = None,
         early: Time | None = None,
         late: Time | None = None,
-        action: LateAction | str = LateAction.ADJUST,
+        action: LateAction | Literal["adjust", "drop", "divert", "error"] = LateAction.ADJUST,
     ) -> None:
         """ConfigError for ``action="cut"``, which is of watermarks."""
         chosen = one_of(LateAction, action)
@@ -188,5 +200,5 @@ class Lifetime:
     """The columns by which an end edge finds its start."""
 
 
-START = "start"
+START: Final = "start"
 """Windows are counted from when the topology first ran, by its clock."""

@@ -402,7 +402,7 @@ def test_one_mistake_is_one_problem() -> None:
 @pytest.mark.parametrize(
     ("build", "complaint"),
     [
-        (lambda: TopologyBuilder("x", on_invalid="ignore"), "'divert' or 'stop'"),
+        (lambda: TopologyBuilder("x", on_invalid="ignore"), "'divert' or 'stop'"),  # type: ignore[arg-type]
         (lambda: TopologyBuilder("x", message_timeout=WRONG), "no unit"),
         (lambda: timed().with_timestamp_field("other"), "one source of time"),
         (lambda: timed().with_time(processing=True), "one source of time"),
@@ -416,7 +416,7 @@ def test_one_mistake_is_one_problem() -> None:
         (lambda: Total().with_window(5, "0s"), "zero"),
         (lambda: Total().with_window(HALF), "no unit"),
         (lambda: Total().with_lag(WRONG), "no unit"),
-        (lambda: sinks.foreach_batch(print, frame="polars"), "three kinds"),
+        (lambda: sinks.foreach_batch(print, frame="polars"), "three kinds"),  # type: ignore[arg-type]
         (lambda: spouts.files("in/"), "format"),
         (lambda: spouts.files("in/*.csv", files_per_batch=0), "a file or more"),
         (lambda: spouts.stream(lambda spark: spark), "without a schema"),

@@ -39,6 +39,7 @@ from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
 from windowing.settings.presets import atlas, azure, streaminsight
+from windowing.settings.rules import OutputTimeName
 from windowing.time.timestamps import FOREVER, from_datetime
 
 Json = dict[str, Any]
@@ -599,7 +600,7 @@ def test_shifts_that_do_not_fit_their_stream_are_refused_when_they_are_built(bol
 # ---- what windows promise
 
 
-def promising(bolt: WindowedBolt, time: str = "window start") -> Topology:
+def promising(bolt: WindowedBolt, time: OutputTimeName = "window start") -> Topology:
     """A windowed bolt that gives out its windows by their starts, and one behind it that would miss any late one."""
     builder = TopologyBuilder("promise")
     builder.set_spout("events", spouts.memory("ts long, cti long"))
@@ -627,7 +628,7 @@ def test_a_window_promises_the_start_of_the_earliest_that_is_open(
     length: int, slide: int, given: int, promise: int, keyed: bool, time: str
 ) -> None:
     bolt = hopping(length, slide)
-    topology = promising(bolt.with_key("ts") if keyed else bolt, time)
+    topology = promising(bolt.with_key("ts") if keyed else bolt, time)  # type: ignore[arg-type]
     step = play(topology, {"events": [{"ts": 11}, {"ts": 19}, cti(given)]})
     assert promised(topology, step, "first") == promise
     assert step.manifest.bolts["ten"].watermark.emitted == promise * 1000

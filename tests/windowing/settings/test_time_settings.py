@@ -26,7 +26,7 @@ from windowing.settings import WindowSettings
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog
 from windowing.settings.panes import Panes
 from windowing.settings.presets import RULES, Preset
-from windowing.settings.rules import Arrival, LateAction, LateBy
+from windowing.settings.rules import Arrival, LateAction, LateBy, OutputTimeName
 from windowing.time.durations import parse_duration
 
 NUMBER: Any = 5
@@ -102,23 +102,23 @@ def problems(bolt: WindowedBolt) -> str:
         (lambda: Ids().with_key(), "one or more columns"),
         (lambda: Ids().with_alignment(offset="8"), "not a duration"),
         (lambda: Ids().with_alignment(offset="--8h"), "not a duration"),
-        (lambda: Ids().with_alignment(anchor="noon"), "'start'"),
+        (lambda: Ids().with_alignment(anchor="noon"), "'start'"),  # type: ignore[arg-type]
         (lambda: Ids().with_time(NUMBER), "presets.atlas"),
         (lambda: presets.atlas(NUMBER), "no unit"),
         (lambda: presets.atlas(idle_timeout="-1s"), "not a duration"),
-        (lambda: presets.atlas(idle_rule="never"), "'after_window_end', 'max_remaining'"),
+        (lambda: presets.atlas(idle_rule="never"), "'after_window_end', 'max_remaining'"),  # type: ignore[arg-type]
         (lambda: presets.atlas().but(patience="1s"), "no rule called 'patience'.*use one of these"),
         (lambda: presets.atlas().but(boundz="[start, end)"), "did you mean bounds= for boundz="),
         (lambda: Ids().with_time(presets.azure), r"call it: presets\.azure\(\)"),  # type: ignore[arg-type]
-        (lambda: Ids().with_watermark(idle_timeout="1s", idle_rule="never"), "'after_window_end', 'max_remaining'"),
+        (lambda: Ids().with_watermark(idle_timeout="1s", idle_rule="never"), "'after_window_end', 'max_remaining'"),  # type: ignore[arg-type]
         (
-            lambda: Ids().with_lateness(action="forgive"),
+            lambda: Ids().with_lateness(action="forgive"),  # type: ignore[arg-type]
             "'forgive' is not a late action. a late action: .*'divert', 'drop'",
         ),
         (lambda: Ids().with_lateness(by="clock"), "'watermark', 'window'"),  # type: ignore[arg-type]
-        (lambda: Ids().with_lateness(arrival=Arrival(action="forgive")), "'adjust'"),
-        (lambda: Ids().with_time(output_time="noon"), "'window end', 'window start'"),
-        (lambda: Ids().with_trigger(Panes(mode="twice")), "'accumulating', 'discarding'"),
+        (lambda: Ids().with_lateness(arrival=Arrival(action="forgive")), "'adjust'"),  # type: ignore[arg-type]
+        (lambda: Ids().with_time(output_time="noon"), "'window end', 'window start'"),  # type: ignore[arg-type]
+        (lambda: Ids().with_trigger(Panes(mode="twice")), "'accumulating', 'discarding'"),  # type: ignore[arg-type]
         (lambda: Ids().with_trigger(Panes()), "without early= and late="),
         (lambda: Ids().with_trigger(Panes(late=False, mode="discarding")), "without early= and late="),
         (lambda: Ids().with_trigger(Panes(early=0)), "an early firing every 0 events"),
@@ -127,10 +127,10 @@ def problems(bolt: WindowedBolt) -> str:
         (lambda: presets.streaminsight(0), "a watermark every 0 events.*positive whole number"),
         (lambda: presets.streaminsight(delay="-2 moments"), "not a duration"),
         (lambda: presets.streaminsight(None, "1s", field="cti"), "a delay of 1s, and every=None.*leave delay out"),
-        (lambda: presets.streaminsight(policy="forgive"), "'divert', 'drop'"),
-        (lambda: presets.azure(action="forgive"), "'adjust'"),
-        (lambda: presets.azure(action="divert"), "action='divert'.*drops them.*'adjust' or 'drop'"),
-        (lambda: presets.azure(action="cut"), "action='cut'.*'adjust' or 'drop'"),
+        (lambda: presets.streaminsight(policy="forgive"), "'divert', 'drop'"),  # type: ignore[arg-type]
+        (lambda: presets.azure(action="forgive"), "'adjust'"),  # type: ignore[arg-type]
+        (lambda: presets.azure(action="divert"), "action='divert'.*drops them.*'adjust' or 'drop'"),  # type: ignore[arg-type]
+        (lambda: presets.azure(action="cut"), "action='cut'.*'adjust' or 'drop'"),  # type: ignore[arg-type]
         (lambda: presets.azure(action=NUMBER), "action=5"),
         (lambda: presets.azure(late=-2), r"late=-2.*no unit; only late=-1"),
         (lambda: presets.azure(late=True), "no unit"),
@@ -385,7 +385,7 @@ def test_a_shift_before_a_bolt_shifts_its_watermark() -> None:
 
 @pytest.mark.feature("SI-24", "SI-31")
 @pytest.mark.parametrize(("time", "times"), [("window end", [10_000, 40_000]), ("window start", [0, 30_000])])
-def test_rows_have_the_time_of_the_end_or_of_the_start_of_their_window(time: str, times: list[int]) -> None:
+def test_rows_have_the_time_of_the_end_or_of_the_start_of_their_window(time: OutputTimeName, times: list[int]) -> None:
     builder, out = TopologyBuilder("times"), sinks.memory()
     builder.set_spout("events", spouts.memory(EVENTS, [("a", 1_000)], [("b", 31_000)]))
     preset = presets.streaminsight(1, to_infinity=True)

@@ -10,6 +10,7 @@ from topologies.scenarios.schema.settings import BoltSettings
 from windowing.bolts.bolt import WindowedBolt
 from windowing.settings import WindowSettings
 from windowing.settings.declaration import Declaration
+from windowing.settings.rules import START
 from windowing.time.timestamps import to_datetime
 from windowing.window import TupleWindow
 
@@ -44,7 +45,7 @@ def bare_bolt(
             case "watermark_partition":
                 bolt = bolt.with_watermark(partition=value, partitions=partitions)
             case "anchor":
-                bolt = bolt.with_alignment(anchor=value if isinstance(value, str) else to_datetime(value))
+                bolt = bolt.with_alignment(anchor=START if value == START else to_datetime(value))
             case _:
                 bolt = _given(bolt, DECLARED_KEYS[key], as_given(value))
     if settings.panes is not None:
