@@ -1,1 +1,1 @@
-"""The commands of ``windbolt``, one per file."""
+"""The command line: its commands, and what they share."""

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from windowing.aggregates.best import MaxBy
-from windowing.aggregates.buckets import BoundedQuantile
 from windowing.aggregates.combining import Combine, Function, type_of
 from windowing.aggregates.declared import (
     Aggregate,
@@ -30,13 +28,15 @@ from windowing.aggregates.declared import (
     WindowStart,
 )
 from windowing.aggregates.distinct import DistinctCount
-from windowing.aggregates.ends import First, Last
+from windowing.aggregates.estimates.buckets import BoundedQuantile
+from windowing.aggregates.estimates.registers import ApproximateCount
+from windowing.aggregates.estimates.sketches import Quantile
 from windowing.aggregates.histograms import Histogram, Number
-from windowing.aggregates.ordered import Collect, Top
 from windowing.aggregates.pairs import Correlation, Covariance, WeightedMean
-from windowing.aggregates.picked import one_or_several
-from windowing.aggregates.registers import ApproximateCount
-from windowing.aggregates.sketches import Quantile
+from windowing.aggregates.picking.best import MaxBy
+from windowing.aggregates.picking.ends import First, Last
+from windowing.aggregates.picking.ordered import Collect, Top
+from windowing.aggregates.picking.picked import one_or_several
 from windowing.aggregates.tallies import Mode
 from windowing.errors import ConfigError
 

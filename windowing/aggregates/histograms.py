@@ -16,7 +16,7 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import Accumulator, DenseAccumulator, Folded, State
 from windowing.aggregates.declared import Cells, Summable
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.lists import listed
+from windowing.aggregates.picking.lists import listed
 from windowing.aggregates.wide import unscaled
 from windowing.errors import ConfigError
 

@@ -19,8 +19,8 @@ from typer.testing import CliRunner, Result
 from tests.helpers.places import ROOT, SCENARIOS
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.cli.app import app
+from topologies.cli.commands.demo import DemoFolder
 from topologies.cli.consoles import only_json
-from topologies.cli.demo import DemoFolder
 from topologies.cli.spans import spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, as_text, to_json

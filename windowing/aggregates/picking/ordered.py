@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.lists import Gathered, listed, owners_of
-from windowing.aggregates.picked import Picking
+from windowing.aggregates.picking.lists import Gathered, listed, owners_of
+from windowing.aggregates.picking.picked import Picking
 from windowing.aggregates.ranked import ranks
 from windowing.data.order import is_sorted, stable_order
 from windowing.errors import ConfigError

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from topologies.cli.commands.run import Reference
 from topologies.cli.failing import Debug, readable_errors
-from topologies.cli.run import Reference
 from topologies.cli.running import loaded
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
 from topologies.step.config import is_step

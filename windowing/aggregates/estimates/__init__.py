@@ -1,0 +1,1 @@
+"""Aggregates within a stated error: quantiles, and how many different values there are."""

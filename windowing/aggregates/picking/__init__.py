@@ -1,0 +1,1 @@
+"""Aggregates that pick events: the first and last, the best, lists in an order."""
