@@ -137,7 +137,7 @@ def _bolt_to_json(bolt: BoltState) -> dict[str, Any]:
     return {
         "streams": list(bolt.accounts.streams),
         "accounts": bolt.accounts.to_json(),
-        "watermark": asdict(bolt.watermark),
+        "watermark": {name: value for name, value in asdict(bolt.watermark).items() if value not in (None, {}, [])},
         "frontier": bolt.frontier,
         "anchor": bolt.anchor,
         "tasks": [task.to_json() for task in bolt.tasks],

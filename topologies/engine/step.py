@@ -202,7 +202,7 @@ class MicroBatch:
     def _fired(self, progress: BatchProgress, item: FireItem, fired: FireOutcome) -> None:
         progress.state.bolts[item.bolt].tasks[item.task] = fired.state
         progress.windows[item.bolt] = progress.windows.get(item.bolt, 0) + fired.windows
-        progress.take(fired, f"{item.bolt}.{item.task}")
+        progress.take(fired.output, f"{item.bolt}.{item.task}")
 
     @staticmethod
     def _close(progress: BatchProgress, node: WindowedNode) -> None:

@@ -35,9 +35,9 @@ from topologies.graph.model import ERROR_SCHEMA, WindowedNode
 
 def ingest(split: SourceSplit, context: Context) -> Output:
     """Read a split of a source and route its events to the bolts and sinks that read them."""
-    output, router = Output(), Router(context)
+    spouts, router = dict[str, dict[str, int]](), Router(context)
     for delivery in split.read(context.topology):
-        spout = output.spouts.setdefault(delivery.component, {"rows": 0, "invalid": 0, "unreadable_files": 0})
+        spout = spouts.setdefault(delivery.component, {"rows": 0, "invalid": 0, "unreadable_files": 0})
         spout["rows"] += delivery.table.num_rows
         component, origin = delivery.component, delivery.partition
         partition = partition_name(component, origin) if isinstance(origin, str) else origin.of_spout(component)
@@ -48,7 +48,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
             spout["invalid"] += len(delivery.bad)
             spout["unreadable_files"] += delivery.bad.column("row").null_count
             router.refuse(delivery.component, _errors(delivery), clock)
-    return router.finish(output)
+    return router.finish(spouts)
 
 
 def fire(item: FireItem, context: Context) -> FireOutcome:
@@ -67,7 +67,7 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
             bolt = calls.snapshot(after, writer)
         router.ledger.count_by_stream(node, after.counts)
         state = TaskState(after.windows, after.refs, after.decided_by_stream, bolt)
-        return router.finish(FireOutcome(state=state, windows=calls.windows))
+        return FireOutcome(router.finish(), state, calls.windows)
 
 
 def compact(item: CompactItem, context: Context) -> Ref:

@@ -18,7 +18,9 @@ from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.idleness import estimated
 from policies.marks import NONE, MarkState
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
+from topologies.engine.batch.input_progress import InputProgress
 from topologies.engine.batch.plan import Arrived, Context, FireItem, TimeAdvance, partition_name
+from topologies.engine.batch.progress import ArrivedEvents, BatchProgress
 from topologies.engine.time.anchoring import anchored
 from topologies.graph.model import Origin, Topology, WindowedNode, shifted
 from windowing.settings.rules import SOURCE, START, LateBy, OutputTime
@@ -26,8 +28,6 @@ from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from topologies.engine.batch.progress import BatchProgress
 
 
 def inherit_watermarks(topology: Topology, state: Manifest, node: WindowedNode, bolt: BoltState) -> None:
@@ -64,9 +64,9 @@ def deferred_tick(
     due."""
     bolt, settings = progress.state.bolts[node.name], node.bolt.settings
     if settings.anchor == START and bolt.anchor is None:
-        bolt.anchor = min(advance.clock, progress.first_clock.get(node.name, advance.clock))
+        bolt.anchor = _first_clock(progress.seen(node.name), advance)
     node = anchored(node, bolt.anchor)
-    arrived = progress.arrived.get(node.name, {})
+    arrived = progress.arrived.get(node.name, ArrivedEvents()).by_task
     before = NONE if bolt.watermark.emitted is None else bolt.watermark.emitted
     forced, marks = bolt.watermark.forced, None
     if node.event_time:
@@ -139,19 +139,19 @@ def _move_watermark(
     None."""
     bolt, settings = progress.state.bolts[node.name], node.bolt.settings
     inherit_watermarks(progress.context.topology, progress.state, node, bolt)
-    last_clock = progress.last_clock.get(node.name)
+    seen = progress.seen(node.name)
     watermarks = EventWatermarks(node.streams, settings, bolt.watermark, [bool(origin) for origin in node.origins])
     marks = None
     if node.sequenced:
         known = _known_partitions(progress.context, node)
-        watermarks.add_partitions(known, min(advance.clock, progress.first_clock.get(node.name, advance.clock)))
-    arrival_refs = progress.arrival_order.get(node.name, []) if node.sequenced else []
+        watermarks.add_partitions(known, _first_clock(seen, advance))
+    arrival_refs = progress.arrived.get(node.name, ArrivedEvents()).order
     if arrival_refs:
         arrivals = _arrivals(pa.concat_tables([store.read(ref) for ref in arrival_refs], promote_options="default"))
-        assert last_clock is not None
-        marks = _write(store, progress.context, watermarks.sequence(arrivals, last_clock))
-    if node.name in progress.arrivals and last_clock is not None:
-        watermarks.arrived(progress.arrivals[node.name], last_clock)
+        assert seen.last_clock is not None
+        marks = _write(store, progress.context, watermarks.sequence(arrivals, seen.last_clock))
+    if seen.arrived is not None and seen.last_clock is not None:
+        watermarks.arrived(seen.arrived, seen.last_clock)
     if settings.watermark_per_key:
         return None
     if not node.sequenced:
@@ -165,6 +165,11 @@ def _move_watermark(
     open_ends = [end for windows in bolt.assigned for end in windows.open_ends]
     watermarks.move_time(advance.clock, tick=advance.tick, ends=open_ends)
     return marks
+
+
+def _first_clock(seen: InputProgress, advance: TimeAdvance) -> int:
+    """The clock in microseconds at the first event of a batch, or at its end where it has none."""
+    return advance.clock if seen.first_clock is None else min(advance.clock, seen.first_clock)
 
 
 def _arrivals(table: pa.Table) -> Arrivals:

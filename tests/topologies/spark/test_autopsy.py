@@ -139,7 +139,7 @@ def survive(pool: WorkerPool, built: Topology, path: str, folder: Path, wanted: 
             continue
         rows = {"out": list[Any](), "errors": list[Any]()}
         for output in outputs:
-            for name, ref in output.for_sinks:
+            for name, ref in output.staged.for_sinks:
                 rows[name].extend(store.read(ref).to_pylist())
         return Survivors(deaths, [row["name"] for row in rows["out"]], rows["errors"], transient)
 

@@ -7,14 +7,13 @@ last tick for all; else the bolt's task does, with the watermark before each eve
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held import Held
 from manager.keyed.open_sessions import turned_away
-from manager.watermarks.substreams import Substreams
 from policies.admission import Decision, accepted
 from policies.marks import NONE
 from topologies.engine.admission.repeats import IncomingIds, Repeats
@@ -69,6 +68,15 @@ class Incoming:
     """Session gap of each; None where all share one."""
 
 
+class KeyMarks(Protocol):
+    """Advances the watermark of each key."""
+
+    def __call__(self, keys: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_]) -> Marks:
+        """Called once with the events of a batch in order of arrival; ``counts`` are those that advance the
+        watermark."""
+        ...
+
+
 @dataclass(frozen=True)
 class Known:
     """What a task knows from earlier batches that decides who is admitted."""
@@ -76,8 +84,8 @@ class Known:
     live: Callable[..., Held | None] | None = None
     """Returns the live events with some of their columns, by name (none: all), in order of arrival; None where there
     is no need for them."""
-    substreams: Substreams | None = None
-    """The watermarks of the keys, where each key has its own."""
+    key_marks: KeyMarks | None = None
+    """Returns the watermarks of the keys around each event; None where keys have none of their own."""
     repeats: Repeats | None = None
     """Finds repeated message ids; None where the bolt does not ask for that."""
 

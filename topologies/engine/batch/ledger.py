@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.segments import SegmentWriter
-from topologies.engine.batch.plan import Output
+from topologies.engine.batch.input_progress import InputProgress
+from topologies.engine.batch.plan import Recorded
 from topologies.engine.batch.trace import TRACES
 from topologies.graph.model import Topology, WindowedNode
 from windowing.errors import DataError
@@ -30,11 +31,7 @@ class Ledger:
         """Whether tracing is on."""
         self._stop_on_invalid = topology.stop_on_invalid
         self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
-        self._latest: dict[str, dict[str, int]] = {}
-        self._skew: dict[str, dict[str, int]] = {}
-        self._last_clock: dict[str, int] = {}
-        self._first_clock: dict[str, int] = {}
-        self._arrivals: dict[str, int] = {}
+        self._inputs: dict[str, dict[str, InputProgress]] = {}
         self._traces: dict[str, list[dict[str, Any]]] = {}
         self._complaints: list[str] = []
 
@@ -64,20 +61,10 @@ class Ledger:
         for account, by_stream in counts.items():
             self._counter(node, account)[:] += by_stream
 
-    def latest(self, node: WindowedNode, input_index: int, time: int) -> None:
-        """Record the time, in microseconds, of an event of an input."""
-        _raise(self._latest, node, input_index, time)
-
-    def skew(self, node: WindowedNode, input_index: int, micros: int) -> None:
-        """Record by how many microseconds an event's time here lies behind the time it came with."""
-        _raise(self._skew, node, input_index, micros)
-
-    def note_arrivals(self, node: WindowedNode, clock: int, arrived: int | None) -> None:
-        """Record that events came at this clock, and the latest of their arrival times, None where they have none."""
-        self._last_clock[node.name] = clock
-        self._first_clock.setdefault(node.name, clock)
-        if arrived is not None:
-            self._arrivals[node.name] = max(arrived, self._arrivals.get(node.name, arrived))
+    def see(self, node: WindowedNode, input_index: int, progress: InputProgress) -> None:
+        """Record what events of an input have shown."""
+        inputs, stream = self._inputs.setdefault(node.name, {}), node.streams[input_index]
+        inputs[stream] = progress.merge(inputs.get(stream, InputProgress()))
 
     def trace(self, kind: str, row: dict[str, Any]) -> None:
         """Add a trace row, if tracing is on."""
@@ -96,23 +83,21 @@ class Ledger:
         if len(self._complaints) < _COMPLAINTS:
             self._complaints.append(text)
 
-    def write(self, output: Output, writer: SegmentWriter) -> None:
-        """Move all records to the output of the task."""
-        output.counts = {
-            bolt: {account: counts.tolist() for account, counts in accounts.items()}
-            for bolt, accounts in self._counts.items()
-        }
-        output.arrivals, output.last_clock, output.first_clock = self._arrivals, self._last_clock, self._first_clock
-        output.latest, output.skew, output.complaints = self._latest, self._skew, self._complaints
-        for name, rows in self._traces.items():
-            output.traced.append((name, writer.add(pa.Table.from_pylist(rows, schema=TRACES[name]))))
+    def write(self, writer: SegmentWriter) -> Recorded:
+        """Write the traces; return all records."""
+        return Recorded(
+            counts={
+                bolt: {account: counts.tolist() for account, counts in accounts.items()}
+                for bolt, accounts in self._counts.items()
+            },
+            inputs=self._inputs,
+            traced=[
+                (name, writer.add(pa.Table.from_pylist(rows, schema=TRACES[name])))
+                for name, rows in self._traces.items()
+            ],
+            complaints=self._complaints,
+        )
 
     def _counter(self, node: WindowedNode, account: str) -> NDArray[np.int64]:
         """The counts of an account, one per input."""
         return self._counts.setdefault(node.name, {}).setdefault(account, np.zeros(len(node.inputs), np.int64))
-
-
-def _raise(greatest: dict[str, dict[str, int]], node: WindowedNode, input_index: int, value: int) -> None:
-    """Update the value of a stream to the greater of itself and the given one."""
-    label, seen = node.streams[input_index], greatest.setdefault(node.name, {})
-    seen[label] = max(value, seen.get(label, value))

@@ -14,6 +14,7 @@ from manager.storage.segments import Ref, SegmentStore
 from manager.storage.task_state import TaskState
 from policies.marks import NONE
 from topologies.engine.batch.forks import in_this_process
+from topologies.engine.batch.input_progress import InputProgress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -200,39 +201,54 @@ class CompactItem:
     """Frontier of the last evaluation in microseconds: the order and positions of events up to it are final."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class StagedArrivals:
+    """Events that one task wrote for a bolt whose tasks admit them."""
+
+    sections: Sequence[tuple[int, Ref]]
+    """(task, rows)."""
+    count: int
+    """Number of events, in all sections."""
+    order: Ref | None
+    """The order of arrival of all events; None where the watermark does not follow it."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a task wrote for others."""
+
+    queued: Sequence[tuple[str, int, Ref]] = ()
+    """(bolt, task, rows): admitted events for the queues of windowed bolts."""
+    arrived: Mapping[str, StagedArrivals] = field(default_factory=dict)
+    """Per windowed bolt whose tasks admit events: those events."""
+    for_sinks: Sequence[tuple[str, Ref]] = ()
+    """(sink, rows): rows for sinks that the driver serves."""
+    files: Sequence[tuple[str, str]] = ()
+    """(sink, hidden path): files written by this task, to be published at the commit."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a task counted and saw."""
+
+    counts: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict)
+    """Per windowed bolt and account: counts by input stream."""
+    inputs: Mapping[str, Mapping[str, InputProgress]] = field(default_factory=dict)
+    """Per windowed bolt and input stream: what its events have shown."""
+    traced: Sequence[tuple[str, Ref]] = ()
+    """(kind, rows): traces, by their kind in ``TRACES``."""
+    complaints: Sequence[str] = ()
+    """Messages about some of the unreadable input, for the log."""
+
+
+@dataclass(frozen=True)
 class Output:
     """What a task wrote and counted; the driver merges it into the progress of the batch."""
 
-    queued: list[tuple[str, int, Ref]] = field(default_factory=list)
-    """(bolt, task, rows): admitted events for the queues of windowed bolts."""
-    arrived: list[tuple[str, int, Ref]] = field(default_factory=list)
-    """(bolt, task, rows): events for windowed bolts whose tasks admit them."""
-    arrival_order: dict[str, tuple[int, Ref | None]] = field(default_factory=dict)
-    """Per such bolt: the number of rows, and the segment with their order of arrival."""
-    arrivals: dict[str, int] = field(default_factory=dict)
-    """Per such bolt: the latest arrival time in microseconds."""
-    last_clock: dict[str, int] = field(default_factory=dict)
-    """Per such bolt: the clock in microseconds when the last of its events came."""
-    first_clock: dict[str, int] = field(default_factory=dict)
-    """Per such bolt: the clock in microseconds when the first of its events came."""
-    for_sinks: list[tuple[str, Ref]] = field(default_factory=list)
-    """(sink, rows): rows for sinks that the driver serves."""
-    traced: list[tuple[str, Ref]] = field(default_factory=list)
-    """(kind, rows): traces, by their kind in ``TRACES``."""
-    files: list[tuple[str, str]] = field(default_factory=list)
-    """(sink, hidden path): files written by this task, to be published at the commit."""
-    counts: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    """Per windowed bolt and account: counts by input stream."""
-    latest: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Per windowed bolt and input stream: the latest event time seen, in microseconds."""
-    skew: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Per windowed bolt and input stream: the largest difference, in microseconds, by which an event's time here lies
-    behind the time it came with."""
-    spouts: dict[str, dict[str, int]] = field(default_factory=dict)
+    staged: Staged
+    recorded: Recorded
+    spouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Per spout: counts of rows, invalid rows and unreadable files."""
-    complaints: list[str] = field(default_factory=list)
-    """Messages about some of the unreadable input, for the log."""
 
 
 @dataclass(frozen=True)
@@ -246,12 +262,14 @@ class SinkRows:
     """Number of the first row among those of this origin, in order of arrival."""
 
 
-@dataclass
-class FireOutcome(Output):
-    """What a task of a windowed bolt wrote and counted, with its new state."""
+@dataclass(frozen=True)
+class FireOutcome:
+    """What a task of a windowed bolt wrote and counted, and its new state."""
 
-    state: TaskState = field(kw_only=True)
-    windows: int = field(default=0, kw_only=True)
+    output: Output
+    state: TaskState
+    windows: int
+    """Number of windows."""
 
 
 class Executor(Protocol):

@@ -67,12 +67,7 @@ def _read(item: FireItem, router: Router) -> Rows:
 def _incoming(item: FireItem, node: WindowedNode, router: Router, known: Known, rows: Rows) -> Incoming:
     times, actions = _column(rows, TIME_COLUMN), _column(rows, ACTION_COLUMN)
     keys = _column(rows, KEY_COLUMN)
-    if known.substreams is not None:
-        own, after = known.substreams.advance(keys, times, timely(actions))
-        own = np.maximum(own, known.substreams.floor)
-        marks = Marks(own, own, after)
-    else:
-        marks = _marks(item, router, rows)
+    marks = _marks(item, router, rows) if known.key_marks is None else known.key_marks(keys, times, timely(actions))
     if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
         times = np.clip(times, NONE if item.passed is None else item.passed, item.clock)
     return Incoming(

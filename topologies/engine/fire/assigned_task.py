@@ -18,7 +18,7 @@ from manager.storage.segments import Ref, SegmentWriter
 from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
 from policies.marks import NONE
-from topologies.engine.admission.deciding import Known
+from topologies.engine.admission.deciding import Known, Marks
 from topologies.engine.batch.plan import FireItem
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.edges import concerned, expired, match_edges
@@ -54,7 +54,7 @@ class AssignedTask(HeldTask):
     @property
     def known(self) -> Known:
         """The live events, for sessions and message ids, and the watermarks of the keys."""
-        return Known(self._old.live, self._substreams)
+        return Known(self._old.live, None if self._substreams is None else self._key_marks)
 
     def accept(self, admitted: Admitted) -> None:
         """Take the admitted events of the batch."""
@@ -119,6 +119,12 @@ class AssignedTask(HeldTask):
         counts = {"windowed": self.windowed, "unwindowed": self.unwindowed}
         closed = NONE if self.item.frontier is None else self.item.frontier
         return Snapshot(windows, refs, self._decided(streams), counts, closed=closed)
+
+    def _key_marks(self, keys: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_]) -> Marks:
+        assert self._substreams is not None
+        own, after = self._substreams.advance(keys, times, counts)
+        own = np.maximum(own, self._substreams.floor)
+        return Marks(own, own, after)
 
     def _due(self) -> bool:
         """Whether a window may be due. If not, the events of earlier batches are not read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from policies.admission import Decision, timely
 from policies.marks import NONE
 from topologies.engine.admission.late_rows import conform_input
 from topologies.engine.admission.timing import Timed
-from topologies.engine.batch.plan import Origins
+from topologies.engine.batch.plan import Origins, StagedArrivals
 from topologies.graph.hashing import hash_rows
 from topologies.graph.model import WindowedNode
 from windowing.settings.rules import Partition
@@ -26,68 +26,136 @@ if TYPE_CHECKING:
 SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN = "_seq", "_action", "_end_edge"
 NO_PARTITION = "\0"
 """Name of the partition of events that have none; users' names never contain this character."""
-SHAPES = ("point", "interval", "start_edge", "end_edge")
+_NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
+"""Values for rows of a source without partitions, where other sources have some."""
 
 
-@dataclass
 class Arriving:
     """The events that one task has read for one bolt, batch by batch, in order of arrival."""
 
-    tables: list[pa.Table] = field(default_factory=list)
-    tasks: list[NDArray[np.int64]] = field(default_factory=list)
-    arrival_columns: list[dict[str, Any]] = field(default_factory=list)
-    partitions: dict[str, int] = field(default_factory=dict)
-    """The partitions of the events so far, and their codes."""
-    count: int = 0
-    """Number of events so far; an event's sequence number is its index among them."""
+    def __init__(self, node: WindowedNode) -> None:
+        self._node = node
+        self._tables: list[pa.Table] = []
+        self._tasks: list[NDArray[np.int64]] = []
+        self._arrivals: list[dict[str, Any]] = []
+        """The columns from which the watermark is computed, where it follows the events."""
+        self._partitions: dict[str, int] = {}
+        """The partitions of the events so far, and their codes."""
+        self.count = 0
+        """Number of events so far; an event's sequence number is its index among them."""
 
+    def add(
+        self,
+        input_index: int,
+        table: pa.Table,
+        timed_rows: Timed,
+        tasks: NDArray[np.int64] | None,
+        partition: str | Origins = "",
+    ) -> None:
+        """Add rows of an input.
 
-def note(
-    arriving: Arriving,
-    node: WindowedNode,
-    input_index: int,
-    table: pa.Table,
-    timed_rows: Timed,
-    tasks: Any,
-    partition: str | Origins = "",
-) -> None:
-    """Add rows to ``arriving``.
+        ``tasks`` is the task of each row; None sends every row to every task. ``partition`` is the source's partition
+        of all rows, or of each, with its spout; "" where there is none.
+        """
+        node, rows, settings = self._node, table.num_rows, self._node.bolt.settings
+        columns = conform_input(table, node.schema)
+        numbers = np.arange(self.count, self.count + rows)
+        self.count += rows
+        inner: dict[str, Any] = {
+            TIME_COLUMN: timed_rows.times,
+            STREAM_COLUMN: np.full(rows, input_index, np.int8),
+            SEQ_COLUMN: numbers,
+            ACTION_COLUMN: timed_rows.actions,
+        }
+        if timed_rows.ends is not None:
+            inner[END_COLUMN] = timed_rows.ends
+        if timed_rows.end_edges is not None:
+            inner[END_EDGE_COLUMN] = timed_rows.end_edges
+            assert settings.lifetime is not None
+            inner[EDGE_COLUMN] = _edges(columns, settings.lifetime.edge_key, timed_rows.started, input_index)
+        if timed_rows.gaps is not None:
+            inner[GAP_COLUMN] = timed_rows.gaps
+        if settings.key:
+            inner[KEY_COLUMN] = hash_rows(columns, settings.key).view(np.int64)
+        for name, array in inner.items():
+            columns = columns.append_column(name, pa.array(array))
+        if tasks is None:
+            for task in range(node.parallelism):
+                self._tables.append(columns)
+                self._tasks.append(np.full(rows, task, np.int64))
+        else:
+            self._tables.append(columns)
+            self._tasks.append(tasks)
+        if node.sequenced:
+            codes = self._codes(settings.watermark_partition, table, partition)
+            self._arrivals.append(_arrival_columns(node, timed_rows, inner[STREAM_COLUMN], codes))
 
-    ``tasks`` is the task of each row; None sends every row to every task. ``partition`` is the source's partition of
-    all rows, or of each, with its spout; "" where there is none.
-    """
-    rows, settings = table.num_rows, node.bolt.settings
-    columns = conform_input(table, node.schema)
-    numbers = np.arange(arriving.count, arriving.count + rows)
-    arriving.count += rows
-    inner: dict[str, Any] = {
-        TIME_COLUMN: timed_rows.times,
-        STREAM_COLUMN: np.full(rows, input_index, np.int8),
-        SEQ_COLUMN: numbers,
-        ACTION_COLUMN: timed_rows.actions,
-    }
-    if timed_rows.ends is not None:
-        inner[END_COLUMN] = timed_rows.ends
-    if timed_rows.end_edges is not None:
-        inner[END_EDGE_COLUMN] = timed_rows.end_edges
-        assert settings.lifetime is not None
-        inner[EDGE_COLUMN] = _edges(columns, settings.lifetime.edge_key, timed_rows.started, input_index)
-    if timed_rows.gaps is not None:
-        inner[GAP_COLUMN] = timed_rows.gaps
-    if settings.key:
-        inner[KEY_COLUMN] = hash_rows(columns, settings.key).view(np.int64)
-    for name, array in inner.items():
-        columns = columns.append_column(name, pa.array(array))
-    if tasks is None:
-        for task in range(node.parallelism):
-            arriving.tables.append(columns)
-            arriving.tasks.append(np.full(rows, task, np.int64))
-    else:
-        arriving.tables.append(columns)
-        arriving.tasks.append(tasks)
-    if node.sequenced:
-        codes = _partitions(arriving, settings.watermark_partition, table, partition)
-        arriving.arrival_columns.append(_arrival_columns(node, timed_rows, inner[STREAM_COLUMN], codes))
+    def write(self, writer: SegmentWriter) -> StagedArrivals:
+        """Write the events: a section per task, and one section with the order of arrival of all events, where the
+        watermark follows the events."""
+        node = self._node
+        table = pa.concat_tables(self._tables).combine_chunks()
+        tasks = np.concatenate(self._tasks)
+        sections: list[tuple[int, Ref]] = []
+        if node.parallelism == 1:
+            sections.append((0, _section(writer, table, len(node.inputs))))
+        else:
+            order = np.argsort(tasks, kind="stable")
+            tasks = tasks[order]
+            table = take_rows(table, order)
+            edges = np.searchsorted(tasks, np.arange(node.parallelism + 1)).tolist()
+            for task in range(node.parallelism):
+                if edges[task + 1] > edges[task]:
+                    split = table.slice(edges[task], edges[task + 1] - edges[task])
+                    sections.append((task, _section(writer, split, len(node.inputs))))
+        arrival = writer.add(self._order()) if self._arrivals else None
+        return StagedArrivals(sections, self.count, arrival)
+
+    def _order(self) -> pa.Table:
+        """The order of arrival of all events; the partition is null where an event has none."""
+        names = dict.fromkeys(name for batch in self._arrivals for name in batch)
+        columns = {
+            name: np.concatenate(
+                [batch.get(name, np.full(len(batch["time"]), _NOTHING.get(name))) for batch in self._arrivals]
+            )
+            for name in names
+        }
+        if "partition" in columns:
+            codes = columns["partition"]
+            indices = pa.array(codes, pa.int32(), mask=codes < 0)
+            columns["partition"] = pa.DictionaryArray.from_arrays(
+                indices, pa.array(list(self._partitions), pa.string())
+            )
+        return pa.table(columns)
+
+    def _codes(self, by: str | Partition | None, table: pa.Table, own: str | Origins) -> NDArray[np.int32] | None:
+        """The partition code of each row; None where the rows have no partition."""
+        rows = table.num_rows
+        if isinstance(by, Partition) and isinstance(own, Origins):
+            present = np.unique(own.codes).tolist()
+            codes_of = np.full(len(own.names), -1, np.int32)
+            codes_of[present] = [self._code(own.names[code]) if own.names[code] else -1 for code in present]
+            return codes_of[own.codes]
+        if isinstance(by, Partition):
+            assert isinstance(own, str)
+            return np.full(rows, self._code(own), np.int32) if own else None
+        if by is None:
+            return None
+        if by not in table.column_names:
+            return np.full(rows, self._code(NO_PARTITION), np.int32)
+        column = table.column(by).combine_chunks()
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        # The last code stands for null, whose index is -1.
+        values = [*column.dictionary.to_pylist(), None]
+        codes = [self._code(NO_PARTITION if value is None else str(value)) for value in values]
+        indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        row_codes: NDArray[np.int32] = np.array(codes, np.int32)[indices]
+        return row_codes
+
+    def _code(self, name: str) -> int:
+        """The code of a partition; a new one gets the next."""
+        return self._partitions.setdefault(name, len(self._partitions))
 
 
 def _arrival_columns(
@@ -105,81 +173,6 @@ def _arrival_columns(
     if settings.estimate_arrival and (partitions is not None or len(node.inputs) > 1):
         columns["arrived"] = timed_rows.arrivals
     return columns
-
-
-def write(arriving: Arriving, node: WindowedNode, writer: SegmentWriter) -> tuple[list[tuple[int, Ref]], Ref | None]:
-    """Write the events: a section per task, and one section with the order of arrival of all events, None where the
-    watermark does not follow the events."""
-    table = pa.concat_tables(arriving.tables).combine_chunks()
-    tasks = np.concatenate(arriving.tasks)
-    sections: list[tuple[int, Ref]] = []
-    if node.parallelism == 1:
-        sections.append((0, _section(writer, table, len(node.inputs))))
-    else:
-        order = np.argsort(tasks, kind="stable")
-        tasks = tasks[order]
-        table = take_rows(table, order)
-        edges = np.searchsorted(tasks, np.arange(node.parallelism + 1)).tolist()
-        for task in range(node.parallelism):
-            if edges[task + 1] > edges[task]:
-                split = table.slice(edges[task], edges[task + 1] - edges[task])
-                sections.append((task, _section(writer, split, len(node.inputs))))
-    order_ref = None
-    if arriving.arrival_columns:
-        order_ref = writer.add(_arrival_table(arriving))
-    return sections, order_ref
-
-
-_NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
-"""Values for rows of a source without partitions, where other sources have some."""
-
-
-def _arrival_table(arriving: Arriving) -> pa.Table:
-    """The order of arrival of all events; the partition is null where an event has none."""
-    names = dict.fromkeys(name for batch in arriving.arrival_columns for name in batch)
-    columns = {
-        name: np.concatenate(
-            [batch.get(name, np.full(len(batch["time"]), _NOTHING.get(name))) for batch in arriving.arrival_columns]
-        )
-        for name in names
-    }
-    if "partition" in columns:
-        codes = columns["partition"]
-        indices = pa.array(codes, pa.int32(), mask=codes < 0)
-        columns["partition"] = pa.DictionaryArray.from_arrays(indices, pa.array(list(arriving.partitions), pa.string()))
-    return pa.table(columns)
-
-
-def _partitions(
-    arriving: Arriving, by: str | Partition | None, table: pa.Table, own: str | Origins
-) -> NDArray[np.int32] | None:
-    """The partition code of each row; None where the rows have no partition."""
-    rows = table.num_rows
-    if isinstance(by, Partition) and isinstance(own, Origins):
-        present = np.unique(own.codes).tolist()
-        codes_of = np.full(len(own.names), -1, np.int32)
-        codes_of[present] = [_code(arriving, own.names[code]) if own.names[code] else -1 for code in present]
-        return codes_of[own.codes]
-    if isinstance(by, Partition):
-        assert isinstance(own, str)
-        return np.full(rows, _code(arriving, own), np.int32) if own else None
-    if by is None:
-        return None
-    if by not in table.column_names:
-        return np.full(rows, _code(arriving, NO_PARTITION), np.int32)
-    column = table.column(by).combine_chunks()
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    # The last code stands for null, whose index is -1.
-    values = [*column.dictionary.to_pylist(), None]
-    codes = [_code(arriving, NO_PARTITION if value is None else str(value)) for value in values]
-    indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    row_codes: NDArray[np.int32] = np.array(codes, np.int32)[indices]
-    return row_codes
-
-
-def _code(arriving: Arriving, name: str) -> int:
-    return arriving.partitions.setdefault(name, len(arriving.partitions))
 
 
 def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,6 @@ from topologies.graph.model import ERRORS, REASON, PlainNode, Stream, WindowedNo
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-Out = TypeVar("Out", bound=Output)
 
 
 class Router:
@@ -46,12 +45,10 @@ class Router:
             else:
                 self._run(self.topology.plain[name], input_index, rows)
 
-    def finish(self, output: Out) -> Out:
-        """Write all routed rows and all records; return the output with their references."""
+    def finish(self, spouts: Mapping[str, Mapping[str, int]] | None = None) -> Output:
+        """Write all routed rows and all records; return their references. ``spouts`` are counts of rows by spout."""
         with self.context.store.writer(self.context.folder) as writer:
-            self._staging.write(output, writer)
-            self.ledger.write(output, writer)
-        return output
+            return Output(self._staging.write(writer), self.ledger.write(writer), spouts or {})
 
     def refuse(self, component: str, bad: pa.Table, clock: int) -> None:
         """Count unreadable rows of a spout as invalid at every bolt that they would have reached, and emit them on the

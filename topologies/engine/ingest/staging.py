@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.segments import SegmentWriter, write_events
+from manager.storage.segments import Ref, SegmentWriter, write_events
 from manager.storage.trouble import touching, touching_for
 from topologies.engine.batch.failures import bolt_failure
-from topologies.engine.batch.plan import Context, Output
+from topologies.engine.batch.plan import Context, Staged
 from topologies.engine.ingest.arriving import Arriving
-from topologies.engine.ingest.arriving import write as write_arriving
 from topologies.graph.groupings import AllGrouping
 from topologies.graph.model import WindowedNode
 from topologies.io.formats import write_table
@@ -62,24 +61,31 @@ class Staging:
 
     def arriving(self, node: WindowedNode) -> Arriving:
         """The collector of events that the tasks of a bolt are to admit."""
-        return self._arriving.setdefault(node.name, Arriving())
+        return self._arriving.setdefault(node.name, Arriving(node))
 
     def serve(self, sink: str, table: pa.Table) -> None:
         """Add rows for a sink."""
         self._for_sinks.setdefault(sink, []).append(table)
 
-    def write(self, output: Output, writer: SegmentWriter) -> None:
-        """Write everything, and add the references to the output."""
-        for name, queued in self._queued.items():
+    def write(self, writer: SegmentWriter) -> Staged:
+        """Write everything; return the references."""
+        queued = []
+        for name, of_bolt in self._queued.items():
             node = self._topology.windowed[name]
-            for task, events in self._by_task(node, queued):
-                output.queued.append((name, task, write_events(writer, events, len(node.inputs))))
-        for name, arriving in self._arriving.items():
-            sections, order = write_arriving(arriving, self._topology.windowed[name], writer)
-            output.arrived.extend((name, task, ref) for task, ref in sections)
-            output.arrival_order[name] = (arriving.count, order)
+            for task, events in self._by_task(node, of_bolt):
+                queued.append((name, task, write_events(writer, events, len(node.inputs))))
+        arrived = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
+        files, for_sinks = list[tuple[str, str]](), list[tuple[str, Ref]]()
         for name, tables in self._for_sinks.items():
-            self._write_for_sink(name, pa.concat_tables(tables), output, writer)
+            match self._topology.sinks[name].sink:
+                case DiscardSink():
+                    pass
+                case FileSink() as sink:
+                    with touching_for(f"sink {name!r}"):
+                        files.append((name, self._write_file(sink, pa.concat_tables(tables))))
+                case _:
+                    for_sinks.append((name, writer.add(pa.concat_tables(tables))))
+        return Staged(queued, arrived, for_sinks, files)
 
     def _by_task(self, node: WindowedNode, queued: _Queued) -> Iterator[tuple[int, Events]]:
         """Yield (task, events), ordered by (time, arrival)."""
@@ -95,16 +101,6 @@ class Staging:
         if node.parallelism > 1 and not isinstance(grouping, AllGrouping):
             tasks = grouping.tasks(slicing.keys_of(folded), None, node.parallelism)
         yield from _by_task(folded, [tasks], node.parallelism)
-
-    def _write_for_sink(self, name: str, table: pa.Table, output: Output, writer: SegmentWriter) -> None:
-        match self._topology.sinks[name].sink:
-            case DiscardSink():
-                pass
-            case FileSink() as sink:
-                with touching_for(f"sink {name!r}"):
-                    output.files.append((name, self._write_file(sink, table)))
-            case _:
-                output.for_sinks.append((name, writer.add(table)))
 
     def _write_file(self, sink: FileSink, table: pa.Table) -> str:
         filesystem, folder, _ = locate(sink.path)

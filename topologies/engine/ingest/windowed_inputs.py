@@ -15,10 +15,10 @@ from topologies.engine.admission.late_rows import conform_input
 from topologies.engine.admission.recording import Emit, record
 from topologies.engine.admission.timing import Timed, timed
 from topologies.engine.batch.failures import bolt_failure
+from topologies.engine.batch.input_progress import InputProgress
 from topologies.engine.batch.ledger import Ledger
 from topologies.engine.batch.plan import Context
 from topologies.engine.batch.rows import Rows
-from topologies.engine.ingest.arriving import note
 from topologies.engine.ingest.error_rows import error_rows
 from topologies.engine.ingest.staging import Staging
 from topologies.graph.groupings import AllGrouping
@@ -42,7 +42,7 @@ class WindowedInputs:
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
             timed_rows = timed(node, input_index, rows)
         self._refuse(node, input_index, rows, timed_rows)
-        self._note(node, input_index, rows, timed_rows)
+        self._see(node, input_index, rows, timed_rows)
         if node.deferred:
             self._defer(node, input_index, rows, timed_rows)
         else:
@@ -78,26 +78,24 @@ class WindowedInputs:
         for _ in range(number):
             self._emit((node.name, ERRORS), Rows.made(bad, rows.clock))
 
-    def _note(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
-        """Record what the rows say about how far time is."""
-        self._ledger.note_arrivals(node, rows.clock, timed_rows.arrived)
-        if not node.event_time:
-            return
+    def _see(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+        """Record what the rows show about how far time is."""
         times, actions = timed_rows.times, timed_rows.actions
-        if not node.origins[input_index]:
+        latest = skew = None
+        if node.event_time and not node.origins[input_index]:
             seen = times[timely(actions)]
-            if len(seen):
-                self._ledger.latest(node, input_index, int(seen.max()))
-        elif not node.carries_time[input_index] and rows.times is not None:
+            latest = int(seen.max()) if len(seen) else None
+        elif node.event_time and not node.carries_time[input_index] and rows.times is not None:
             valid = actions != Decision.INVALID
-            if valid.any():
-                self._ledger.skew(node, input_index, int((rows.times - times)[valid].max()))
+            skew = int((rows.times - times)[valid].max()) if valid.any() else None
+        progress = InputProgress(latest, skew, timed_rows.arrived, rows.clock, rows.clock)
+        self._ledger.see(node, input_index, progress)
 
     def _defer(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
         """Leave the decision to the bolt's tasks."""
         partition = rows.partition if self._context.topology.spouts_before(node)[input_index] else ""
         tasks = self._tasks(node, input_index, rows)
-        note(self._staging.arriving(node), node, input_index, rows.table, timed_rows, tasks, partition)
+        self._staging.arriving(node).add(input_index, rows.table, timed_rows, tasks, partition)
 
     def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
         """Admit events at once, by the watermark of the last tick."""
