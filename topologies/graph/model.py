@@ -61,7 +61,8 @@ LATE_COLUMNS = (
     pa.field("_window_start", TIMESTAMP),
     pa.field("_window_end", TIMESTAMP),
 )
-"""What a late stream carries behind the event's own columns; the window is the last that could have held it."""
+"""What a late stream carries behind the event's own columns; the window is the last that could have held it, or, where
+events are late by that, the session that it would have opened."""
 
 ID = "id"
 """Who watches a run knows events by this column, where their stream has it."""

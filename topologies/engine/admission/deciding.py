@@ -117,7 +117,7 @@ def decide(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
 def _by_rules(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
     times, actions, splits = events.times, events.actions, list[int]()
     closed = np.full(len(times), NONE, np.int64)
-    if node.event_time and _joins_sessions(node):
+    if node.event_time and joins_sessions(node):
         closed = _closed(node, events)
         late, splits = _late_for_sessions(node, events, known, closed)
         actions = np.where(late, np.int8(Decision.OUT_OF_ORDER), actions)
@@ -152,7 +152,7 @@ def _by_watermark(
     return times, actions, closed
 
 
-def _joins_sessions(node: WindowedNode) -> bool:
+def joins_sessions(node: WindowedNode) -> bool:
     """Whether an event is late if no open session takes it."""
     return node.session is not None and node.admission.late_by is LateBy.WINDOW
 
@@ -164,12 +164,17 @@ def _late_for_sessions(
     session = node.session
     assert session is not None
     assert known.live is not None
-    gaps = events.gaps
-    gaps = np.full(len(events.times), session.gap.micros, np.int64) if gaps is None else gaps
     return turned_away(
-        events.times, events.keys, accepted(events.actions), closed, gaps, known.live,
+        events.times, events.keys, accepted(events.actions), closed, session_gaps(node, events), known.live,
         touching=session.touching, by_end=node.bolt.settings.late_by_session,
     )  # fmt: skip
+
+
+def session_gaps(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+    """The session gap of each event of a bolt with sessions."""
+    assert node.session is not None
+    usual = node.session.gap.micros
+    return np.full(len(events.times), usual, np.int64) if events.gaps is None else events.gaps
 
 
 def _closed(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
@@ -217,5 +222,5 @@ def _without_repeats(
         duplicates = repeated
         actions = np.where(duplicates, np.int8(Decision.DUPLICATE), events.actions)
         decisions = _by_rules(node, replace(events, actions=actions), known)
-        if not _joins_sessions(node):
+        if not joins_sessions(node):
             return decisions

@@ -23,15 +23,16 @@ def late_rows(
     reasons: list[str],
     late_by: NDArray[np.int64],
     watermarks: NDArray[np.int64],
+    gaps: NDArray[np.int64] | None = None,
 ) -> pa.Table:
     """Events that were turned away, with the columns of the late stream; ``watermarks`` are NONE where there is none.
-    Times are in microseconds."""
+    Times are in microseconds.
+
+    ``gaps``: their session gaps where events are late by the sessions that they would open.
+    """
     rows = conform_input(rows, node.schema)
     names = np.array(node.streams, dtype=object)[inputs].tolist()
-    end = node.last_end
-    ends = np.full(len(times), NONE, np.int64) if end is None else np.asarray(end(times, None))
-    length = node.eviction.reach if not node.assigners else getattr(node.assigners[0], "length", None)
-    starts = np.where(ends > NONE, ends - length.micros, NONE) if length is not None else np.full(len(ends), NONE)
+    starts, ends = _last_windows(node, times) if gaps is None else (times, times + gaps)
     said = [
         pa.array(names, pa.string()),
         to_column(times),
@@ -44,6 +45,15 @@ def late_rows(
     for field, column in zip(LATE_COLUMNS, said, strict=True):
         rows = rows.append_column(field, column)
     return rows
+
+
+def _last_windows(node: WindowedNode, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The start and the end of the last window that could have held each event; NONE where that is not known."""
+    end = node.last_end
+    ends = np.full(len(times), NONE, np.int64) if end is None else np.asarray(end(times, None))
+    length = node.eviction.reach if not node.assigners else getattr(node.assigners[0], "length", None)
+    starts = np.where(ends > NONE, ends - length.micros, NONE) if length is not None else np.full(len(ends), NONE)
+    return starts, ends
 
 
 def _known(times: NDArray[np.int64]) -> pa.Array:

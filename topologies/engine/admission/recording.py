@@ -11,7 +11,7 @@ from manager.storage.taking import take_rows
 from policies.admission import Decision, accepted
 from policies.lateness import BEHIND, WINDOW_OVER
 from policies.marks import NONE
-from topologies.engine.admission.deciding import Decisions, Incoming
+from topologies.engine.admission.deciding import Decisions, Incoming, joins_sessions, session_gaps
 from topologies.engine.admission.late_rows import late_rows
 from topologies.engine.batch.ledger import Ledger
 from topologies.engine.batch.rows import Rows
@@ -122,7 +122,10 @@ def _divert(
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(actions))[rows]
     late_by = np.where((of_rows > NONE) & late, of_rows - times, 0)
     reasons = _reasons(node, actions[rows], times, of_rows)
-    diverted = events.rows.become(late_rows(node, table, inputs, times, reasons, late_by, of_rows), None, rows)
+    by_session = node.bolt.settings.late_by_session and joins_sessions(node)
+    gaps = session_gaps(node, events)[rows] if by_session else None
+    late_table = late_rows(node, table, inputs, times, reasons, late_by, of_rows, gaps)
+    diverted = events.rows.become(late_table, None, rows)
     for _ in range(copies):
         emit((node.name, stream), diverted)
 
