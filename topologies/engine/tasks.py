@@ -64,9 +64,8 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
         calls.make(windows.advance())
         with context.store.writer(context.folder) as writer:
             after = windows.snapshot(writer)
-            bolt = calls.snapshot(after, writer)
+            state = TaskState(after.windows, after.refs, after.decided_by_stream, calls.snapshot(after, writer))
         router.ledger.count_by_stream(node, after.counts)
-        state = TaskState(after.windows, after.refs, after.decided_by_stream, bolt)
         return FireOutcome(router.finish(), state, calls.windows)
 
 

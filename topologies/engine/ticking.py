@@ -85,9 +85,20 @@ def deferred_tick(
         panes = settings.panes is not None and task.refs and (settings.panes.uses_clock or frontier is not None)
         if arrived_here or due or per_key or panes:
             yield FireItem(
-                node.name, number, task, frontier if due else None, bolt.frontier, arrived_here, marks, before, forced,
-                floor, bolt.anchor, advance.clock, bolt.watermark.emitted,
-            )  # fmt: skip
+                node.name,
+                number,
+                task,
+                frontier if due else None,
+                passed=bolt.frontier,
+                arrived=arrived_here,
+                marks=marks,
+                watermark=before,
+                forced=forced,
+                floor=floor,
+                anchor=bolt.anchor,
+                clock=advance.clock,
+                now=bolt.watermark.emitted,
+            )
     if moved and frontier != FOREVER:
         bolt.frontier = frontier
 
