@@ -58,7 +58,7 @@ class Accounts:
             raise AccountsError(
                 f"the accounts of bolt {bolt!r} do not add up: {self.to_json()} and pending {list(pending)}",
                 why=f"received = {' + '.join(ACCOUNTS)} + pending",
-                do="this is a defect of windbolt; nothing of the batch was committed; please report it",
+                do="this is a defect in windbolt: please report it; the batch was not committed",
             )
 
     def totals(self, pending: int) -> dict[str, int]:

@@ -58,7 +58,7 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
     if event_time and not trigger.event_time:
         raise ConfigError(
             f"{trigger!r} follows the clock, and the bolt has event times",
-            why="its windows would depend on when events happen to arrive",
+            why="its windows would depend on when events arrive, not on their times",
             do="use a Watermark... policy or set `event_time = True` on yours, or ask for with_time(processing=True)",
         )
     return eviction, trigger
@@ -75,8 +75,8 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     past = past_the_end(settings, event_time=event_time)
     if Onset() in settings.kinds and not event_time:
         raise ConfigError(
-            "a join or a union of events without event times",
-            why="it brings together what belongs together in time (SI-22, SI-23)",
+            "a join or a union without event times",
+            why="it combines events by their times (SI-22, SI-23)",
             do="call with_timestamp_field or with_timestamp_extractor",
         )
     if settings.kinds:
@@ -93,7 +93,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
         return ()
     if not isinstance(length, Duration) or not isinstance(slide, Duration):
         raise ConfigError(
-            "windows of a count per key, with panes, with lifetimes or with an anchor",
+            "windows of a count with a key, panes, lifetimes or an anchor",
             why="these need windows of time",
             do="give the length and the slide as durations, or leave the count to a bolt without these settings",
         )

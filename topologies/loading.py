@@ -42,7 +42,7 @@ def load_topology(reference: str) -> Topology:
     if not isinstance(found, Topology):
         known = [key for key, value in vars(module).items() if isinstance(value, (Topology, TopologyBuilder))]
         raise ConfigError(
-            f"{reference!r} is no topology" if found is not None else f"{place} has no {name!r}",
+            f"{reference!r} is not a topology" if found is not None else f"{place} has no {name!r}",
             why=f"topologies in it: {', '.join(known) or 'none'}",
             do="name what TopologyBuilder.build() returned",
         )
@@ -85,8 +85,8 @@ def _refuse_hiding(folder: str) -> None:
     if found:
         raise ConfigError(
             f"{', '.join(found)} in {folder} cannot be used",
-            why="windbolt's packages go by these names, and Python has one module of a name",
-            do="give it another name, such as my_" + found[0],
+            why="windbolt's own packages have these names, and Python loads only one module of a name",
+            do="rename it, for example to my_" + found[0],
         )
 
 

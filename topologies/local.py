@@ -41,7 +41,7 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     if options.checkpoint is None and options.every is not None:
         raise ConfigError(
             "a local run with a trigger interval and no checkpoint",
-            why="when it is stopped, nothing is left of the windows that are open, and of what it has read",
+            why="when the run is stopped, open windows would be lost, and the input would be read again",
             do="give it a folder: RunOptions(checkpoint='ck/'), or --checkpoint ck/",
         )
     _refuse_spark(topology)
@@ -168,7 +168,7 @@ def _refuse_spark(topology: Topology) -> None:
     for name, sink in topology.sinks.items():
         if isinstance(sink.sink, FunctionSink) and sink.sink.frame == "spark":
             raise ConfigError(
-                f"sink {name!r}: its function asks for a Spark DataFrame, and there is no Spark in a local run",
+                f"sink {name!r}: its function needs a Spark DataFrame, and a local run has no Spark",
                 do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
             )
 
@@ -178,13 +178,13 @@ def _refuse_unmatched(name: str, path: str) -> None:
     if "{" in path:
         raise ConfigError(
             f"spout {name!r} reads {path!r}",
-            why="a local run knows the patterns of Python: alternatives ({a,b}) are Spark's",
+            why="a local run uses Python's patterns, which have no alternatives ({a,b})",
             do="run on Spark, use * and [...], or declare a spout for each",
         )
     if "\\" in path:
         raise ConfigError(
             f"spout {name!r} reads {path!r}",
-            why="a local run knows the patterns of Python: a backslash before a character that means itself is Spark's",
+            why="a local run uses Python's patterns, in which a backslash does not escape a character",
             do="run on Spark, or write that character in brackets, such as [*]",
         )
     if not is_pattern(shown_path(path)):
@@ -195,7 +195,7 @@ def _refuse_unmatched(name: str, path: str) -> None:
     if not os.path.isdir(folder):
         raise ConfigError(
             f"spout {name!r} reads {path!r}, and {folder!r} is not there",
-            why="a pattern that can match nothing would end the run with success, and without input",
+            why="the run would end successfully without having read anything",
             do="make the folder before the run, or correct the path",
         )
 
@@ -207,8 +207,8 @@ def _refuse_kafka(topology: Topology) -> None:
     if found:
         raise ConfigError(
             f"Kafka in a local run: {', '.join(found)}",
-            why="Kafka is reached through Spark's connector, and a local run has no Spark",
-            do="run on Spark; to try the bolts out, replay scenarios, or read files and write to memory",
+            why="Spark's connector reads and writes Kafka, and a local run has no Spark",
+            do="run on Spark; to try out the bolts, replay scenarios, or read files and write to memory",
         )
 
 

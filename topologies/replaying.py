@@ -43,7 +43,7 @@ def replay(
     elif engine == "local":
         replayed = replay_locally(chosen, topology)
     else:
-        raise ScenarioError(f"engine {engine!r}", why="there are two", do="use 'local' or 'spark'")
+        raise ScenarioError(f"engine {engine!r}", why="there is no such engine", do="use 'local' or 'spark'")
     return replace(replayed.answer(), draw=lambda: _drawn(chosen, replayed))
 
 

@@ -239,10 +239,10 @@ class TupleWindow:
     def _left(self) -> Members:
         if self._expired is None:
             raise ConfigError(
-                "this window does not know what has expired",
-                why="windows per key, and of other kinds than Storm's, keep the window before them only where the code "
-                "of the bolt is seen to ask for it; with panes, triggers or several kinds there is no window before",
-                do="call with_policies(expired=True) on the bolt; build() then says whether its windows can know it",
+                "this window has no window.expired",
+                why="windows per key, and of other kinds than Storm's, keep the previous window only if the bolt's "
+                "code mentions .expired; with panes, triggers or several kinds there is no previous window",
+                do="call with_policies(expired=True) on the bolt; build() then says whether its windows can have it",
             )
         return self._expired
 

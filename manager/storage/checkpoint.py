@@ -179,7 +179,7 @@ class FileCheckpoint:
             raise CheckpointError(
                 f"step {key} of {self.root} has been committed by another run",
                 why="two runs on one checkpoint would delete each other's state",
-                do="stop one of them, and run again",
+                do="stop one of them, and rerun",
             )
         before = set().union(*(kept.segments() for kept in self._kept))
         self.segments.sync(manifest.segments() - before)
@@ -244,7 +244,9 @@ def read_manifest(files: SealedFolder, key: str) -> Manifest:
         ) from error
     found = batch_key(manifest.batch, manifest.closing)
     if found != key:
-        raise DamagedCheckpoint(f"manifest {files.path(name)} is not that of its step", why=f"it is that of {found}")
+        raise DamagedCheckpoint(
+            f"manifest {files.path(name)} belongs to another step", why=f"its content is of step {found}"
+        )
     return manifest
 
 
@@ -256,7 +258,7 @@ def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
         return None
     if values.get("step") != key:
         raise DamagedCheckpoint(
-            f"plan {files.path(name)} is not that of its step", why=f"it is that of {values.get('step')}"
+            f"plan {files.path(name)} belongs to another step", why=f"its content is of step {values.get('step')}"
         )
     return values["plan"]  # type: ignore[no-any-return]
 
@@ -266,5 +268,5 @@ def check_not_begun(files: SealedFolder, key: str) -> None:
     if kind_of(files.filesystem, f"{files.root}/segments/{key}") == pafs.FileType.Directory:
         raise DamagedCheckpoint(
             f"plan {files.path(f'plans/{key}')} is gone",
-            why="the step has been begun, so it had one, and what it read and at which time is not known any more",
+            why="the step was begun with this plan; without it the files and the clock of the batch are unknown",
         )

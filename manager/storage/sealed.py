@@ -30,10 +30,10 @@ def unseal(data: bytes, path: str) -> str:
     if known is None:
         if _is_unsealed(data):
             raise _other_format(path, "an older one, without checksums")
-        raise DamagedCheckpoint(f"{path} is damaged", why=f"{_looks(data)}, and no text of windbolt's with a checksum")
+        raise DamagedCheckpoint(f"{path} is damaged", why=f"{_looks(data)} instead of text with a checksum")
     version = int(known[1])
     if header != _header(version, body):
-        raise DamagedCheckpoint(f"{path} is damaged", why=f"its checksum does not fit the {len(body):,} bytes it holds")
+        raise DamagedCheckpoint(f"{path} is damaged", why=f"its checksum does not match its {len(body):,} bytes")
     if version != FORMAT:
         raise _other_format(path, str(version))
     return body.decode()
@@ -58,7 +58,8 @@ def _looks(data: bytes) -> str:
 
 def _other_format(path: str, version: str) -> CheckpointError:
     return CheckpointError(
-        f"{path} is of another format: {version}",
-        why=f"this windbolt reads format {FORMAT}, and there is no way from one to the other",
-        do="go on with the windbolt that wrote it, or start with a new checkpoint folder (which reads all input again)",
+        f"{path} has another format: {version}",
+        why=f"this version of windbolt reads format {FORMAT}, and cannot convert one into the other",
+        do="continue with the version of windbolt that wrote it, or start with a new checkpoint folder "
+        "(which reads all input again)",
     )

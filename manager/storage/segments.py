@@ -187,9 +187,7 @@ class FileSegments:
             try:
                 return self._section(path, ref)
             except FileNotFoundError as error:
-                raise DamagedCheckpoint(
-                    f"segment {path} is gone", why="rows that are still needed lie there"
-                ) from error
+                raise DamagedCheckpoint(f"segment {path} is gone", why="it holds rows that are still needed") from error
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
         """The bytes of a section, as many as there are, and what it is called among those that have been checked."""

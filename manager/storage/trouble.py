@@ -23,11 +23,11 @@ _REMEDIES = {
     errno.EACCES: "give this user the right to read and write there",
     errno.EPERM: "give this user the right to read and write there",
     errno.EROFS: "mount the file system so that it can be written to",
-    errno.EIO: "look after the disk: the log of the system says more (dmesg)",
+    errno.EIO: "check the disk: the system log says more (dmesg)",
     errno.EMFILE: "allow this process more open files (ulimit -n)",
     errno.ENFILE: "allow the system more open files",
-    errno.ENOENT: "see that its folder is there, and mounted",
-    errno.ENOTDIR: "see that its folder is there, and is one",
+    errno.ENOENT: "check that its folder exists and is mounted",
+    errno.ENOTDIR: "check that its folder exists and is a folder",
     **dict.fromkeys(
         (
             errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED,
@@ -36,7 +36,7 @@ _REMEDIES = {
         _NETWORK,
     ),
 }  # fmt: skip
-_ELSEWHERE = "see that it can be read and written there, and that the disk, the network or the store is well"
+_ELSEWHERE = "check that it can be read and written there, and that the disk, the network or the store works"
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def during(doing: str, after: str) -> Iterator[None]:
 
 def in_words(error: Exception) -> dict[str, str]:
     """What the system, or a store, says of an error (``why``), and what to do about it (``do``)."""
-    return {"why": _why(error), "do": f"{remedy(_number(error))}, then run again"}
+    return {"why": _why(error), "do": f"{remedy(_number(error))}, then rerun"}
 
 
 def remedy(number: int) -> str:

@@ -50,7 +50,7 @@ class CalendarWindows(WindowAssigner):
             ZoneInfo(self.zone)
         except (KeyError, ValueError, OSError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{self.zone!r} is not a time zone that is known here",
+                f"{self.zone!r} is not a known time zone",
                 why="zones go by their IANA names",
                 do="use a name like 'Europe/Berlin' or 'UTC' (zoneinfo.available_timezones() lists them), "
                 "or install tzdata if all are unknown",

@@ -123,8 +123,8 @@ class SessionWindows(WindowAssigner):
             )
         if live.gaps is not None and self.max_duration is not None:
             raise ConfigError(
-                "gaps of the events' own together with a maximum duration",
-                why="the session after one that the clock has closed waits for one gap (AZ-22)",
+                "sessions with both a gap for each event and a maximum duration",
+                why="Azure has no rule for where such a session is cut (AZ-22)",
                 do="leave either out",
             )
         if not len(live):

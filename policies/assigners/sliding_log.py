@@ -35,7 +35,9 @@ class SlidingLogWindows(WindowAssigner):
 
     def __post_init__(self) -> None:
         if not self.length.micros:
-            raise ConfigError("a window length of zero", why="it would hold nothing (AZ-21)", do="make it longer")
+            raise ConfigError(
+                "a window length of zero", why="the window would hold no events (AZ-21)", do="make it longer"
+            )
 
     @property
     def takes_events_at_the_watermark(self) -> bool:

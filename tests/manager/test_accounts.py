@@ -32,7 +32,7 @@ def test_an_event_in_two_accounts_or_none_is_an_error(account: str) -> None:
         accounts.add(account, [0, 2])
     with pytest.raises(AccountsError, match="bolt 'sum' do not add up") as found:
         accounts.check(pending, "sum")
-    assert "defect of windbolt" in str(found.value)
+    assert "defect in windbolt" in str(found.value)
     assert isinstance(found.value, WindboltError)
 
 

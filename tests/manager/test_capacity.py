@@ -62,7 +62,7 @@ def keyed(trigger: KeyTrigger, **bounds: Any) -> WindowedBolt:
 @pytest.mark.parametrize(
     ("trigger", "bounds", "said"),
     [
-        (RuleTrigger(rule), {"max_events": 0}, "max_events=0. a window holds an event at least"),
+        (RuleTrigger(rule), {"max_events": 0}, "max_events=0. a window holds at least one event"),
         (RuleTrigger(rule), {"max_events": 2.5}, "max_events=2.5"),
         (RuleTrigger(rule), {"max_bytes": True}, "max_bytes=True"),
         (RuleTrigger(rule), {"max_bytes": MOST_BYTES + 1}, "1 to 2_000_000_000"),

@@ -75,7 +75,7 @@ def test_the_error_of_a_task_comes_to_the_driver_and_the_next_run_goes_on(
     said = rf"firing the windows of batch 1 failed: bolt 'revenue', task \d: {segments}/000000000"
     assert re.match(said, raised.value.what), raised.value.what
     assert raised.value.why == "Not a directory (ENOTDIR)"
-    assert raised.value.do.endswith("run again: batch 1 was not committed, and runs again; nothing is lost")
+    assert raised.value.do.endswith("rerun: batch 1 was not committed, and runs again; nothing is lost")
     segments.unlink()
     away.rename(segments)
     run(topology, tmp_path / "checkpoint")
@@ -157,7 +157,7 @@ def test_a_run_whose_files_cannot_grow_ends_in_three_lines_and_the_next_goes_on(
     assert what.startswith(f"error: reading the input of batch 1 failed: sink 'out': {tmp_path}/out/.0000000001-")
     assert why == "  why: File too large (EFBIG)"
     remedy, after = "allow larger files (ulimit -f)", "batch 1 was not committed, and runs again; nothing is lost"
-    assert do == f"  do:  {remedy}, then run again: {after}"
+    assert do == f"  do:  {remedy}, then rerun: {after}"
     again = windbolt(resource.RLIM_INFINITY)
     assert again.returncode == 0, again.stderr
     rows = [json.loads(row) for row in file_rows(tmp_path / "out")]

@@ -362,7 +362,7 @@ def test_records_that_kafka_has_deleted_unread_end_the_run(kafka: Kafka, tmp_pat
     run(topology, tmp_path / "checkpoint", flush=False)
     kafka.produce(topic, ["3", "4", "5"])
     kafka.forget(topic, 0, 4)
-    with pytest.raises(DataError, match="records that were to be read are gone from Kafka") as lost:
+    with pytest.raises(DataError, match="Kafka has deleted records before they were read") as lost:
         run(topology, tmp_path / "checkpoint", flush=False)
     assert "failOnDataLoss" in str(lost.value)
     options = {"failOnDataLoss": False}

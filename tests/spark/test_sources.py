@@ -215,7 +215,7 @@ def test_a_heartbeat_does_not_join_batches(tmp_path: Path) -> None:
 
 def test_a_dataframe_that_is_not_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     topology, _ = counting(orders=spouts.stream(lambda session: session.range(3), "id long, ts timestamp"))
-    with pytest.raises(ConfigError, match="no streaming DataFrame"):
+    with pytest.raises(ConfigError, match="not a streaming DataFrame"):
         run(topology, tmp_path / "one")
     rate = spark.readStream.format("rate").load()
     topology, _ = counting(orders=spouts.stream(lambda session: rate, SCHEMA))

@@ -187,7 +187,7 @@ def test_a_java_that_is_killed_is_told_of_in_three_lines(orders: Path, tmp_path:
     assert all(line.lower().startswith("warning: ") for line in before), "of Java's start, and of the data"
     assert what == "error: Java was killed (SIGKILL) in the middle of the run"
     assert why.startswith("  why: somebody did that, or the system, for want of memory")
-    assert do.startswith("  do:  run again: the batch in hand was not committed")
+    assert do.startswith("  do:  rerun: the current batch was not committed")
     assert status == 1
     run(shop_in_files(orders, tmp_path / "out"), tmp_path / "out/checkpoint")
 

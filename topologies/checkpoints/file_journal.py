@@ -105,11 +105,11 @@ class FileJournal:
             raise CheckpointError(
                 f"Spark's record of batch {self._planned} in {self._half.root} cannot be read",
                 why=f"{type(error).__name__}: {error}",
-                do="go on with it on Spark",
+                do="continue with this checkpoint on Spark",
             ) from error
         if not fits:
             raise CheckpointError(
-                f"the record of batch {self._planned} in {self._half.root} is of other sources",
+                f"the record of batch {self._planned} in {self._half.root} belongs to other sources",
                 why=f"it has {len(places)}, and the topology has {len(self._places)}: its spouts, and a heartbeat "
                 "where windows follow the clock",
                 do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",

@@ -73,7 +73,7 @@ def _check(halves: PairedCheckpoint, key: str) -> None:
         kept = key in steps
         raise CheckpointError(
             f"checkpoint {halves.path!r} cannot go back to batch {step_name(key)}",
-            why=f"{error.what}: {error.why}" if kept else f"its manifest is not there: {_kept(steps)}",
+            why=f"{error.what}: {error.why}" if kept else f"its manifest is missing: {_kept(steps)}",
             do=f"{others}; or {anew}" if others else f"restore the whole checkpoint from one copy, or {anew}",
         ) from error
 
@@ -94,9 +94,9 @@ def _begun(halves: PairedCheckpoint, key: str) -> str | None:
         return None
     if note["to"] < key:
         raise CheckpointError(
-            f"checkpoint {halves.path!r} is on its way back to batch {step_name(note['to'])}",
+            f"checkpoint {halves.path!r} is still going back to batch {step_name(note['to'])}",
             why=f"some of what batch {step_name(key)} needs may have been set aside already",
-            do=f"end that first: {halves.command(note['to'])}",
+            do=f"complete that first: {halves.command(note['to'])}",
         )
     return str(note["aside"])
 

@@ -161,9 +161,9 @@ class PairedCheckpoint:
         going = self.files.read(GOING_BACK)
         if going is not None:
             raise CheckpointError(
-                f"checkpoint {self.path!r} is on its way back to batch {step_name(going['to'])}",
-                why="somebody began that, and it did not come to its end",
-                do=f"end it: {self.command(going['to'])}",
+                f"checkpoint {self.path!r} is still going back to batch {step_name(going['to'])}",
+                why="going back was begun and did not complete",
+                do=f"complete it: {self.command(going['to'])}",
             )
         steps = self.files.names("manifests")
         manifest = read_manifest(self.files, steps[-1]) if steps else None
@@ -244,7 +244,7 @@ class PairedCheckpoint:
             raise CheckpointError(
                 f"checkpoint {self.path!r} belongs to another topology:\n"
                 + "\n".join(f"  - {each}" for each in changed),
-                why="its events were shared out and kept for the topology as it was",
+                why="its events were distributed and stored for the topology as it was then",
                 do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
             )
 
@@ -256,7 +256,7 @@ class PairedCheckpoint:
         go_on = "leave it out to go on as before"
         raise CheckpointError(
             f"checkpoint {self.path!r} cannot have its first output at {show(wanted)}: it was begun {was}",
-            why="what was read and emitted so far is what that start called for",
+            why="what was read and emitted so far depends on the first output",
             do=f"{go_on}; or start with a new checkpoint folder (which reads all input again)",
         )
 

@@ -85,7 +85,7 @@ class SourceLog:
         return CheckpointError(
             f"Spark's record of {what} in {self.root} cannot be read",
             why=f"{type(error).__name__}: {error}",
-            do="use a version of Spark that windbolt is tested with",
+            do="use a version of Spark with which windbolt is tested",
         )
 
     def _sources(self, batch: int) -> dict[int, Any]:

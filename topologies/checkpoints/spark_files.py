@@ -29,7 +29,7 @@ def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
     if data is None:
         raise DamagedCheckpoint(
             f"Spark's log {path} is gone",
-            why="Spark writes down there which input belongs to which batch, and which batches are done",
+            why="it records which input belongs to which batch, and which batches are done",
         )
     sums = _bytes(filesystem, f"{folder}/.{base}.crc")
     if sums is not None and not _fits(data, sums):

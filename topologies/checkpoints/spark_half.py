@@ -95,7 +95,7 @@ class SparkHalf:
         if missing:
             raise DamagedCheckpoint(
                 f"Spark's log {self.root}/sources/{source}/{missing[0]} is gone",
-                why="which files have been read was written there, and Spark would read them again",
+                why="it records which files were read; without it Spark would read them again",
             )
         for name in self.chain(source, last):
             self.read(name)
@@ -127,7 +127,7 @@ class SparkHalf:
                 return "\n".join([lines[0], *mine])
         raise DamagedCheckpoint(
             f"Spark's log {self.root}/sources/{source}/{number} is gone",
-            why="which files have been read was written there, and Spark would read them again",
+            why="it records which files were read; without it Spark would read them again",
         )
 
     def after(self, batch: int) -> Iterator[str]:

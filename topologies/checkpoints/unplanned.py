@@ -37,9 +37,9 @@ def forget_unplanned(filesystem: pafs.FileSystem, root: str) -> None:
                     _empty(filesystem, f"{root}/sources/{source}", name, last)
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"Spark's record of files in {root} cannot be read, or put in order",
+            f"Spark's record of files in {root} cannot be read or corrected",
             why=f"{type(error).__name__}: {error}",
-            do="use a version of Spark that windbolt is tested with",
+            do="use a version of Spark with which windbolt is tested",
         ) from error
 
 

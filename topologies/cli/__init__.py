@@ -1,1 +1,1 @@
-"""The command line: its commands, and what they share."""
+"""The commands of ``windbolt``, one per file."""

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from topologies.cli.commands.check import check
-from topologies.cli.commands.checkpoint import checkpoint
-from topologies.cli.commands.demo import demo
-from topologies.cli.commands.describe import describe
-from topologies.cli.commands.replay import replay
-from topologies.cli.commands.run import run
+from topologies.cli.check import check
+from topologies.cli.checkpoint import checkpoint
+from topologies.cli.demo import demo
+from topologies.cli.describe import describe
+from topologies.cli.replay import replay
+from topologies.cli.run import run
 
 app = typer.Typer(
     name="windbolt",

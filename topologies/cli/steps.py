@@ -48,9 +48,9 @@ class StepOptions:
         """The step of a file, with these options laid over it; ``further`` as in ``load_step``."""
         if not is_step(reference):
             raise ConfigError(
-                f"{reference!r} is no step",
+                f"{reference!r} is not a step",
                 why="a step is a file that ends in .conf, .hocon, .yaml, .yml or .json",
-                do="name such a file; a topology in Python is shown by windbolt describe",
+                do="name such a file; for a topology in Python use windbolt describe",
             )
 
         def looked(config: StepConfig) -> Iterable[StepProblem]:
@@ -67,7 +67,7 @@ class StepOptions:
         if self.overlays or self.assignments or not self.file_rules:
             raise ConfigError(
                 f"--with, --set or --no-file-rules with {reference!r}",
-                why="they are for steps, whose files end in .conf, .hocon, .yaml, .yml or .json",
+                why="these options are for steps, whose files end in .conf, .hocon, .yaml, .yml or .json",
                 do="leave them out",
             )
 

@@ -38,7 +38,11 @@ class TopologyBuilder:
         an error, and the batch is not committed.
         """
         if on_invalid not in ("divert", "stop"):
-            raise ConfigError(f"on_invalid={on_invalid!r}", why="there are two ways", do="use 'divert' or 'stop'")
+            raise ConfigError(
+                f"on_invalid={on_invalid!r}",
+                why="unreadable input can be diverted or stop the run",
+                do="use 'divert' or 'stop'",
+            )
         self._declared = Declared(
             name,
             on_invalid,

@@ -116,14 +116,14 @@ class _Checks:
             for label in (taker, giver):
                 if label not in labels:
                     yield self._fault(
-                        f"imports the watermarks of {giver!r} for {taker!r}; it has no input {label!r} (SI-15)",
+                        f"imports the watermarks of {giver!r} for {taker!r}, but has no input {label!r} (SI-15)",
                         f"it reads {', '.join(labels)}",
                         "name one of these",
                     )
             if giver in imports:
                 yield self._fault(
                     f"imports the watermarks of {giver!r}, which imports its own",
-                    "one of the two must make them (SI-15)",
+                    "watermarks must be made by the input from which they are imported (SI-15)",
                     "import from an input that makes watermarks",
                 )
 
@@ -134,7 +134,7 @@ class _Checks:
         for label in settings.partitions if isinstance(settings.partitions, Mapping) else ():
             if label not in labels:
                 yield self._fault(
-                    f"has partitions of {label!r}, and no such input",
+                    f"names partitions of {label!r}, but has no such input",
                     f"it reads {', '.join(labels)}",
                     "name one of these in with_watermark(partitions=...)",
                 )
@@ -144,8 +144,8 @@ class _Checks:
         key = self.settings.key
         if self.settings.watermark_per_key and not key:
             yield self._fault(
-                "has a watermark for each key, and no key",
-                "its watermarks are those of keys (AZ-15)",
+                "has a watermark for each key, but no key",
+                "the key says which events share a watermark (AZ-15)",
                 "call with_key",
             )
         for label, grouping in self._apart(key) if key else ():
@@ -214,7 +214,7 @@ class _Checks:
         for call in [call for call, given in others.items() if given is not None]:
             yield self._fault(
                 f"has a watermark for each key, and {call}",
-                "there is no watermark of the whole bolt that it could be about (AZ-15)",
+                "there is no watermark of the whole bolt to which it could apply (AZ-15)",
                 "leave one of the two out",
             )
         if settings.watermark_every != Count(1):
@@ -232,29 +232,29 @@ class _Checks:
         if settings.late_by is LateBy.WATERMARK:
             if settings.allowed_lateness.micros:
                 yield self._fault(
-                    "allows lateness, and takes events for late by the watermark",
-                    "an event behind the watermark is late then, whether its window is open or not (C-23)",
+                    "allows lateness, but judges lateness by the watermark",
+                    "an event behind the watermark is then late even if its window is open (C-23)",
                     "use with_lateness(by='window', allowed=...), or with_lag for a watermark that stays behind",
                 )
             return
         if settings.late_action in (LateAction.ADJUST, LateAction.CUT):
             yield self._fault(
                 f"is to {settings.late_action.value} events whose windows have closed",
-                "they have no earliest time that is not late, as behind a watermark they have",
+                "by window there is no earliest time that is in time, to which an event could be moved",
                 "use with_lateness(by='watermark'), or divert or drop them",
             )
         others = [kind for kind in settings.kinds if not isinstance(kind, (Hopping, Calendar))]
         if others and len(settings.kinds) > 1:
             yield self._fault(
-                f"has {type(others[0]).__name__} beside other windows, and takes events for late by window",
-                "an event can be late for the one and not for the other",
+                f"has {type(others[0]).__name__} besides other windows, and judges lateness by window",
+                "an event can be late for one kind and not for the other",
                 "use with_lateness(by='watermark'), or a bolt for each kind",
             )
         lasting = settings.lifetime is not None
         if any(isinstance(kind, SlidingLog) or (isinstance(kind, Snapshot) and lasting) for kind in settings.kinds):
             yield self._fault(
-                "takes events for late by window, and has windows that every event changes",
-                "a late event would change windows that are over",
+                "judges lateness by window, but every event changes its windows",
+                "a late event would change windows that have fired",
                 "use with_lateness(by='watermark')",
             )
         by_count = not settings.kinds and not (
@@ -262,8 +262,8 @@ class _Checks:
         )
         if by_count or any(isinstance(kind, CountByStart) for kind in settings.kinds):
             yield self._fault(
-                "takes events for late by window, and its windows are counted",
-                "which window such an event would be in depends on the others",
+                "judges lateness by window, but its windows are counts of events",
+                "the window of a late event would depend on the other events",
                 "use with_lateness(by='watermark')",
             )
 
@@ -276,10 +276,10 @@ class _Checks:
         by_arrival = arrival is not None and arrival.late is not None and arrival.action is LateAction.DIVERT
         if not early and not by_arrival:
             yield self._fault(
-                f"has a late stream {settings.late_stream!r}, and late events are to be handled by "
+                f"has a late stream {settings.late_stream!r}, but the action for late events is "
                 f"{settings.late_action.value!r}",
-                "nothing would ever come to the stream",
-                "take it away, or use with_lateness(action='divert')",
+                "no event would ever go to that stream",
+                "remove it, or use with_lateness(action='divert')",
             )
 
     def windows(self) -> Iterator[ConfigError]:
@@ -289,14 +289,14 @@ class _Checks:
         by_start = settings.output_time is OutputTime.START and settings.late_by is LateBy.WINDOW and self.event_time
         if by_start and any(isinstance(kind, (Session, Snapshot)) for kind in settings.kinds):
             yield self._fault(
-                "emits at the start of windows that late events may still make begin earlier",
-                "nothing could be promised to the next bolt, and what is emitted would be late there (SI-24)",
+                "emits rows at the start of windows that late events can still extend backwards",
+                "the next bolt could get no watermark, or the rows would be late there (SI-24)",
                 "use with_time(output_time='window end'), or with_lateness(by='watermark')",
             )
         if len(sessions) > 1 and any(kind.gap_field is not None for kind in sessions):
             yield self._fault(
-                "has several kinds of sessions, and gaps that events bring along",
-                "each event has one gap, which all of them would use",
+                "has several kinds of sessions with a gap_field",
+                "each event has one gap, which all kinds would use",
                 "give each kind a bolt of its own",
             )
         adjusts = settings.late_action is LateAction.ADJUST or (
@@ -306,7 +306,7 @@ class _Checks:
         )
         if settings.lifetime is not None and adjusts and self.event_time:
             yield self._fault(
-                "has events that last, and moves late ones in time",
+                "has events that last, and adjusts late ones",
                 "a lifetime would end before it begins",
                 "use with_lateness(action='cut'), which lets late events begin later, or drop or divert them",
             )
@@ -316,14 +316,14 @@ class _Checks:
         if longest is not None and abs(settings.offset.micros) >= longest:
             yield self._fault(
                 f"has an offset of {settings.offset}, and slides by {Duration(longest)}",
-                "ends that are moved by a slide or more are at other ends' places",
-                "use what is left over of it, less than the slide",
+                "an offset of a slide or more gives the same ends as the rest after whole slides",
+                "use that rest, which is less than the slide",
             )
         for kind in settings.kinds:
             if settings.lifetime is not None and isinstance(kind, (SlidingLog, Session, CountByStart)):
                 yield self._fault(
                     f"has events that last, and {type(kind).__name__} windows",
-                    "these go by points in time",
+                    "these windows need points in time",
                     "leave with_lifetime out, or use snapshot, hopping or calendar windows",
                 )
             if settings.lifetime is not None and isinstance(kind, Snapshot) and settings.bounds is Bounds.END:
@@ -335,12 +335,12 @@ class _Checks:
             if isinstance(kind, Session) and kind.gap_field is not None and kind.max_duration is not None:
                 yield self._fault(
                     "has sessions with a gap for each event and a maximum duration",
-                    "where such a session would be cut is not settled",
+                    "there is no rule for where such a session would be cut",
                     "leave one of the two out",
                 )
         if settings.anchor is not None and settings.kinds and not any(isinstance(k, Hopping) for k in settings.kinds):
             yield self._fault(
-                "has an anchor, and no aligned windows", "only these are counted from somewhere", "take it away"
+                "has an anchor, and no aligned windows", "only aligned windows are counted from an anchor", "remove it"
             )
 
     def _too_long(self) -> Iterator[ConfigError]:
@@ -351,7 +351,7 @@ class _Checks:
             if most is not None and length > most:
                 yield self._fault(
                     f"has windows of {length}",
-                    f"with this preset a window is at most {most} long (AZ-19)",
+                    f"the longest window allowed here is {most} (AZ-19)",
                     "make them shorter, or lift the limit: with_alignment(longest_window=None)",
                 )
 
@@ -362,31 +362,31 @@ class _Checks:
             return
         if any(not isinstance(kind, (Hopping, Calendar, Session)) for kind in settings.kinds):
             yield self._fault(
-                "fires windows more than once that change with every event",
-                "snapshots, sliding logs and counts are given out when they are complete",
+                "has panes on windows that change with every event",
+                "snapshots, sliding logs and counts fire when they are complete",
                 "use hopping, calendar or session windows with with_trigger(Panes(...))",
             )
         if len(settings.kinds) > 1 and any(isinstance(kind, Session) for kind in settings.kinds):
             yield self._fault(
-                "fires windows more than once, and has sessions beside other windows",
+                "has panes, and sessions besides other windows",
                 "which events are new to a session would depend on the firings of the others",
                 "give the sessions a bolt of their own",
             )
         if settings.lifetime is not None:
             yield self._fault(
-                "fires windows more than once, and has events that last",
-                "a long event is in many windows that are still to come, and all of them would fire",
+                "has panes, and events that last",
+                "a long event is in many future windows, and all of them would fire early",
                 "leave one of the two out",
             )
         if panes.late is not None and self.event_time and not settings.allowed_lateness.micros:
             yield self._fault(
-                "fires windows again for late events, and allows no lateness",
-                "a window that is over takes no events",
+                "has panes for late events, but allows no lateness",
+                "without it a window takes no events after its end",
                 "give with_lateness(by='window', allowed=...)",
             )
         if panes.mode is PaneMode.RETRACTING and any(RETRACT in schema.names for schema in self.outputs):
             yield self._fault(
-                f"emits a column {RETRACT!r}", "it is windbolt's own when rows are taken back", "rename it"
+                f"emits a column {RETRACT!r}", "windbolt adds a column of that name when it retracts rows", "rename it"
             )
 
     def expired(self) -> Iterator[ConfigError]:
@@ -395,14 +395,14 @@ class _Checks:
         if not self.asks_for_expired or settings.follow_each_other:
             return
         which = (
-            "Panes, whose windows fire more than once and beside each other" if settings.panes is not None
-            else "with_trigger, whose windows are cleared when they are over" if settings.key_trigger is not None
-            else "several kinds of window, which fire between each other"
+            "Panes, whose windows fire more than once and in turns" if settings.panes is not None
+            else "with_trigger, whose windows are cleared when they have fired" if settings.key_trigger is not None
+            else "several kinds of window, which fire in turns"
         )  # fmt: skip
         yield self._fault(
-            f"asks its windows what has expired, and has {which}",
-            "what has expired was in the window before, and these do not follow each other (ST-21)",
-            "do without window.expired; or with_policies(expired=False), if that is another `expired`",
+            f"uses window.expired, and has {which}",
+            "expired events were in the previous window, and such windows have none (ST-21)",
+            "do not use window.expired; or call with_policies(expired=False), if `expired` means something else",
         )
 
     def message_ids(self) -> Iterator[ConfigError]:
@@ -419,7 +419,7 @@ class _Checks:
             what = "a trigger of keys" if settings.key_trigger is not None else "a policy of its own"
             yield self._fault(
                 f"has {call}({field!r}), and {what}",
-                "a repeated id is dropped while the first may still be in a window, which only that decides",
+                f"windbolt cannot know how long {what} keeps an event, and so how long its id must not repeat",
                 "leave one of the two out, or drop repeated messages in a bolt before it",
             )
         groupings = [(stream_label(each.stream), each.grouping) for each, _ in self.inputs]
@@ -427,7 +427,7 @@ class _Checks:
             if isinstance(grouping, ShuffleGrouping) or grouping != groupings[0][1]:
                 yield self._fault(
                     f"has {call}({field!r}), {self.parallelism} tasks, and reads {label!r} by {grouping}",
-                    "a message that comes again would go to another task, where it is not known",
+                    "a repeated message could go to another task, which does not know the first",
                     f"use fields_grouping({label!r}, ...) by the same fields for every input, or one task",
                 )
 
@@ -447,7 +447,7 @@ class _Checks:
         for call in [call for call, given in asked.items() if given]:
             yield self._fault(
                 f"has a policy of its own, and {call}",
-                "its policy decides about the queue of a task, which such windows do not have",
+                "a policy works on the queue of a task, which such windows do not have",
                 "leave one of the two out",
             )
 
@@ -457,13 +457,13 @@ class _Checks:
         if settings.key_trigger is None:
             return
         if not settings.key:
-            yield self._fault("has a trigger and no key", "its windows are those of keys (UH-4)", "call with_key")
+            yield self._fault("has a trigger but no key", "a trigger has windows for each key (UH-4)", "call with_key")
         for field in () if settings.capacity is None else settings.capacity.columns:
             yield from self._column("with_trigger(bytes_of=...)", field, everywhere=True)
         if self.event_time:
             yield self._fault(
                 "has a trigger, and event times",
-                "triggers of keys go by the clock at arrival (UH-15)",
+                "triggers of keys work in processing time (UH-15)",
                 "call with_time(processing=True)",
             )
         asked = {
@@ -497,7 +497,9 @@ class _Checks:
                 kind = schema.field(field).type
                 if not fits(kind):
                     yield self._fault(
-                        f"{call} names {field!r}, which is {kind} in {label!r}", f"it must be {wanted}", "name another"
+                        f"{call} names {field!r}, which is {kind} in {label!r}",
+                        f"it must be {wanted}",
+                        "name another column",
                     )
             elif everywhere:
                 yield self._fault(

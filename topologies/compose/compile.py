@@ -160,7 +160,7 @@ class _Building:
         for name in sorted(set(names), key=str):
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 self._problem(
-                    f"{name!r} is not a name", "it becomes part of file names", "use letters, digits, _ and -"
+                    f"{name!r} cannot be a name", "it becomes part of file names", "use letters, digits, _ and -"
                 )
 
     def _spout(self, name: str, spout: object) -> SpoutNode | None:
@@ -171,7 +171,7 @@ class _Building:
             self.broken.add(name)
             return None
         except (AttributeError, TypeError):
-            self._problem(f"spout {name!r} is {spout!r:.60}", "that is not a spout", "use one of topologies.io.spouts")
+            self._problem(f"spout {name!r} is {spout!r:.60}", "that is not a spout", "use one of windbolt.spouts")
             self.broken.add(name)
             return None
         self._know(name, outputs)
@@ -193,7 +193,7 @@ class _Building:
                 self._problem(
                     f"bolts {' -> '.join(reversed(cycle))} read from each other in a circle",
                     "no watermark could ever advance",
-                    "take one of these streams away",
+                    "remove one of these streams",
                 )
                 self.broken.update(cycle)
                 graph = {name: sources - set(cycle) for name, sources in graph.items() if name not in cycle}
@@ -203,7 +203,9 @@ class _Building:
         declarer = self._for_inputs(declarer)
         outputs = self._outputs(declarer)
         if not isinstance(declarer.parallelism, int) or declarer.parallelism < 1:
-            self._problem(f"bolt {name!r} has parallelism {declarer.parallelism!r}", do="give it 1 task or more")
+            self._problem(
+                f"bolt {name!r} has parallelism {declarer.parallelism!r}", do="give a whole number of 1 or more"
+            )
         if not declarer.inputs:
             self._problem(f"bolt {name!r} reads nothing", do="call a ..._grouping method on what set_bolt returns")
         self._check_twice(f"bolt {name!r} reads", [each.stream for each in declarer.inputs])
@@ -344,7 +346,11 @@ class _Building:
         event_time, carried = self._times(name, bolt, inputs)
         self._check_limits(name, settings)
         if len(inputs) > 127:
-            self._problem(f"bolt {name!r} reads {len(inputs)} streams", "at most 127 can be told apart", "join some")
+            self._problem(
+                f"bolt {name!r} reads {len(inputs)} streams",
+                "a bolt can read at most 127",
+                "merge some in a plain bolt before it",
+            )
         declared = [schema for stream, schema in outputs.items() if stream != ERRORS]
         by = bolt.by if isinstance(bolt, AggregateBolt) else None
         joined = bolt.keys_by_stream if isinstance(bolt, WindowJoin) else None
@@ -495,8 +501,8 @@ class _Building:
             self._problem(
                 f"bolt {name!r}: window duration (length + sliding interval) {Duration(time)} is more than the "
                 f"message timeout {timeout} (ST-22)",
-                "its events are held for that long, on the disk of the checkpoint and in every batch that fires, and "
-                "the topology allows no longer",
+                "its events are kept that long in the checkpoint, and message_timeout "
+                "is the longest that the topology allows",
                 "shorten the window, or raise message_timeout, or leave it out",
             )
         count = sum(part.value for part in parts if isinstance(part, Count))

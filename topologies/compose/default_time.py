@@ -68,8 +68,8 @@ def settled_time(
             return _by_arrival(settings)
         case DefaultTime.NONE:
             raise ConfigError(
-                f"bolt {name!r} names no time, and its preset has no other than that of the events",
-                why="no operator of StreamInsight reads a clock (SI-1)",
+                f"bolt {name!r} has a preset that needs event times, and names none",
+                why="StreamInsight has no processing time (SI-1)",
                 do="call with_timestamp_field or with_timestamp_extractor",
             )
     return settings
@@ -92,7 +92,7 @@ def _record_time(
             f"bolt {name!r} names no time, and {', '.join(map(repr, without))} has no record time",
             why="this preset goes by event time; without a timestamp it takes the time at which the broker took a "
             f"record, on topics of Kafka, or in a column {RECORD_TIME!r} that a bolt behind them passes on (AT-10)",
-            do="name a time: with_timestamp_field; or go by the clock: with_time(processing=True)",
+            do="call with_timestamp_field; or with_time(processing=True) for processing time",
         )
     columns = sorted({column for column in found.values() if column is not None})
     if len(columns) > 1:

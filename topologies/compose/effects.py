@@ -78,8 +78,8 @@ def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
     for call in dict.fromkeys(settings.forgotten):
         yield ConfigError(
             f"bolt {name!r}: {call} before with_time(...)",
-            why="the preset that came after it decides every rule of time, and has replaced it (SI-18)",
-            do="call with_time first, and what differs from the preset after it",
+            why="the preset sets every time rule, so it has replaced what was set before (SI-18)",
+            do="call with_time first, and then whatever differs from the preset",
         )
     for rule, call in settings.asked:
         error = None if call in told else idle_setting(name, situation, rule, call)
@@ -171,98 +171,98 @@ def _instants(settings: WindowSettings) -> bool:
 EVENT_TIME = Need(
     lambda s: s.event_time,
     "on a bolt without event times (ST-18, AT-22)",
-    "by the clock at arrival nothing is late, and no watermark is made",
-    "call with_timestamp_field or with_timestamp_extractor, or take it away",
+    "in processing time no event is late, and there is no watermark",
+    "call with_timestamp_field or with_timestamp_extractor, or remove it",
 )
 WITH_EVENTS = Need(
     lambda s: s.settings.watermark_every is not None,
     "where watermarks come at ticks (SI-9)",
-    "only one that comes with an event can be just past it",
-    "take it away, or make one at every event: with_watermark(every=1)",
+    "only a watermark made at an event can be ahead of it",
+    "remove it, or make one at every event: with_watermark(every=1)",
 )
 LEFT_OPEN = Need(
     _left_open,
-    "on windows that fire with the last of their events (SI-7)",
-    "none that is full is open when the streams end, and one that is not is not fired either way",
-    "take it away",
+    "on windows that fire with their last event (SI-7)",
+    "a full window has fired before the streams end, and an incomplete one does not fire in any case",
+    "remove it",
 )
 NO_INSTANTS = Need(
     lambda s: not _instants(s.settings),
     "on snapshots of points, without allowed lateness",
-    "a window is one instant: it is over when the watermark is past it, and so are its events",
-    "take it away, or allow some lateness",
+    "such a window is one instant: when the watermark has passed it, all its events are late too",
+    "remove it, or allow some lateness",
 )
 BY_WATERMARK = Need(
     lambda s: s.settings.late_by is LateBy.WATERMARK,
     "where events are late by their windows (C-23)",
-    "windows close by the watermark of the bolt, not by the mark of an input",
-    "use with_lateness(by='watermark'), or take it away",
+    "windows close by the watermark of the bolt, not by that of an input",
+    "use with_lateness(by='watermark'), or remove it",
 )
 LATE_SESSIONS = Need(
     lambda s: s.settings.late_by is LateBy.WINDOW and any(isinstance(kind, Session) for kind in s.settings.kinds),
     "without sessions whose events are late by their windows",
-    "it says when such an event is late (AT-7)",
-    "use sessions with with_lateness(by='window'), or take it away",
+    "it applies only to such sessions (AT-7)",
+    "use sessions with with_lateness(by='window'), or remove it",
 )
 MAKES_MARKS = Need(
     lambda s: not s.from_source,
-    "where the source puts the watermarks in, or they are imported (SI-4, SI-15)",
-    "those are taken as they are, and none is made here",
-    "take it away, or make watermarks as well: with_watermark(every=1)",
+    "on a bolt whose watermarks come from the source or another input (SI-4, SI-15)",
+    "these are used unchanged, and the bolt makes none of its own",
+    "remove it, or make watermarks as well: with_watermark(every=1)",
 )
 AT_TICKS = Need(
     lambda s: s.settings.watermark_every is None and not s.settings.watermark_per_key,
     "where watermarks come with events (ST-15)",
-    "the interval is one between ticks, and there no watermark waits for a tick",
-    "take it away, or give how often it is made: with_watermark(every='5s')",
+    "the interval is between ticks, and these watermarks do not wait for ticks",
+    "remove it, or set how often they are made: with_watermark(every='5s')",
 )
 SEVERAL_MARKS = Need(
     lambda s: s.several_marks,
     "on a bolt with one input, and without partitions",
     "there is one mark, which is the watermark",
-    "take it away, or name the column of partitions: with_watermark(partition=...)",
+    "remove it, or name the column of partitions: with_watermark(partition=...)",
 )
 PARTITIONED = Need(
     lambda s: s.has_partitions,
-    "with SOURCE on inputs whose sources have no partitions that are known",
+    "with SOURCE on inputs whose sources have no known partitions",
     "only topics of Kafka say which partitions they have",
-    "name the column of partitions, or take it away",
+    "name the column of partitions, or remove it",
 )
 LEAST = Need(
     lambda s: s.settings.watermark_combine is WatermarkCombiner.MIN,
     "with with_watermark(combine='max')",
-    "the fastest input decides, and no other is waited for",
+    "the fastest input decides, so silent inputs do not matter",
     "leave one of the two out",
 )
 ONE_WATERMARK = Need(
     lambda s: not s.settings.watermark_per_key,
     "with a watermark for each key (AZ-15)",
-    "there is no watermark of the whole bolt that it could be about",
+    "there is no watermark of the whole bolt to which it could apply",
     "leave one of the two out",
 )
 NO_CTIS = Need(
     lambda s: not s.has_ctis,
     "with StreamInsight's watermarks (SI-4)",
-    "there the data alone moves time, and never the clock: a source that is silent puts a watermark in",
-    "take it away, or take the rules of another system",
+    "there only the data moves time, never the clock; a silent source sends a watermark",
+    "remove it, or use another preset",
 )
 IMPORTS = Need(
     lambda s: bool(s.settings.watermark_imports),
     "without imports of watermarks (SI-16)",
     "no input takes another's",
-    "give imports=, or take it away",
+    "give imports=, or remove it",
 )
 TOLERANCE = Need(
     lambda s: s.settings.arrival is not None and s.settings.arrival.late is not None,
     "without a late tolerance (AZ-5)",
-    "the watermark stays behind the estimated arrival by that",
-    "give with_lateness(arrival=Arrival(late=...)), or take it away",
+    "the watermark stays behind the estimated arrival by that tolerance",
+    "give with_lateness(arrival=Arrival(late=...)), or remove it",
 )
 IDLE_TIMEOUT = Need(
     lambda s: s.settings.idle_timeout is not None,
     "without an idle timeout (AT-19)",
     "it says how the timeout is counted",
-    "give idle_timeout=, or take it away",
+    "give idle_timeout=, or remove it",
 )
 BOUNDED_ARRIVAL = Need(
     lambda s: (
@@ -279,59 +279,57 @@ BOUNDED_ARRIVAL = Need(
 LATE_PANES = Need(
     lambda s: s.event_time or s.settings.panes is None or s.settings.panes.late is None,
     "(late=...) on a bolt without event times",
-    "by the clock at arrival nothing is late, and no window fires again",
+    "in processing time no event is late, so no window fires again",
     "call with_timestamp_field, or leave late= out",
 )
 NAMES_NO_TIME = Need(
     lambda s: not {"timestamp_field", "timestamp_extractor", "processing_time"} & s.settings.given,
     "on a bolt that names its time",
-    "it says what the time is where the bolt names none",
-    "take it away",
+    "it sets the time for a bolt that names none",
+    "remove it",
 )
 EDGES_MATTER = Need(
     _shapes("bounds", *Bounds),
-    "on windows that have no edges to choose from",
-    "which events are in them is the same either way",
-    "take it away",
+    "on windows without edges to choose from",
+    "they hold the same events either way",
+    "remove it",
 )
 ON_A_GRID = Need(
     _shapes("offset", Shift(0), Shift(1)),
-    "on windows that lie on no grid (AT-8)",
-    "only windows of time that are multiples of a slide are moved by it: not sessions, snapshots, counts or calendars",
-    "take it away, or use with_window or with_tumbling_window with durations",
+    "on windows that are not aligned to a slide (AT-8)",
+    "an offset shifts windows whose ends are multiples of a slide: not sessions, snapshots, counts or calendars",
+    "remove it, or use with_window or with_tumbling_window with durations",
 )
 ALIGNS = Need(
     _shapes("aligned", *Aligned),
-    "where both edges of windows are multiples of the slide, or none is",
+    "on windows with both edges, or neither, at multiples of the slide",
     "starts and ends differ only where the length is not a multiple of the slide (AT-3)",
-    "take it away",
+    "remove it",
 )
 CLOSES_LATER = Need(
     _shapes("closes_after_end", True, False),
-    "on windows that do not hold their end, or wait for it to pass anyway",
+    "on windows that do not hold their end, or close after it anyway",
     "they close at the same moment either way (AZ-27)",
-    "take it away",
+    "remove it",
 )
-HAS_LENGTHS = Need(
-    _has_lengths, "on windows without a length in time", "there is nothing to compare it with", "take it away"
-)
+HAS_LENGTHS = Need(_has_lengths, "on windows without a length in time", "only lengths in time are limited", "remove it")
 HAS_STARTS = Need(
     lambda s: not isinstance(s.settings.length, Count),
     "on windows of a number of events",
     "these have no start in time (SI-31)",
-    "take it away",
+    "remove it",
 )
 LASTS = Need(
     lambda s: not (_instants(s.settings) and s.settings.bounds is Bounds.END),
     "on snapshots of points",
-    "a window is one instant: it starts as it ends (AZ-25)",
-    "take it away",
+    "such a window is one instant: its start is its end (AZ-25)",
+    "remove it",
 )
 OPENS_BEHIND = Need(
     _opens_behind,
-    "on tumbling windows whose end the next bolt is told of when they close (AT-16)",
-    "the earliest window that is open starts where the last one has ended",
-    "take it away",
+    "on tumbling windows that tell the next bolt their end when they close (AT-16)",
+    "the earliest open window starts where the last one ended, so both are the same time",
+    "remove it",
 )
 
 NEEDS: dict[str, Need] = {

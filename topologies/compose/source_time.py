@@ -65,9 +65,9 @@ def with_source_time(
     if None in declared:
         without = ", ".join(repr(label) for label, presets in found.items() if None in presets)
         raise ConfigError(
-            f"bolt {name!r} reads sources with rules of time of their own, and {without} has none",
-            why="one watermark comes of all its inputs (SI-22)",
-            do="declare them there too, set_spout(..., time=...), or for the bolt: with_time(...)",
+            f"bolt {name!r} reads sources that declare time rules, and {without}, which declares none",
+            why="its inputs share one watermark (SI-22)",
+            do="declare them there too: set_spout(..., time=...); or for the bolt: with_time(...)",
         )
     rules = [preset for preset in declared if preset is not None]
     if len(rules) == 1:
@@ -111,8 +111,8 @@ def _joined(
         names = {label: [each.name for each in presets if each is not None] for label, presets in found.items()}
         told = "; ".join(f"{label!r} has those of {' and '.join(given)}" for label, given in names.items())
         raise ConfigError(
-            f"the sources of bolt {name!r} have rules of time that do not go together: {told}",
-            why="of several inputs only StreamInsight's generation, delay and policy may differ (SI-2, SI-17)",
+            f"the sources of bolt {name!r} declare different time rules: {told}",
+            why="between inputs only StreamInsight's generation, delay and policy may differ (SI-2, SI-17)",
             do="call with_time(...) on the bolt, or declare the same at its sources",
         )
     settings = _taken(settings, rules[0])

@@ -20,7 +20,7 @@ from policies.slices import Slices
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from topologies.graph.groupings import AllGrouping, Grouping
 from windowing.aggregates.accumulators import Accumulator
-from windowing.aggregates.picking.lists import Gathered
+from windowing.aggregates.lists import Gathered
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import BatchBolt, Bolt, WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM

@@ -39,7 +39,7 @@ def with_file_metadata(declared: pa.Schema, names: Sequence[str]) -> pa.Schema:
     taken = sorted(set(names) & set(declared.names))
     if taken:
         raise ConfigError(
-            f"column {', '.join(map(repr, taken))} is declared, and asked for as metadata",
+            f"column {', '.join(map(repr, taken))} is declared and also requested as metadata",
             why="a column is known by its name",
             do="give the column another name, or list the metadata without it",
         )

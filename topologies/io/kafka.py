@@ -74,7 +74,7 @@ class KafkaSpout:
         taken = sorted(set(self.metadata) & set(declared.names))
         if taken:
             raise ConfigError(
-                f"column {', '.join(map(repr, taken))} is declared, and asked for as metadata",
+                f"column {', '.join(map(repr, taken))} is declared and also requested as metadata",
                 why="a column is known by its name",
                 do="give the column another name, or list the metadata without it",
             )
@@ -134,15 +134,15 @@ class KafkaSink:
             )
         if wrong:
             raise ConfigError(
-                f"its rows are no Kafka records: {'; '.join(wrong)}",
-                why=f"the columns of a record are {', '.join(_COLUMNS)}, and all but value may be left out",
+                f"its rows are not Kafka records: {'; '.join(wrong)}",
+                why=f"a record has the columns {', '.join(_COLUMNS)}; only value is required",
                 do="let a bolt before it make these columns, such as value = json.dumps(...)",
             )
         if self.topic is None and "topic" not in schema.names:
             raise ConfigError(
                 "its records have no topic",
-                why="neither the sink names one, nor has a row the column 'topic'",
-                do="name one, kafka(servers, 'topic'), or let a bolt make the column",
+                why="the sink names none, and the rows have no column 'topic'",
+                do="name one: kafka(servers, 'topic'); or let a bolt make the column",
             )
 
 
@@ -162,7 +162,9 @@ def checked_servers(given: str | Sequence[str]) -> str:
         host, _, port = server.rpartition(":")
         if not host or not port.isdigit():
             raise ConfigError(
-                f"{server!r} is no Kafka server", why="a server is a host and a port", do="write 'host:9092,host:9092'"
+                f"{server!r} is not a Kafka server",
+                why="a server is a host and a port",
+                do="write 'host:9092,host:9092'",
             )
     return ",".join(servers)
 
@@ -172,7 +174,7 @@ def checked_options(given: Mapping[str, Any] | None) -> dict[str, str]:
     options: dict[str, str] = {}
     for name, value in (given or {}).items():
         if name in _OURS:
-            raise ConfigError(f"option {name!r} is an argument here", do=f"say {_OURS[name]}=... instead")
+            raise ConfigError(f"option {name!r} is an argument of windbolt's own", do=f"use {_OURS[name]}=... instead")
         options[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return options
 
@@ -189,7 +191,7 @@ def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> t
     blank = [name for name in names if not name or not name.strip() or "," in name]
     if blank:
         raise ConfigError(
-            f"{blank[0]!r} is no topic", why="a name of a topic has no comma", do="give several as a list"
+            f"{blank[0]!r} is not a topic", why="the name of a topic has no comma", do="give several topics as a list"
         )
     return tuple(dict.fromkeys(names))
 
@@ -227,7 +229,7 @@ def checked_metadata(asked: bool | Iterable[str]) -> tuple[str, ...]:
     unknown = [name for name in full if name not in METADATA]
     if unknown:
         raise ConfigError(
-            f"{unknown[0]!r} is no metadata of a record", do=f"use True, or some of {', '.join(METADATA)}"
+            f"{unknown[0]!r} is not metadata of a record", do=f"use True, or some of {', '.join(METADATA)}"
         )
     return tuple(name for name in METADATA if name in full)
 

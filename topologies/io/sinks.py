@@ -113,7 +113,11 @@ def foreach_batch(
     ``"pandas"``. After a crash, a batch may come again with the same id and the same rows.
     """
     if frame not in ("spark", "arrow", "pandas"):
-        raise ConfigError(f"frame={frame!r}", why="there are three kinds", do="use 'spark', 'arrow' or 'pandas'")
+        raise ConfigError(
+            f"frame={frame!r}",
+            why="it is the kind of table that the function gets",
+            do="use 'spark', 'arrow' or 'pandas'",
+        )
     return FunctionSink(function, frame)
 
 

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from topologies.io.places import shown_path
 from windowing.data.rows import DEFAULT_STREAM, Rows, tables
 from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import ConfigError, DataError, UnreachableError
+from windowing.suggestions import did_you_mean
 from windowing.time.timestamps import is_time
 
 Declared: TypeAlias = str | pa.Schema
@@ -85,11 +85,11 @@ class FileSpout:
         """Raise ConfigError for a merge column that does not order rows."""
         why = "the rows of a batch's files arrive in the order of that column, a timestamp or a whole number"
         if self.merge_by not in schema.names:
-            near = get_close_matches(str(self.merge_by), schema.names, 1)
             raise ConfigError(
-                f"merge_by={self.merge_by!r} is no column of the files: they have {', '.join(schema.names)}",
+                f"merge_by={self.merge_by!r} is not a column of the files: they have {', '.join(schema.names)}"
+                + did_you_mean(self.merge_by, schema.names),
                 why=why,
-                do=f"name one of them{f', such as {near[0]!r}' if near else ''}, or leave merge_by out",
+                do="name one of them, or leave merge_by out",
             )
         kind = schema.field(self.merge_by).type
         if not is_time(kind):
@@ -137,8 +137,8 @@ class FileSpout:
         files = self.files() if "://" not in self.path else []
         if not files:
             raise ConfigError(
-                f"no file at {self.path!r} tells the columns",
-                why="without a declared schema they are taken from the first file",
+                f"the columns of {self.path!r} are unknown: there is no file yet",
+                why="without a declared schema the columns are those of the first file",
                 do="give a schema like 'user string, amount double, ts timestamp', or correct the path",
             )
         try:
@@ -219,24 +219,24 @@ def files(
         )
     for limit, most in (("files_per_batch", files_per_batch), ("bytes_per_batch", bytes_per_batch)):
         if most is not None and (type(most) is not int or most < 1):
-            raise ConfigError(f"{limit}={most!r}", why="a batch reads a file or more", do="give a whole number above 0")
+            raise ConfigError(f"{limit}={most!r}", why="a batch reads at least that", do="give a whole number above 0")
     if on_missing not in ("stop", "invalid"):
         raise ConfigError(
             f"files({text!r}) with on_missing={on_missing!r}",
-            why="a file that is gone stops the run, or is counted as invalid",
+            why="a deleted file either stops the run or is counted as invalid",
             do="use 'stop' or 'invalid'",
         )
     if files_per_batch is not None and bytes_per_batch is not None:
         raise ConfigError(
             f"files({text!r}) with files_per_batch and bytes_per_batch",
-            why="Spark bounds a micro-batch by the one or the other",
+            why="Spark limits a micro-batch by only one of them",
             do="leave one of them out",
         )
     if "escape_formulas" in options:
         raise ConfigError(
             f"files({text!r}) with escape_formulas",
-            why="it is about what is written, for spreadsheets",
-            do="leave it out here; sinks.files(..., escape_formulas=True) has it",
+            why="it applies to files that are written",
+            do="leave it out here, and give it to the sink: sinks.files(..., escape_formulas=True)",
         )
     return FileSpout(
         text,
@@ -299,15 +299,21 @@ def kafka(
     checked_form("value", value)
     if schema is not None and (key, value) != ("binary", "binary"):
         raise ConfigError(
-            "kafka() with a schema, and with the form of a key or value",
+            "kafka() with a schema, and with key= or value=",
             why="with a schema the value is JSON, and the key is metadata",
-            do="leave the form out; metadata=['key'] gives the key as the text kafka_key",
+            do="leave them out; metadata=['key'] gives the key as the text kafka_key",
         )
     columns = checked_metadata(metadata)
     if schema is None and columns:
-        raise ConfigError("kafka() with metadata and without a schema", why="the rows are the records, with all of it")
+        raise ConfigError(
+            "kafka() with metadata and without a schema",
+            why="without a schema the rows are the records, with all metadata",
+            do="leave metadata out, or give a schema",
+        )
     if records_per_batch is not None and records_per_batch < 1:
-        raise ConfigError(f"records_per_batch={records_per_batch}", why="a batch reads some", do="use 1 or more")
+        raise ConfigError(
+            f"records_per_batch={records_per_batch}", why="a batch reads at least one record", do="use 1 or more"
+        )
     return KafkaSpout(
         checked_servers(servers),
         names,

@@ -9,7 +9,7 @@ def check_named(checkpoint: str) -> None:
     """Raise ConfigError for a blank name, which would stand for the current folder."""
     if not checkpoint.strip():
         raise ConfigError(
-            f"the checkpoint {checkpoint!r} names no folder",
-            why="a checkpoint has a folder of its own; a variable that is not set leaves nothing of its name",
+            f"the checkpoint {checkpoint!r} is not a folder's name",
+            why="a checkpoint needs a folder; perhaps a shell variable in the name is not set",
             do="name a folder, such as ck/",
         )

@@ -53,7 +53,7 @@ class RunOptions:
         if not 1 <= self.keep_batches <= SPARK_KEEPS:
             raise ConfigError(
                 f"keep_batches is {self.keep_batches}",
-                why=f"the last batch is needed to go on, and Spark keeps the logs of {SPARK_KEEPS}",
+                why=f"a run needs the last batch, and Spark keeps the logs of only {SPARK_KEEPS}",
                 do=f"give a number from 1 to {SPARK_KEEPS}; more take more room on the disk",
             )
 

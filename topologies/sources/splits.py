@@ -107,7 +107,7 @@ class FileSource:
         """Read the file without its deadly parts."""
         doomed = {what: [death for death in self.deaths if death.what is what] for what in Deadly}
         for death in doomed[Deadly.FILE]:
-            raise DataError(f"{self._shown!r} is not read", why=death.reason, do="look at it by other means")
+            raise DataError(f"{self._shown!r} is not read", why=death.reason, do="inspect the file with other tools")
         lines = doomed[Deadly.LINE]
         if self.lines is not None:
             lines = [death for death in lines if self.lines[0] <= death.at < self.lines[1]]
@@ -121,7 +121,9 @@ class FileSource:
                     list(spout.format.read(files, FileSplit(copy), schema)), lines, raw_lines(filesystem, path, lines)
                 )
             if readable is None:
-                raise DataError(f"{self._shown!r} is not read", why=lines[0].reason, do="look at it by other means")
+                raise DataError(
+                    f"{self._shown!r} is not read", why=lines[0].reason, do="inspect the file with other tools"
+                )
             chunks = readable
         chunks = without_rows(chunks, doomed[Deadly.ROW])
         return chunks if self.rows is None else some_rows(chunks, self.rows)

@@ -23,8 +23,8 @@ def refuse_unnameable(topology: Topology, encoding: str = UTF8) -> None:
             locale = "" if encoding.lower() == UTF8 else ", or set the locale to one of UTF-8 (LC_ALL=C.UTF-8)"
             raise DataError(
                 f"spout {name!r}: '{names[0]}'{more} cannot be read",
-                why=f"its name is no {encoding.upper()}, and a file that cannot be named is not listed: its rows would "
-                "be missing without a word",
+                why=f"its name is not valid {encoding.upper()}, so Java does not list it, and its rows would be "
+                "missing from the output",
                 do=f"rename it{locale}",
             )
 

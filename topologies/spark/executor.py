@@ -103,7 +103,7 @@ def spark_failures() -> Iterator[None]:
         if known is not None:
             raise known from error
         raise WindboltError(
-            "a task failed on Spark, and not by an error that windbolt knows",
+            "a task failed on Spark with an unexpected error",
             why=_last_words(str(error)),
             do="see the chained error (--debug); a worker that died may have run out of memory",
         ) from error

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from topologies.spark.executor import spark_failures
 from topologies.spark.through_java import run_for_java
 from topologies.spark.trouble import unreachable
 from windowing.errors import ConfigError, WindboltError
+from windowing.suggestions import nearest
 
 _EARLIEST = -2
 """A partition's earliest record, in Spark's offsets."""
@@ -92,13 +92,13 @@ def check_sinks(spark: SparkSession, topology: Topology) -> None:
     if missing:
         raise ConfigError(
             f"there is no topic {'; nor '.join(missing)}",
-            why="the brokers do not make topics by themselves, and the first record for one would end the run",
-            do="make them first, or correct their names",
+            why="the brokers do not create topics, and the first record for one would end the run",
+            do="create them first, or correct their names",
         )
     if narrow:
         raise ConfigError(
             "; ".join(narrow),
-            why="one message that the topic does not take would stop the run, again and again",
+            why="a message that the topic refuses would stop the run, and every rerun",
             do="give the topic a larger max.message.bytes, or its connection that max.request.size: then larger dead "
             "letters are cut, and larger results are dead letters",
         )
@@ -224,7 +224,9 @@ def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
                 if partition >= topics[topic]
             ]
             if strange:
-                raise ConfigError(f"starting names partition {strange[0]}, which there is not", do="correct the number")
+                raise ConfigError(
+                    f"starting names partition {strange[0]}, which does not exist", do="correct the number"
+                )
             return {"startingOffsets": json.dumps(every)}
 
 
@@ -234,11 +236,11 @@ def _described(spark: SparkSession, whose: str, spout: KafkaSpout) -> dict[str, 
         there = set(admin.listTopics().names().get())
         missing = [topic for topic in spout.topics if topic not in there]
         if missing:
-            near = get_close_matches(missing[0], sorted(there), 3) or sorted(there)[:10]
+            near = nearest(missing[0], sorted(there), most=3) or sorted(there)[:10]
             raise ConfigError(
                 f"{whose}: there is no topic {', '.join(map(repr, missing))} at {spout.servers}",
                 why=f"there {'is' if len(near) == 1 else 'are'} {', '.join(near)}" if near else "there are no topics",
-                do="make it first, or correct the name",
+                do="create it first, or correct the name",
             )
         if not spout.topics:
             return {}

@@ -65,7 +65,7 @@ def run_on_spark(
     if options.checkpoint is None:
         raise ConfigError(
             "a run on Spark needs a checkpoint",
-            why="it keeps the state, so that a restart goes on where the last run stopped",
+            why="the checkpoint holds the state, so that a restart continues where the last run stopped",
             do="give a folder: RunOptions(checkpoint='ck/'), or --checkpoint ck/",
         )
     kafka = reaches_kafka(topology)
@@ -213,4 +213,4 @@ def _explained(error: StreamingQueryException) -> WindboltError:
     if known is not None:
         return known
     first = next((line for line in text.splitlines() if line.strip()), text)
-    return WindboltError("Spark stopped the query", why=first, do="see the chained error for all that Spark says")
+    return WindboltError("Spark stopped the query", why=first, do="see the chained error for Spark's whole message")

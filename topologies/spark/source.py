@@ -122,7 +122,7 @@ class StreamSource:
         frame = spout.make(spark)
         if not isinstance(frame, DataFrame) or not frame.isStreaming:
             raise ConfigError(
-                f"spout {name!r} made {type(frame).__name__}, which is no streaming DataFrame",
+                f"spout {name!r} made {type(frame).__name__}, which is not a streaming DataFrame",
                 do="return spark.readStream...load() from its function",
             )
         missing = [column for column in declared.names if column not in frame.columns]
@@ -137,8 +137,8 @@ class StreamSource:
         if zone != "UTC" and set(naive) & set(declared.names):
             raise ConfigError(
                 f"spout {name!r} has times without a zone ({', '.join(naive)}), and the session is in {zone}",
-                why="a time without a zone is UTC here, and Spark would take it for the session's",
-                do="set spark.sql.session.timeZone to UTC, or make timestamps with a zone of them",
+                why="windbolt reads a time without a zone as UTC, and Spark as in the session's zone",
+                do="set spark.sql.session.timeZone to UTC, or convert them to timestamps with a zone",
             )
         return self._row(name, frame)
 

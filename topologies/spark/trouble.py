@@ -40,7 +40,7 @@ def storage_trouble(text: str) -> StorageError | None:
     if match is None:
         return None
     why = match[0].strip().rsplit("Exception: ", 1)[-1]
-    do = f"{remedy(_OF_DISKS[match[1]])}, then run again"
+    do = f"{remedy(_OF_DISKS[match[1]])}, then rerun"
     return StorageError("Spark cannot write or read a file of its own", why=why, do=do)
 
 
@@ -51,25 +51,25 @@ def kafka_trouble(text: str) -> WindboltError | None:
     lost = _LOST.search(text)
     if lost is not None:
         return DataError(
-            "records that were to be read are gone from Kafka",
+            "Kafka has deleted records before they were read",
             why=(lost[1] or lost[2]).strip(),
-            do="Kafka deletes by age and size: keep records longer, or run more often. To go on with what is there, "
-            "give the spout options={'failOnDataLoss': False}; or begin anew, with a new checkpoint",
+            do="Kafka deletes by age and size: keep records longer, or run more often. To continue without them, "
+            "give the spout options={'failOnDataLoss': False}; or start with a new checkpoint",
         )
     late = _TIMEOUT.search(text)
     if late is not None:
         return EnvironmentMissing(
             "Kafka does not answer, or does not have the topic",
             why=late[1].strip() or "it took too long",
-            do="look after the brokers and topics, then run again: the batch was not committed, and comes again",
+            do="check the brokers and topics, then rerun: the batch was not committed, and runs again",
         )
     large = _TOO_LARGE.search(text)
     if large is not None:
         return DataError(
             "a record is too large for Kafka",
             why=large[1].strip(),
-            do="let the producer take more (max.request.size) and the topic too (max.message.bytes), and run again: "
-            "the batch was not committed, and comes again. A dead letter is larger than its message, by its headers",
+            do="let the producer take more (max.request.size) and the topic too (max.message.bytes), then rerun: "
+            "the batch was not committed, and runs again. A dead letter is larger than its message, by its headers",
         )
     topic = _NO_TOPIC.search(text)
     if topic is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from topologies.step.finding import read_variables
 from topologies.step.formatting import messages_of, schema_of
 from topologies.step.missing import missing, snippet
 from windowing.errors import WindboltError
+from windowing.suggestions import did_you_mean
 
 
 def step_problems(config: StepConfig, *, load: bool, complete: bool = False) -> list[StepProblem]:
@@ -43,9 +43,7 @@ def _unknown(config: StepConfig) -> Iterator[tuple[str, str]]:
         uses.append(("source", config.source.config.name))
     for section, name in uses:
         if config.connections and name not in config.connections:
-            close = difflib.get_close_matches(name, config.connections, n=1)
-            meant = f"; did you mean {close[0]}?" if close else ""
-            known = ", ".join(config.connections)
+            known, meant = ", ".join(config.connections), did_you_mean(name, config.connections)
             yield f"{section}.config.name", f"expected one of the connections ({known}), found {shown(name)}{meant}"
 
 

@@ -19,7 +19,9 @@ def file_below(roots: Iterable[str | os.PathLike[str]], path: str, what: str) ->
     inside = path.lstrip("/")
     if os.pardir in inside.replace("\\", "/").split("/") or os.path.isabs(inside) or os.path.splitdrive(inside)[0]:
         raise ConfigError(
-            f"{what} leads out of the classpath", why="it lies below its folders", do="write the path without '..'"
+            f"{what} leads out of the classpath",
+            why="classpath files are below its folders",
+            do="write the path without '..'",
         )
     tried: list[str] = []
     for root in dict.fromkeys(os.path.abspath(folder) for folder in [*roots, *sys.path]):

@@ -23,14 +23,16 @@ def find(place: Place) -> Path:
     """
     if place.source == "file":
         if not place.path.file.is_file():
-            raise ConfigError(f"{str(place.path)!r} is not there", why=f"it was looked for in {place.path.file.parent}")
+            raise ConfigError(
+                f"{str(place.path)!r} does not exist", why=f"it was looked up in {place.path.file.parent}"
+            )
         return place.path.file
     file, _ = file_below([place.path.folder], place.path.text, repr(place.path.text))
     if file is not None:
         return Path(file)
     raise ConfigError(
         f"{str(place.path)!r} is not on the class path",
-        why=f"neither {place.path.folder} nor Python's folders of modules hold it",
+        why=f"it is neither in {place.path.folder} nor on Python's module path",
         do='put it there, add its folder to PYTHONPATH, or give source: "file"',
     )
 
@@ -52,7 +54,7 @@ def read_variables(place: Place) -> dict[str, Any]:
             text, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float
         )
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{place.path} is no JSON: {error}") from None
+        raise ConfigError(f"{place.path} is not JSON: {error}") from None
     if not isinstance(variables, dict):
         raise ConfigError(f"{place.path}: expected a JSON object of variables, found {shown(variables)}")
     return variables

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 
 from topologies.step.config import StepConfig
 from topologies.step.config.connecting import FilesConnection, KafkaSource
 from windowing.errors import ConfigError
+from windowing.suggestions import did_you_mean
 
 
 def missing(config: StepConfig) -> list[str]:
@@ -21,7 +21,7 @@ def check_complete(config: StepConfig) -> None:
     if gaps:
         raise ConfigError(
             f"the step {config.file} cannot be run: it does not say {' and '.join(gaps)}",
-            why="a run reads its events from the source, and writes to the connections that the destinations name",
+            why="a run reads messages from the source, and writes to the connections named by the destinations",
             do=f"add this to the step, or to a file given with --with:\n{snippet(config)}\n",
         )
 
@@ -31,8 +31,8 @@ def snippet(config: StepConfig) -> str:
     lines: list[str] = []
     unknown = list(_unknown(config))
     for connection in unknown:
-        close = difflib.get_close_matches(connection, config.connections, n=1)
-        lines += [f'  # "{connection}" is not among the connections: did you mean "{close[0]}"?'] if close else []
+        meant = did_you_mean(connection, config.connections)
+        lines += [f'  # "{connection}" is not among the connections{meant}'] if meant else []
     name = unknown[0] if unknown else next(iter(config.connections), "kafka")
     if config.source is None:
         of_files = isinstance(config.connections.get(name), FilesConnection)

@@ -85,9 +85,13 @@ def run_bolt(
     cannot be, BoltError where the bolt raises.
     """
     if isinstance(bolt, type):
-        raise ConfigError(f"run_bolt({bolt.__name__})", why="that is a class", do=f"give a bolt: {bolt.__name__}()")
+        raise ConfigError(
+            f"run_bolt({bolt.__name__})", why="that is a class", do=f"give an instance: {bolt.__name__}()"
+        )
     if not isinstance(bolt, Bolt | BatchBolt | WindowedBolt):
-        raise ConfigError(f"run_bolt({bolt!r:.60})", why="that is no bolt", do="give a Bolt, BatchBolt or WindowedBolt")
+        raise ConfigError(
+            f"run_bolt({bolt!r:.60})", why="that is not a bolt", do="give a Bolt, BatchBolt or WindowedBolt"
+        )
     if rows_per_batch is not None and (type(rows_per_batch) is not int or rows_per_batch < 1):
         raise ConfigError(f"rows_per_batch={rows_per_batch!r}", do="give a whole number above 0, or leave it out")
     given = inputs_of(rows, stream, schema)
@@ -129,7 +133,7 @@ def _check_clocks(clock: Sequence[Moment], tables: Mapping[str, pa.Table], rows:
     if len(tables) > 1 or len(clock) != rows or size is not None:
         raise ConfigError(
             f"clock is a list of {len(clock)} times, and there are {rows} rows of {len(tables)} inputs",
-            why="each row of a single input comes at its own time, in a micro-batch of its own",
+            why="each row of the input arrives at its own time, in its own micro-batch",
             do="give a time for each row, without rows_per_batch; for several inputs use TopologyDriver",
         )
     moments = [as_moment("clock", each) for each in clock]
@@ -137,7 +141,7 @@ def _check_clocks(clock: Sequence[Moment], tables: Mapping[str, pa.Table], rows:
         if after < before:
             raise ConfigError(
                 f"clock[{at}]: the clock goes back, from {show(before)} to {show(after)}",
-                why="time only moves on",
+                why="time only moves forward",
                 do="give the rows in the order in which they arrive",
             )
 

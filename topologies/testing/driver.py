@@ -30,10 +30,11 @@ from topologies.io.sinks import MemorySink
 from topologies.run.clock import system_clock
 from topologies.sources.splits import TableSource
 from topologies.testing.fired import FiredWindow, Notes, watched_part
-from topologies.testing.rows import Moment, Rows, as_moment, as_table, meant
+from topologies.testing.rows import Moment, Rows, as_moment, as_table
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
 from windowing.settings.rules import LateAction
+from windowing.suggestions import did_you_mean
 from windowing.time.durations import Duration, as_duration
 from windowing.time.timestamps import show, to_datetime
 
@@ -57,7 +58,9 @@ class TopologyDriver:
 
     def __init__(self, topology: Topology, *, clock: Moment | None = None) -> None:
         if isinstance(topology, TopologyBuilder):
-            raise ConfigError("TopologyDriver(builder)", why="a builder is no topology yet", do="give builder.build()")
+            raise ConfigError(
+                "TopologyDriver(builder)", why="a builder is not a topology yet", do="give builder.build()"
+            )
         if not isinstance(topology, Topology):
             raise ConfigError(f"TopologyDriver({topology!r:.60})", do="give the topology that builder.build() returns")
         self._notes = Notes()
@@ -115,7 +118,9 @@ class TopologyDriver:
         """Let the clock move on, by a duration (``"5s"``) or to a time, in a micro-batch without rows."""
         self._open("the clock")
         if (by is None) == (to is None):
-            raise ConfigError("advance_clock takes by or to", do="write advance_clock('5s'), or advance_clock(to=...)")
+            raise ConfigError(
+                "advance_clock takes either a duration or to=", do="write advance_clock('5s'), or advance_clock(to=...)"
+            )
         if by is not None:
             self._batch_of([], self._now() + as_duration(by).micros)
         else:
@@ -136,9 +141,9 @@ class TopologyDriver:
         chosen = able if bolt is None else [bolt]
         if not able or not set(chosen) <= set(able):
             raise ConfigError(
-                f"the watermark of {bolt!r} cannot be moved" if bolt else "there is no watermark to be moved",
-                why="a bolt in processing time has none, one with substreams one for each key, and one behind other "
-                "windowed bolts has theirs",
+                f"the watermark of {bolt!r} cannot be moved" if bolt else "there is no watermark to move",
+                why="a bolt in processing time has none, with per_key=True each key has its own, and a bolt behind "
+                "windowed bolts inherits theirs",
                 do=f"name one of {', '.join(able)}" if able else "push rows, or advance the clock",
             )
         bolts = self._run.step.manifest.bolts
@@ -149,7 +154,7 @@ class TopologyDriver:
                 f"the watermark is at {show(moment)} already"
                 if there
                 else f"the watermark goes back to {show(moment)}",
-                why=f"it is at {', '.join(show(each) for each in known)}, and time only moves on",
+                why=f"it is at {', '.join(show(each) for each in known)}, and time only moves forward",
                 do="give a later time",
             )
         self._batch_of([], self._now(), promised=(chosen, moment))
@@ -164,7 +169,9 @@ class TopologyDriver:
         if at not in PHASES:
             _unknown("phase", at, PHASES)
         if at in ("tick", "fire") and not self.topology.windowed:
-            raise ConfigError(f"crash({at!r})", why="without windowed bolts there is no such phase", do="name another")
+            raise ConfigError(
+                f"crash({at!r})", why="without windowed bolts there is no such phase", do="name another phase"
+            )
         self._crash_at = at
 
     def close(self) -> None:
@@ -227,8 +234,8 @@ class TopologyDriver:
         part = self._part(bolt)
         if part.slicing is not None:
             raise ConfigError(
-                f"the pending events of {bolt!r}",
-                why="an AggregateBolt over aligned windows of time adds up events as they come, and keeps none",
+                f"the pending events of {bolt!r} are not available",
+                why="an AggregateBolt over aligned windows of time adds up events as they arrive, and keeps none",
                 do=f"accounts({bolt!r})['pending'] says how many there are",
             )
         found: list[dict[str, Any]] = []
@@ -285,8 +292,8 @@ class TopologyDriver:
         if moment < now and (self._told is not None or self._reached is not None):
             raise ConfigError(
                 f"{what}={to!r}: the clock goes back, from {show(now)} to {show(moment)}",
-                why="time only moves on",
-                do="give a later time; where the clock begins, say TopologyDriver(topology, clock=...)",
+                why="time only moves forward",
+                do="give a later time; the clock's start is set by TopologyDriver(topology, clock=...)",
             )
         return moment
 
@@ -322,7 +329,7 @@ class TopologyDriver:
         if self._closed:
             raise ConfigError(
                 f"{what} after the end of the streams",
-                why="close() has let them end, and their last windows have fired",
+                why="close() ended them, and their last windows have fired",
                 do="call close() last, or make another driver",
             )
 
@@ -331,7 +338,7 @@ class TopologyDriver:
             if bolt in self.topology.plain:
                 raise ConfigError(
                     f"bolt {bolt!r} has no windows",
-                    why="it works on rows as they come",
+                    why="it processes rows as they arrive",
                     do=f"look at what it emits: read({bolt!r})",
                 )
             _unknown("windowed bolt", bolt, self.topology.windowed)
@@ -383,6 +390,6 @@ def _unknown(what: str, name: object, names: Any) -> NoReturn:
     known = [each for each in names if not str(each).endswith(f".{ERRORS}")]
     raise ConfigError(
         f"there is no {what} {name!r}",
-        why=f"there are {', '.join(known) or 'none'}{meant(str(name), names)}",
+        why=f"there are {', '.join(known) or 'none'}{did_you_mean(str(name), names)}",
         do="correct the name",
     )

@@ -63,8 +63,8 @@ class FiredWindow:
         """The window that the bolt was called with. ConfigError of an AggregateBolt that was called with none."""
         if self.called_with is None:
             raise ConfigError(
-                f"the events of a window of {self.bolt!r}",
-                why="an AggregateBolt over aligned windows of time adds up events as they come, and keeps none",
+                f"the events of a window of {self.bolt!r} are not available",
+                why="an AggregateBolt over aligned windows of time adds up events as they arrive, and keeps none",
                 do="look at its rows, start, end and size",
             )
         return self.called_with

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -14,6 +13,7 @@ from topologies.io.times import parse_time
 from windowing.data.rows import from_rows
 from windowing.data.schema import TIMESTAMP, format_schema, parse_schema
 from windowing.errors import ConfigError, ScenarioError, SchemaError
+from windowing.suggestions import did_you_mean
 from windowing.time.timestamps import to_datetime
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def schema_of(what: str, rows: Rows, times: Collection[str] = ()) -> pa.Schema:
         if not listed or not all(isinstance(row, Mapping) for row in listed):
             raise ConfigError(
                 f"{what}: the columns are not known",
-                why="there are no rows" if not listed else "tuples do not name them",
+                why="there are no rows" if not listed else "tuples have no column names",
                 do="declare them: schema='user string, amount double, ts timestamp'; or give dicts",
             )
         names = dict.fromkeys(name for row in listed for name in row)
@@ -83,17 +83,11 @@ def declared(schema: Declared | None, what: str, rows: Rows, times: Collection[s
     return schema_of(what, rows, times) if schema is None else parse_schema(schema)
 
 
-def meant(name: str, names: Iterable[str]) -> str:
-    """What somebody may have meant who wrote a name that is not there: ``; did you mean 'revenue'?``."""
-    close = difflib.get_close_matches(name, list(names), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
 def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
     """The rows in a list: one row is a list of it."""
     listed = [rows] if _is_one(rows) else rows
     if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
-        raise ConfigError(f"{what}: {rows!r:.60} are no rows", do=f"give {_FORMS}")
+        raise ConfigError(f"{what}: {rows!r:.60} are not rows", do=f"give {_FORMS}")
     listed = list(listed)
     for at, row in enumerate(listed):
         if not _is_row(row):
@@ -127,7 +121,7 @@ def _check_names(what: str, names: Iterable[object], schema: pa.Schema, row: int
         place = "" if row is None else f" row {row}:"
         raise SchemaError(
             f"{what}:{place} there is no column {strange[0]!r}",
-            why=f"the columns are {format_schema(schema)!r}{meant(str(strange[0]), schema.names)}",
+            why=f"the columns are {format_schema(schema)!r}{did_you_mean(str(strange[0]), schema.names)}",
             do="correct the name, or declare the column",
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared, meant
+from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import Component, StatefulWindowedBolt, TaskContext
 from windowing.bolts.shifts import AlterLifetime
@@ -18,6 +18,7 @@ from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError, SchemaError
 from windowing.settings.panes import Pane
 from windowing.settings.triggers import FiredBy
+from windowing.suggestions import did_you_mean
 from windowing.time.timestamps import from_column, is_time
 from windowing.window import Members, TupleWindow
 
@@ -97,7 +98,7 @@ def make_window(
     times = np.full(both.num_rows, ends) if given is None else given
     begins = None if start is None else as_moment("start", start)
     if begins is not None and begins > ends:
-        raise ConfigError("a window whose start is after its end", do="give start and end in order")
+        raise ConfigError("the window's start is after its end", do="give a start before the end")
     order = stable_order(times[:count])
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
@@ -127,8 +128,8 @@ def prepared(bolt: AnyBolt, schema: Declared | Mapping[str, Declared] | None = N
     if schema is None and isinstance(bolt, AggregateBolt | AlterLifetime):
         raise ConfigError(
             f"prepared({type(bolt).__name__}) without a schema",
-            why="what it emits follows from the types of its input's columns",
-            do="declare these: prepared(bolt, 'user string, amount double, ts timestamp')",
+            why="the columns that it emits depend on the types of its input",
+            do="declare the input: prepared(bolt, 'user string, amount double, ts timestamp')",
         )
     ready = deepcopy(bolt)
     if schema is not None:
@@ -147,7 +148,7 @@ def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, Rows]:
     if strange:
         raise ConfigError(
             f"a schema for an input {strange[0]!r}, which is not there",
-            why=f"the inputs are {', '.join(inputs)}{meant(str(strange[0]), inputs)}",
+            why=f"the inputs are {', '.join(inputs)}{did_you_mean(str(strange[0]), inputs)}",
             do="correct the name",
         )
     return inputs
@@ -171,12 +172,12 @@ def _named(rows: Any, stream: str) -> Mapping[str, Rows]:
     for name, each in rows.items():
         if isinstance(each, str | int | float | bool | datetime) or each is None:
             raise ConfigError(
-                f"rows={dict(rows)!r:.60}: {each!r:.60} are no rows of an input {name!r}",
+                f"rows={dict(rows)!r:.60}: {each!r:.60} are not rows of an input {name!r}",
                 why="a mapping gives the rows of several inputs by their names",
                 do="put a single row into a list: [{...}]",
             )
     if not rows:
-        raise ConfigError("a mapping of no inputs", do="give the rows of each input by its name, or a list of rows")
+        raise ConfigError("an empty mapping of inputs", do="give the rows of each input by its name, or a list of rows")
     return rows
 
 
@@ -189,7 +190,7 @@ def _times(field: str, events: pa.Table, count: int) -> NDArray[np.int64]:
     """The times of all events; the first ``count`` must have one."""
     if field not in events.column_names:
         raise ConfigError(
-            f"timestamp_field={field!r} is no column",
+            f"timestamp_field={field!r} is not a column",
             why=f"the columns are {', '.join(events.column_names)}",
             do="name one of them, or leave it out",
         )
@@ -204,7 +205,9 @@ def _times(field: str, events: pa.Table, count: int) -> NDArray[np.int64]:
     without = [] if reasons is None else np.flatnonzero(reasons[:count] != "").tolist()
     if reasons is not None and without:
         row = without[0]
-        raise ConfigError(f"row {row}: {reasons[row]}", why="such an event is in no window", do="give it a time")
+        raise ConfigError(
+            f"row {row}: {reasons[row]}", why="an event without a time is in no window", do="give it a time"
+        )
     return times
 
 
@@ -216,8 +219,8 @@ def _places(new: Sequence[int] | None, count: int) -> NDArray[np.int64]:
     if strange or len(set(given)) < len(given):
         raise ConfigError(
             f"new={given!r:.60}",
-            why=f"{strange[0]!r} is no place of a row" if strange else "a place is named twice",
-            do="give the places of the rows that are new, from 0: new=[2]",
+            why=f"{strange[0]!r} is not the position of a row" if strange else "a position is given twice",
+            do="give the positions of the new rows, counted from 0: new=[2]",
         )
     places = np.asarray(given, np.int64)
     outside = [place for place in places.tolist() if not 0 <= place < count]

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from windowing.aggregates.best import MaxBy
+from windowing.aggregates.buckets import BoundedQuantile
 from windowing.aggregates.combining import Combine, Function, type_of
 from windowing.aggregates.declared import (
     Aggregate,
@@ -28,15 +30,13 @@ from windowing.aggregates.declared import (
     WindowStart,
 )
 from windowing.aggregates.distinct import DistinctCount
-from windowing.aggregates.estimates.buckets import BoundedQuantile
-from windowing.aggregates.estimates.registers import ApproximateCount
-from windowing.aggregates.estimates.sketches import Quantile
+from windowing.aggregates.ends import First, Last
 from windowing.aggregates.histograms import Histogram, Number
+from windowing.aggregates.ordered import Collect, Top
 from windowing.aggregates.pairs import Correlation, Covariance, WeightedMean
-from windowing.aggregates.picking.best import MaxBy
-from windowing.aggregates.picking.ends import First, Last
-from windowing.aggregates.picking.ordered import Collect, Top
-from windowing.aggregates.picking.picked import one_or_several
+from windowing.aggregates.picked import one_or_several
+from windowing.aggregates.registers import ApproximateCount
+from windowing.aggregates.sketches import Quantile
 from windowing.aggregates.tallies import Mode
 from windowing.errors import ConfigError
 
@@ -197,7 +197,7 @@ def collect(
     Without a limit all values are kept until their last window has fired.
     """
     if field is None:
-        raise ConfigError("collect(None)", why="it is over columns, known by their names", do="name one, or several")
+        raise ConfigError("collect(None)", why="it takes the names of columns", do="name one or several")
     return Collect(**one_or_several(field), by=order_by, descending=descending, limit=limit)
 
 
@@ -232,7 +232,9 @@ def histogram(field: str, edges: Iterable[Number]) -> Aggregate:
     of up to 18 digits are compared with them exactly.
     """
     if isinstance(edges, str) or not isinstance(edges, Iterable):
-        raise ConfigError(f"histogram({field!r}, {edges!r:.60})", why="these are no edges", do="write [0, 10, 100]")
+        raise ConfigError(
+            f"histogram({field!r}, {edges!r:.60})", why="the edges must be a list of numbers", do="write [0, 10, 100]"
+        )
     return Histogram(field, edges=tuple(edge.item() if isinstance(edge, np.generic) else edge for edge in edges))
 
 
@@ -255,7 +257,11 @@ def quantile(field: str, q: float, *, size: int = _SIZE, relative_error: float |
         return Quantile(field, q=q, size=size)
     bounded = BoundedQuantile(field, q=q, relative_error=relative_error)
     if size != _SIZE:
-        raise ConfigError(f"{bounded} size={size!r}", why="a size is of a t-digest, which has no bound", do="leave it")
+        raise ConfigError(
+            f"{bounded} size={size!r}",
+            why="size= belongs to the estimate without relative_error=",
+            do="leave one of the two out",
+        )
     return bounded
 
 

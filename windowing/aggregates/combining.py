@@ -73,7 +73,9 @@ class Combine(Aggregate):
         for name, function in functions.items():
             if not callable(function) and not (name == "finish" and function is None):
                 raise ConfigError(
-                    f"{self}: {name}={function!r:.60}", why="that is no function", do="give a function of one argument"
+                    f"{self}: {name}={function!r:.60}",
+                    why="that is not a function",
+                    do="give a function of one argument",
                 )
             try:
                 hash(function)
@@ -114,11 +116,15 @@ def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
     if isinstance(declared, pa.DataType):
         return declared
     if not isinstance(declared, str):
-        raise ConfigError(f"combine({name}={declared!r:.60})", why="that is no type", do="write a text like 'double'")
+        raise ConfigError(
+            f"combine({name}={declared!r:.60})", why="that is not a type", do="write a text like 'double'"
+        )
     fields = parse_schema(f"{name} {declared}")
     if len(fields) > 1:
         raise ConfigError(
-            f"combine({name}={declared!r})", why="these are several", do="make one of them: struct<a: double, n: long>"
+            f"combine({name}={declared!r})",
+            why="these are several types",
+            do="combine them into one: struct<a: double, n: long>",
         )
     return fields.field(0).type
 
@@ -133,7 +139,7 @@ def _column(values: list[Any], kind: pa.DataType, whose: str, what: str = "state
     except SchemaError as error:
         wrong = next(value for value in values if not _fits(value, kind))
         raise SchemaError(
-            f"{whose} returned {wrong!r:.100}, and declared was {format_schema(_schema(what, kind))!r}",
+            f"{whose} returned {wrong!r:.100}, but {format_schema(_schema(what, kind))!r} was declared",
             why=error.why,
             do=f"return what was declared, or declare {what}=",
         ) from error
@@ -172,9 +178,9 @@ def _cast(column: pa.Array, kind: pa.DataType, whose: str) -> pa.Array:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(
-            f"{whose} has a state {column.type}, and its result was declared {kind}",
+            f"{whose} has the state {column.type}, but its result is declared as {kind}",
             why=str(error),
-            do="give finish=, which makes a result of a state",
+            do="give finish=, a function that turns a state into the result",
         ) from error
 
 

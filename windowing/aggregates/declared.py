@@ -50,7 +50,7 @@ class Aggregate(ABC):
         if self.field is not None and not isinstance(self.field, str):
             raise ConfigError(
                 f"{_snake(type(self).__name__)}({self.field!r:.60})",
-                why="an aggregate is over a column, known by its name",
+                why="an aggregate takes the name of a column",
                 do="give the name; Python's own sum, min and max are hidden where those of windowing.aggregates "
                 "are imported by name: import windowing.aggregates as agg, and write agg.sum",
             )
@@ -302,7 +302,7 @@ def check_ddof(ddof: int) -> None:
         raise ConfigError(
             f"ddof={ddof!r}",
             why="the sum of squares is divided by the number of values less ddof",
-            do="use 1 for a sample, or 0 for all there is",
+            do="use 1 for a sample, or 0 for the whole population",
         )
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import Accumulator, DenseAccumulator, Folded, State
 from windowing.aggregates.declared import Cells, Summable
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.picking.lists import listed
+from windowing.aggregates.lists import listed
 from windowing.aggregates.wide import unscaled
 from windowing.errors import ConfigError
 
@@ -78,7 +78,7 @@ class Histogram(Summable):
             raise ConfigError(given, why=f"these are {len(self.edges)} edges", do=f"give from 1 to {_MOST}")
         for edge in self.edges:
             if isinstance(edge, bool) or not isinstance(edge, int | float | Decimal) or not _finite(edge):
-                raise ConfigError(given, why=f"{edge!r:.60} is no finite number", do="give numbers")
+                raise ConfigError(given, why=f"{edge!r:.60} is not a finite number", do="give numbers")
         for edge, following in pairwise(self.edges):
             if Fraction(str(edge)) >= Fraction(str(following)):
                 raise ConfigError(given, why=f"{following!r} is not above {edge!r}", do="give the edges in order")

@@ -160,7 +160,7 @@ class Paired(Summable):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.field, str) or not isinstance(self.other, str):
-            raise ConfigError(f"{self}", why="it is over two columns, known by their names", do="give both names")
+            raise ConfigError(f"{self}", why="it takes the names of two columns", do="give both names")
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
         """The aggregate over these columns; ConfigError where one is missing, or has no numbers."""

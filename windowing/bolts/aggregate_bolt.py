@@ -80,14 +80,14 @@ class AggregateBolt(WindowedBolt):
             if not isinstance(aggregate, Aggregate):
                 raise ConfigError(
                     f"AggregateBolt({name}={aggregate!r:.60})",
-                    why="that is no aggregate",
+                    why="that is not an aggregate",
                     do=f"use windowing.aggregates, such as {name}=count()",
                 )
         if not aggregates:
             raise ConfigError(
                 "AggregateBolt without aggregates",
                 why="it would emit keys only",
-                do="give some, such as n=count(), by the names of their columns",
+                do="name at least one output column and its aggregate, such as n=count()",
             )
         if not all(isinstance(name, str) and name for name in self.by):
             raise ConfigError(f"AggregateBolt(by={by!r})", why="a key is made of columns", do="give their names")

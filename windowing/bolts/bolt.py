@@ -168,8 +168,8 @@ class WindowedBolt(Component):
         if windows and all(isinstance(kind, get_args(WindowKind)) for kind in windows):
             if length is not None or slide is not None:
                 raise ConfigError(
-                    "with_window with kinds of window, and a length or a slide",
-                    why="a kind says itself how long its windows are",
+                    "with_window with both a kind of window and a length or a slide",
+                    why="a kind has its own length",
                     do="give one of the two; windows of a length and a slide are Hopping(length, slide)",
                 )
             return self._kinds(*windows)
@@ -182,7 +182,7 @@ class WindowedBolt(Component):
             shown = ", ".join(f"{each!r:.60}" for each in windows) or ", ".join(f"{n}={v!r}" for n, v in named.items())
             raise ConfigError(
                 f"with_window({shown})",
-                why="it takes a length and a slide, or kinds of window, each made and by itself",
+                why="it takes a length and a slide, or values such as Session(...), each as an argument",
                 do='write with_window("10s", "5s") or with_window(Session("30m"))',
             )
         slides = Count(1) if given["slide"] is None else as_extent(given["slide"])
@@ -286,7 +286,7 @@ class WindowedBolt(Component):
         if isinstance(trigger, Panes):
             if refused_stream is not None or capacity != Capacity():
                 raise ConfigError(
-                    "with_trigger(Panes(...)) with arguments of triggers of keys",
+                    "with_trigger(Panes(...)) with arguments for triggers of keys",
                     why="refused_stream=, max_events=, max_bytes= and bytes_of= are about the window of a key",
                     do="leave them out",
                 )
@@ -484,8 +484,8 @@ class WindowedBolt(Component):
         if edge_key and shape_field is None:
             raise ConfigError(
                 f"with_lifetime(edge_key={list(edge_key)!r}) without shape_field=",
-                why="only the edges of events are matched by it, and the column of shapes says which events are edges",
-                do="name that column, or leave edge_key out",
+                why="it matches start and end edges, and shape_field says which events are edges",
+                do="give shape_field=, or leave edge_key out",
             )
         return self._ask({"lifetime": Lifetime(end_field, shape_field, tuple(edge_key))}, "with_lifetime")
 
@@ -500,7 +500,9 @@ class WindowedBolt(Component):
     def _give(self, method: str, given: Mapping[str, Any]) -> Self:
         """Set what the user gives by name: arguments of ``method``, each read as its setting is declared."""
         if not given:
-            raise ConfigError(f"{method}() without an argument", why="it would change nothing", do="name what is to be")
+            raise ConfigError(
+                f"{method}() without an argument", why="nothing would change", do="name the settings to change"
+            )
         bolt = self
         for argument, value in given.items():
             declared = ARGUMENTS[method, argument]
@@ -542,7 +544,7 @@ class WindowedBolt(Component):
             if callable(preset) and hasattr(presets, name):
                 raise ConfigError(
                     f"with_time(presets.{name})",
-                    why="that is the function that makes it",
+                    why="that is a function, not the preset that it returns",
                     do=f"call it: presets.{name}()",
                 )
             raise ConfigError(f"with_time({preset!r:.60})", do="give one of windbolt.presets, such as presets.atlas()")
@@ -559,8 +561,8 @@ class WindowedBolt(Component):
     def _partitions(self, partitions: Iterable[object] | Mapping[str, Iterable[object]] | None) -> Self:
         if partitions is not None and not isinstance(self.settings.watermark_partition, str):
             raise ConfigError(
-                "with_watermark(partitions=...) without the column of partitions",
-                why="they are values of it; which partitions a source has by itself, the source says itself",
+                "with_watermark(partitions=...) without partition=",
+                why="they are values of that column; the source itself knows its own partitions",
                 do="name the column, partition=..., or leave partitions= out",
             )
         return self._with(partitions=DECLARED["partitions"].read(partitions))
@@ -591,9 +593,9 @@ class WindowedBolt(Component):
             getattr(settings, name) != value for name, value in windows.items()
         ):
             raise ConfigError(
-                "other windows on a bolt that has windows already",
-                why="the first would be forgotten",
-                do="keep one of them, or give both to one with_window(...) where each event is to be in both",
+                "with_window on a bolt that has windows already",
+                why="the first windows would be lost",
+                do="keep one of the two, or give both to one with_window(...) if each event belongs to both",
             )
         return configured
 
@@ -639,8 +641,8 @@ def _check_arrival(arrival: Arrival) -> None:
     if arrival.action is not LateAction.ADJUST and arrival.late is None:
         raise ConfigError(
             f"Arrival(action={arrival.action.value!r}) without late=",
-            why="no event is late by its arrival, so that nothing would be done",
-            do="give late=, or leave the action out; events behind the watermark are with_lateness(action=...)'s",
+            why="without late= no event is late by its arrival, so the action would never apply",
+            do="give late=, or leave the action out; for events behind the watermark use with_lateness(action=...)",
         )
     if arrival == Arrival():
         raise ConfigError(

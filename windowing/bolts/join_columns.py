@@ -81,7 +81,7 @@ def check_rename(rename: str) -> None:
     if len(renamed) < 2 or "{column}" not in rename:
         raise ConfigError(
             f"rename={rename!r}",
-            why="it must give equal columns of two streams different names",
+            why="it must give columns of the two streams different names",
             do="use '{stream}_{column}' or '{column}_{stream}'",
         )
 
@@ -90,15 +90,16 @@ def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: J
     """ConfigError unless the two streams are what a bolt reads, and have the key columns."""
     if set(inputs) != {left, right}:
         raise ConfigError(
-            f"it joins {left!r} and {right!r}, and reads {', '.join(map(repr, inputs))}",
-            do="give it these two streams by ..._grouping, a stream of another name as 'component.stream'",
+            f"the join is of {left!r} and {right!r}, but the bolt reads {', '.join(map(repr, inputs))}",
+            do="connect these two streams by a ..._grouping method; write 'component.stream' for a stream "
+            "that is not the default",
         )
     sides = ((left, keys.left), (right, keys.right))
     missing = [f"{key!r} of {name!r}" for name, columns in sides for key in columns if key not in inputs[name].names]
     if missing:
         columns = "; ".join(f"{name!r} has {', '.join(inputs[name].names)}" for name, _ in sides)
         raise ConfigError(
-            f"a join on {', '.join(missing)}, which there is not",
+            f"a join on {', '.join(missing)}: a stream has no such column",
             why=columns,
             do="name key columns that the streams have: on='id', or on={'persons': 'id', 'auctions': 'seller'} where "
             "their names differ",
@@ -128,7 +129,7 @@ def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinC
         raise ConfigError(
             f"the join has no column {', '.join(map(repr, unknown))}",
             why=f"it has {', '.join(columns)}",
-            do="declare columns among these in outputs=, or none to have them all",
+            do="declare some of these in outputs=, or leave outputs= out to have all",
         )
     for field in wanted:
         try:
@@ -146,5 +147,7 @@ def _names(on: object) -> tuple[str, ...]:
     names: tuple[object, ...] = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, Sequence) else ()
     texts = tuple(name for name in names if isinstance(name, str) and name)
     if not texts or len(texts) < len(names) or len(set(texts)) < len(texts):
-        raise ConfigError(f"a join on {on!r}", why="pairs have equal keys", do="name the columns of the key, each once")
+        raise ConfigError(
+            f"a join on {on!r}", why="a join needs key columns", do="name the columns of the key, each once"
+        )
     return texts

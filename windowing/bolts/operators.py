@@ -40,7 +40,7 @@ class Operator(WindowedBolt):
         wrong = [name for name in _OWN if name in changes and changes[name] != getattr(self.settings, name)]
         if wrong:
             raise ConfigError(
-                f"{type(self).__name__} with other {', '.join(wrong)} than its own",
+                f"{type(self).__name__} with its own {', '.join(wrong)} changed",
                 why="it forms its windows itself: one at each moment at which an event begins",
                 do="leave the setting out, or put a windowed bolt behind it",
             )

@@ -90,8 +90,8 @@ class AlterLifetime(BatchBolt):
                 "AlterLifetime with "
                 + ("neither a duration nor" if duration is None else "both a duration and")
                 + " extend",
-                why="there is one rule for the end",
-                do="give duration= (from the start), or extend= (from the end there was)",
+                why="exactly one of them sets the end",
+                do="give duration= (from the start), or extend= (from the present end)",
             )
         if duration is not None and start is None:
             raise ConfigError("AlterLifetime(duration=...) without start=", do="name the column in which events begin")
@@ -99,7 +99,9 @@ class AlterLifetime(BatchBolt):
         self._end, self._start = end, start
         self._duration = None if duration is None else as_duration(duration).micros
         if self._duration == 0:
-            raise ConfigError("a lifetime of zero", why="an event lives at some moment (SI-3)", do="make it longer")
+            raise ConfigError(
+                "a lifetime of zero", why="an event must last longer than that (SI-3)", do="make it longer"
+            )
         self._extend = None if extend is None else as_shift(extend)
         self._schema: pa.Schema | None = None
 
@@ -139,8 +141,8 @@ def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
     schemas = list(inputs.values())
     if any(not schema.equals(schemas[0]) for schema in schemas):
         raise ConfigError(
-            f"it reads {', '.join(map(repr, inputs))}, whose columns differ",
-            why="it hands on the rows that it is given",
+            f"its inputs {', '.join(map(repr, inputs))} have different columns",
+            why="it passes rows on unchanged, so all must have the same columns",
             do="give each stream a bolt of its own",
         )
     return schemas[0]
@@ -149,8 +151,8 @@ def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
 def _check_time(schema: pa.Schema, name: str, by: int) -> None:
     if name not in schema.names:
         raise ConfigError(
-            f"there is no column {name!r} to be moved",
-            why=f"there are {', '.join(schema.names)}",
+            f"there is no column {name!r} to shift",
+            why=f"the columns are {', '.join(schema.names)}",
             do="name one of these",
         )
     kind = schema.field(name).type
@@ -162,7 +164,9 @@ def _check_time(schema: pa.Schema, name: str, by: int) -> None:
         )
     if by % _unit(kind):
         raise ConfigError(
-            f"column {name!r} is moved by {by} microseconds", why=f"{kind} is not as fine", do="use a timestamp in us"
+            f"column {name!r} is shifted by {by} microseconds",
+            why=f"{kind} has a coarser unit",
+            do="use a timestamp in us",
         )
 
 

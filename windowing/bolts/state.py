@@ -43,7 +43,7 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
     undeclared, missing = sorted(set(state) - set(types)), sorted(set(types) - set(state))
     if undeclared or missing:
         raise SchemaError(
-            f"the bolt's state holds {sorted(state)}, and declares {sorted(types)}",
+            f"the bolt's state has {sorted(state)}, but {sorted(types)} are declared",
             why=f"undeclared: {undeclared}; missing: {missing}",
             do="declare every name in `state_types`, and keep it in `self.state`",
         )
@@ -74,7 +74,7 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
         ) from error
     if not _same(json.loads(text), plain):
         raise SchemaError(
-            "the bolt's state changes when it is written as JSON",
+            "the bolt's state would change when it is saved as JSON",
             why="JSON turns tuples into lists and the keys of dicts into texts",
             do="use lists, and texts as keys",
         )

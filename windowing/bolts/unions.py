@@ -47,7 +47,7 @@ class Union(Operator):
         if changes.get("lifetime") is not None:
             raise ConfigError(
                 "a union of events with lifetimes",
-                why="it releases an event when it begins, and leaves its end as it is",
+                why="a union orders events by their starts and does not handle their ends",
                 do="call with_lifetime on the bolt that reads the union",
             )
         return super()._with(**changes)

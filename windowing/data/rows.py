@@ -169,7 +169,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 def _mismatch(found: list[Any], schema: pa.Schema, why: str) -> SchemaError:
     return SchemaError(
-        f"a bolt returned {', '.join(map(str, found))[:200]}, and declares {format_schema(schema)!r}",
+        f"a bolt returned {', '.join(map(str, found))[:200]}, but declares {format_schema(schema)!r}",
         why=why,
         do="return the declared columns, or change `outputs`",
     )

@@ -194,7 +194,7 @@ class Panes:
         if not isinstance(late, PaneTrigger | bool | None):
             raise ConfigError(
                 f"Panes(late={late!r:.60})",
-                why="whether late events make a window fire again, and when",
+                why="late= says whether, or when, late events make a window fire again",
                 do="give True, or a trigger of windowing.settings.panes, such as after_count(10)",
             )
         object.__setattr__(self, "late", after_count(1) if late is True else late or None)
@@ -202,7 +202,7 @@ class Panes:
         if self.early is None and self.late is None:
             raise ConfigError(
                 "Panes without early= and late=",
-                why="a window would fire once, at its end, as it does anyway",
+                why="the window would fire only at its end, as it does without Panes",
                 do="give early=, late=True, or both",
             )
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,6 +27,7 @@ from windowing.settings.rules import (
     flag,
     one_of,
 )
+from windowing.suggestions import did_you_mean
 from windowing.time.durations import Count, Duration, Time, as_duration, as_every
 
 RULES = tuple(name for name, declared in DECLARED.items() if declared.preset)
@@ -51,12 +51,11 @@ class Preset:
         """This preset with some rules of one's own, by the names of WindowSettings."""
         unknown = sorted(set(rules) - set(RULES))
         if unknown:
-            meant = {name: difflib.get_close_matches(name, RULES, n=1) for name in unknown}
-            close = ", ".join(f"{found[0]}= for {name}=" for name, found in meant.items() if found)
+            wrong = unknown[0]
             raise ConfigError(
                 f"a preset has no rule called {' or '.join(map(repr, unknown))}",
-                why=f"its rules are {', '.join(RULES)}",
-                do=f"did you mean {close}?" if close else "use one of these",
+                why=f"its rules are {', '.join(RULES)}{did_you_mean(wrong, RULES)}",
+                do="use one of these",
             )
         own = tuple((name, f"presets.{self.name}().but({name}=...)") for name in rules)
         changed = self.with_rules(**{name: DECLARED[name].read(value) for name, value in rules.items()})
@@ -135,13 +134,13 @@ def streaminsight(
     """
     if every is None and imports is None and field is None:
         raise ConfigError(
-            "neither a generated nor an imported watermark",
-            why="one of the two may be missing, not both (SI-16)",
-            do="give every=1, imports={'lookup': 'data'}, or field= the column in which the source puts watermarks",
+            "presets.streaminsight without any source of watermarks",
+            why="they must be generated, imported, or sent by the source (SI-16)",
+            do="give every=1, imports={'lookup': 'data'}, or field= with the column in which the source sends them",
         )
     if every is None and delay is not None:
         raise ConfigError(
-            f"a delay of {delay}, and every=None, which generates no watermarks",
+            f"a delay of {delay} with every=None, which generates no watermarks",
             why="the delay is how far a generated watermark stays behind its event (SI-6)",
             do="leave delay out, or give every=",
         )

@@ -52,13 +52,15 @@ def _flag(value: object) -> bool:
 
 def _name(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{value!r} is no name", why="columns and streams have names", do="give its name, a text")
+        raise ConfigError(
+            f"{value!r} is not a name", why="columns and streams are given by name", do="give the name as a text"
+        )
     return value
 
 
 def _stream(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{value!r} is no stream", why="a stream has a name", do="give one, such as 'late'")
+        raise ConfigError(f"{value!r} is not the name of a stream", do="give a text such as 'late'")
     return value
 
 
@@ -78,7 +80,9 @@ def read_partitions(value: object) -> tuple[str, ...] | dict[str, tuple[str, ...
 
 def _existing(values: object) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ConfigError(f"partitions={values!r}", why="these are several", do="give a list of values of the column")
+        raise ConfigError(
+            f"partitions={values!r} is not a list", do="give a list of the column's values, such as [0, 1, 2]"
+        )
     given = tuple(values)
     names = tuple(map(str, given))
     sound = all(isinstance(name, str | Integral) and not isinstance(name, bool) and name != "" for name in given)

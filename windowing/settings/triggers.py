@@ -172,26 +172,32 @@ class Capacity:
             if given is not None and (not whole or given < 1 or (most is not None and given > most)):
                 raise ConfigError(
                     f"{name}={given!r}",
-                    why="a window holds an event at least" if most is None else "a call is given less than 2^31 bytes",
+                    why="a window holds at least one event" if most is None else "a window must stay below 2^31 bytes",
                     do=f"give a whole number of 1 {'or more' if most is None else f'to {most:_}'}, or none",
                 )
         if self.columns and self.bytes is None:
             raise ConfigError(
                 f"bytes_of={list(self.columns)} without max_bytes",
-                why="it says whose bytes are counted",
+                why="it names the columns whose bytes count towards max_bytes",
                 do="give max_bytes, or leave it out",
             )
 
 
 def _above_zero(timeout: Duration | None) -> None:
     if timeout is not None and timeout.micros <= 0:
-        raise ConfigError(f"timeout={timeout}", why="a window lasts", do="give a duration above zero, or none")
+        raise ConfigError(
+            f"timeout={timeout}",
+            why="a timeout must be longer than zero",
+            do="give a duration above zero, or leave it out",
+        )
 
 
 def _some(count: int | None) -> None:
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
         raise ConfigError(
-            f"max_empty={count!r}", why="a key is forgotten after a number of empty firings", do="give 1 or more"
+            f"max_empty={count!r}",
+            why="it is the number of empty firings after which a key is forgotten",
+            do="give 1 or more, or leave it out",
         )
 
 

@@ -108,7 +108,7 @@ class TimeText:
 
     def _refused(self, text: str, why: str) -> ConfigError:
         return ConfigError(
-            f"{text!r:.80} is no time of the pattern {self.pattern!r}", why=why, do=f"write it like {self.example}"
+            f"{text!r:.80} does not fit the pattern {self.pattern!r}", why=why, do=f"write it like {self.example}"
         )
 
 
@@ -169,7 +169,7 @@ def _offset(letter: str, count: int) -> Part:
 
 
 def _unreadable(pattern: str, why: str) -> ConfigError:
-    return ConfigError(f"{pattern!r:.80} is no pattern of a time of day", why=why, do=_DO)
+    return ConfigError(f"{pattern!r:.80} is not a pattern of a time of day", why=why, do=_DO)
 
 
 def _missing(letters: Set[str]) -> str:

@@ -38,12 +38,12 @@ class DayTime:
     def __post_init__(self) -> None:
         if not isinstance(self.micros, int) or isinstance(self.micros, bool) or not 0 <= self.micros < _DAY:
             raise ConfigError(
-                f"{self.micros!r} is no time of day",
-                why="it is told in microseconds after midnight, below 24 hours",
+                f"{self.micros!r} is not a time of day",
+                why="it is a number of microseconds after midnight, below 24 hours",
                 do="give 0 for midnight, 39_900_000_000 for 11:05, or read a text with DayTimePattern",
             )
         if not isinstance(self.zone, str):
-            raise ConfigError(f"zone={self.zone!r} is no text", do="use a name like 'Europe/Berlin' or '+03:00'")
+            raise ConfigError(f"zone={self.zone!r} is not a text", do="use a name like 'Europe/Berlin' or '+03:00'")
         zone_of(self.zone)
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class DayTimePattern:
 
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str):
-            raise ConfigError(f"pattern={self.pattern!r} is no text", do="write it like 'HH:mm:ss'")
+            raise ConfigError(f"pattern={self.pattern!r} is not a text", do="write it like 'HH:mm:ss'")
         object.__setattr__(self, "_text", time_text(self.pattern))
         DayTime(0, self.zone)
 
@@ -101,7 +101,9 @@ class DayTimePattern:
         """The time of day of a text; raises ConfigError for one that does not fit the pattern, or is no time."""
         if not isinstance(text, str):
             raise ConfigError(
-                f"{text!r:.60} is no text", why="a time is read by a pattern", do=f"write it like {self._text.example}"
+                f"{text!r:.60} is not a text",
+                why="a time of day is read from text",
+                do=f"write it like {self._text.example}",
             )
         return _read(self, text)
 
@@ -112,7 +114,7 @@ def _read(pattern: DayTimePattern, text: str) -> DayTime:
     try:
         return DayTime(micros, zone or pattern.zone)
     except ConfigError as error:
-        raise ConfigError(f"{text!r:.80} is no time: {error.what}", why=error.why, do=error.do) from error
+        raise ConfigError(f"{text!r:.80} is not a time of day: {error.what}", why=error.why, do=error.do) from error
 
 
 # ---- the clocks of a zone

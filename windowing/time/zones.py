@@ -29,7 +29,7 @@ def zone_of(name: str) -> tzinfo:
         if minutes > 59 or seconds > 59 or length > _WIDEST:
             raise ConfigError(
                 f"there is no offset {name!r}",
-                why="minutes and seconds end at 59, and offsets at 18 hours",
+                why="minutes and seconds are at most 59, and offsets at most 18 hours",
                 do="write it like '+03:00'",
             )
         return timezone(-length if sign == "-" else length)
@@ -37,7 +37,7 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise ConfigError(
-            f"{name!r} is not a time zone that is known here",
+            f"{name!r} is not a known time zone",
             why="zones go by their IANA names, or by their offset",
             do="use a name like 'Europe/Berlin' or 'UTC', or an offset like '+03:00', "
             "or install tzdata if all names are unknown",

@@ -22,9 +22,9 @@ UNREACHED = {
 
 @pytest.mark.parametrize("name", ["", "  "])
 def test_a_checkpoint_of_no_name_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"names no folder. .*, such as ck/\."):
+    with pytest.raises(ConfigError, match=r"is not a folder's name. .*, such as ck/\."):
         RunOptions(checkpoint=name)
-    with pytest.raises(ConfigError, match="names no folder"):
+    with pytest.raises(ConfigError, match="is not a folder's name"):
         PairedCheckpoint(name)
 
 
@@ -35,7 +35,7 @@ def test_nothing_is_written_for_a_checkpoint_of_no_name(
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["run", "not_looked_for.py:topology", "--engine", engine, "--checkpoint", ""])
     assert result.exit_code == 2, result.output
-    assert "the checkpoint '' names no folder" in result.output
+    assert "the checkpoint '' is not a folder's name" in result.output
     assert not list(tmp_path.iterdir())
 
 

@@ -98,7 +98,7 @@ def test_a_checkpoint_of_another_format_is_refused_in_words(campaign: Campaign, 
     path = _manifest(ended, "0000000006-close")
     body = path.read_text().partition("\n")[2]
     path.write_text(json.dumps({"format": 2, **json.loads(body)}))
-    with pytest.raises(CheckpointError, match=rf"of another format: an older one.* reads format {FORMAT}") as raised:
+    with pytest.raises(CheckpointError, match=rf"has another format: an older one.* reads format {FORMAT}") as raised:
         _run(campaign)
     assert not isinstance(raised.value, DamagedCheckpoint)
     assert "start with a new checkpoint folder" in raised.value.do
@@ -112,7 +112,7 @@ def test_a_checkpoint_of_the_format_before_is_refused_in_words(
     monkeypatch.setattr("manager.storage.sealed.FORMAT", FORMAT - 1)
     path.write_bytes(seal(body))
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match=f"of another format: {FORMAT - 1}.* reads format {FORMAT}") as raised:
+    with pytest.raises(CheckpointError, match=f"has another format: {FORMAT - 1}.* reads format {FORMAT}") as raised:
         _run(campaign)
     assert not isinstance(raised.value, DamagedCheckpoint)
 
@@ -237,7 +237,7 @@ def test_going_back_may_be_interrupted_anywhere(campaign: Campaign, monkeypatch:
         if calls() > 1:  # the note is there, or nothing has been done
             going = (folder / "ck/windbolt/going-back.json").exists()
             if going:
-                with pytest.raises(CheckpointError, match="is on its way back to batch 5"):
+                with pytest.raises(CheckpointError, match="is still going back to batch 5"):
                     _run(campaign)
         _back(folder, "0000000005")
         assert _run(campaign) == campaign.right
@@ -362,7 +362,7 @@ def test_a_damaged_checkpoint_is_told_with_what_to_do_in_json_too(ended: Path) -
 def test_what_is_no_checkpoint_ends_with_2_and_is_left_alone(tmp_path: Path) -> None:
     status, said = _command(str(tmp_path))
     assert status == 2
-    assert "is no checkpoint" in said
+    assert "is not a checkpoint" in said
     assert os.listdir(tmp_path) == []
 
 

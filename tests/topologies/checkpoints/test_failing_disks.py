@@ -86,7 +86,7 @@ def test_a_run_whose_files_cannot_grow_ends_in_three_lines_and_the_next_goes_on(
     first, *others = ended.stderr.splitlines()
     assert re.fullmatch(rf"error: reading the input of batch 1 failed: {what} cannot be written", first)
     remedy, after = "allow larger files (ulimit -f)", "batch 1 was not committed, and runs again; nothing is lost"
-    assert others == [f"  why: {os.strerror(errno.EFBIG)} (EFBIG)", f"  do:  {remedy}, then run again: {after}"]
+    assert others == [f"  why: {os.strerror(errno.EFBIG)} (EFBIG)", f"  do:  {remedy}, then rerun: {after}"]
     again = windbolt(tmp_path, resource.RLIM_INFINITY)
     assert again.returncode == 0, again.stderr
     if "files" in sink:
@@ -165,7 +165,7 @@ def test_the_error_says_what_windbolt_was_doing_and_the_next_run_goes_on(
     error = blocked_at(files, tmp_path, phase, 3, place)
     assert error.what.startswith(said.format(tmp_path / place)), error.what
     assert error.why == f"{os.strerror(errno.ENOTDIR)} (ENOTDIR)"
-    assert error.do.endswith("run again: batch 3 was not committed, and runs again; nothing is lost")
+    assert error.do.endswith("rerun: batch 3 was not committed, and runs again; nothing is lost")
     run_local(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "ck")))
     assert rows_of(tmp_path / "out") == right
 
@@ -175,7 +175,7 @@ def test_after_a_commit_the_error_says_that_the_batch_is_committed(
 ) -> None:
     error = blocked_at(files, tmp_path, "commit", 3, "ck/windbolt/plans")
     assert error.what.startswith("deleting what batch 3 has made superfluous failed: ")
-    assert error.do.endswith("run again: batch 3 is committed")
+    assert error.do.endswith("rerun: batch 3 is committed")
     run_local(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "ck")))
     assert rows_of(tmp_path / "out") == right
 
@@ -185,7 +185,7 @@ def test_after_a_batch_the_error_says_that_the_batch_is_committed(
 ) -> None:
     error = blocked_at(files, tmp_path, "commit", 3, "ck/spark/commits")
     assert error.what.startswith(f"noting that batch 3 is done failed: {tmp_path}/ck/spark/commits")
-    assert error.do.endswith("run again: batch 3 is committed, and nothing is lost")
+    assert error.do.endswith("rerun: batch 3 is committed, and nothing is lost")
     run_local(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "ck")))
     assert rows_of(tmp_path / "out") == right
 
@@ -266,7 +266,7 @@ def test_each_trouble_has_its_remedy(number: int) -> None:
     assert raised.value.what == "/data/x cannot be written"
     assert raised.value.why == f"{os.strerror(number)} ({errno.errorcode[number]})"
     assert WORDS[number] in raised.value.do
-    assert raised.value.do.endswith(", then run again")
+    assert raised.value.do.endswith(", then rerun")
 
 
 def _write(folder: Path) -> None:
@@ -299,4 +299,4 @@ def test_a_store_that_fails_is_told_with_its_own_words(monkeypatch: pytest.Monke
         with pytest.raises(StorageError, match=r"bucket/ck/segments/a\.arrow cannot be read") as raised:
             segments.read(Ref("a.arrow", 0, 8, 1))
     assert "ACCESS_DENIED" in raised.value.why
-    assert "the store is well" in raised.value.do
+    assert "the store works" in raised.value.do

@@ -325,7 +325,7 @@ def test_a_function_that_asks_for_a_dataframe_is_refused_before_anything_is_read
     builder.set_spout("in", spouts.files(files, SCHEMA, format="jsonl"))
     builder.set_bolt("ids", Ids().with_tumbling_window("10s").with_timestamp_field("ts")).global_grouping("in")
     builder.set_sink("out", sinks.foreach_batch(lambda frame, step: None)).from_("ids")
-    with pytest.raises(ConfigError, match="sink 'out': its function asks for a Spark DataFrame"):
+    with pytest.raises(ConfigError, match="sink 'out': its function needs a Spark DataFrame"):
         run_local(builder.build(), RunOptions(str(tmp_path / "ck")))
     assert not (tmp_path / "ck").exists()
 

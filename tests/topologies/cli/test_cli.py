@@ -19,8 +19,8 @@ from typer.testing import CliRunner, Result
 from tests.helpers.places import ROOT, SCENARIOS
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.cli.app import app
-from topologies.cli.commands.demo import DemoFolder
 from topologies.cli.consoles import only_json
+from topologies.cli.demo import DemoFolder
 from topologies.cli.spans import spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, as_text, to_json
@@ -382,7 +382,7 @@ def test_a_failing_bolt_ends_with_1_and_no_traceback(tmp_path: Path) -> None:
     ("options", "what"),
     [
         ((), "a run on Spark without a checkpoint"),
-        (("--engine", "local", "--every", "5s"), "--every with --engine local, and without a checkpoint"),
+        (("--engine", "local", "--every", "5s"), "--every with --engine local and no checkpoint"),
         (("--engine", "local", "--conf", "a=b"), "--master or --conf with --engine local"),
         (("--checkpoint", "ck", "--every", "soon"), "'soon' is not a duration"),
         (("--checkpoint", "ck", "--every", "0s"), "--every 0s"),
@@ -678,7 +678,7 @@ def test_the_demo_keeps_out_of_folders_that_are_not_its_own(tmp_path: Path) -> N
     from rich.console import Console
 
     (tmp_path / "precious").write_text("x")
-    with pytest.raises(ConfigError, match="something else than a demo"):
+    with pytest.raises(ConfigError, match="something other than results of the demo"):
         DemoFolder(tmp_path).prepare({"lag": "1h"}, Console(), fresh=False)
     assert (tmp_path / "precious").exists()
 

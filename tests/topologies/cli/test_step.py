@@ -107,7 +107,7 @@ def test_all_problems_of_the_files_that_it_names_end_with_1(tmp_path: Path) -> N
     said = _lines(result)
     assert "5 problems:" in said
     assert "step.json: environmentVariables: bad.json: expected a JSON object" in said
-    assert "step.json: format.input.schema[0]: 'none.avsc' is not there" in said
+    assert "step.json: format.input.schema[0]: 'none.avsc' does not exist" in said
     assert "step.json: format.output.schema[0]: bad.avsc: " in said
     assert "step.json: key: " in said
     assert "step.json: dsl: " in said
@@ -143,9 +143,9 @@ def test_rules_in_files_can_be_forbidden(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["check", "topology.py:topology"], "is no step"),
+        (["check", "topology.py:topology"], "is not a step"),
         (["check", SEED, "--set", "a"], "--set 'a'"),
-        (["describe", "topology.py:topology", "--set", "a=1"], "they are for steps"),
+        (["describe", "topology.py:topology", "--set", "a=1"], "these options are for steps"),
         (["run", SEED, "--checkpoint", "ck"], "it does not say source and connections.output"),
         (["run", "nowhere.conf", "--engine", "local"], "found none of this name"),
     ],
@@ -246,7 +246,7 @@ def test_a_check_runs_nothing_of_the_rules_unless_they_are_to_be_loaded(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("def aggregate(events call):", "line 1: this is no Python"),
+        ("def aggregate(events call):", "line 1: this is not valid Python"),
         ("x = 1\0", "rules.py"),
         ("", "has no function 'aggregate'"),
         ("def _aggregate(events, call): ...", "has no public functions"),
@@ -311,7 +311,7 @@ def test_all_that_is_wrong_is_one_report(tmp_path: Path) -> None:
         "step.json: kye: unknown key",
         "step.json: error.topic: expected a topic",
         "step.json: source.config: expected a connection of type kafka",
-        "step.json: destination.config.name: expected one of the connections (out), found 'uot'; did you mean out?",
+        "step.json: destination.config.name: expected one of the connections (out), found 'uot'; did you mean 'out'?",
         "step.json: branches[0].config.name: expected one of the connections",
         "step.json: environmentVariables: bad.json",
         "step.json: key: there is no key rule 'none.py'",

@@ -214,7 +214,7 @@ def test_names_that_are_taken_twice() -> None:
 def test_names_that_are_none(name: Any) -> None:
     builder = a_builder()
     builder.set_sink(name, sinks.memory()).from_("orders")
-    assert f"{name!r} is not a name" in the_problem(builder)
+    assert f"{name!r} cannot be a name" in the_problem(builder)
 
 
 @pytest.mark.feature("ST-18")
@@ -389,7 +389,7 @@ def test_all_mistakes_are_reported_together_and_their_followers_are_quiet() -> N
     assert text.startswith("topology 'orders' cannot be built, 4 problems:\n  1. ")
     assert len(text.splitlines()) == 5
     assert isinstance(found.value, ValueError)
-    for said in ("'x y' is not a name", "bolt 'one'", "parallelism 0", "reads 'nobody'"):
+    for said in ("'x y' cannot be a name", "bolt 'one'", "parallelism 0", "reads 'nobody'"):
         assert said in text
 
 
@@ -409,16 +409,16 @@ def test_one_mistake_is_one_problem() -> None:
         (lambda: timed().with_timestamp_extractor(len), "one source of time"),
         (lambda: Total().with_timestamp_extractor(NAME), "cannot be called"),
         (lambda: Total().with_alignment(bounds="[a, b]"), "'\\(start, end\\]'"),  # type: ignore[arg-type]
-        (lambda: Total().with_late_tuple_stream(""), "a stream has a name"),
+        (lambda: Total().with_late_tuple_stream(""), "not the name of a stream"),
         (lambda: Total().with_window(0), "positive whole number"),
         (lambda: Total().with_window(-1), "positive whole number"),
         (lambda: Total().with_window("0s"), "zero"),
         (lambda: Total().with_window(5, "0s"), "zero"),
         (lambda: Total().with_window(HALF), "no unit"),
         (lambda: Total().with_lag(WRONG), "no unit"),
-        (lambda: sinks.foreach_batch(print, frame="polars"), "three kinds"),  # type: ignore[arg-type]
+        (lambda: sinks.foreach_batch(print, frame="polars"), "the kind of table"),  # type: ignore[arg-type]
         (lambda: spouts.files("in/"), "format"),
-        (lambda: spouts.files("in/*.csv", files_per_batch=0), "a file or more"),
+        (lambda: spouts.files("in/*.csv", files_per_batch=0), "at least that"),
         (lambda: spouts.stream(lambda spark: spark), "without a schema"),
     ],
 )

@@ -82,9 +82,9 @@ def test_each_input_has_the_rules_of_its_own_source() -> None:
 @pytest.mark.parametrize(
     ("times", "complaint"),
     [
-        ({"a": ADAPTER, "b": None}, "'b' has none"),
+        ({"a": ADAPTER, "b": None}, "and 'b', which declares none"),
         ({"a": ADAPTER, "b": presets.azure()}, "'a' has those of streaminsight; 'b' has those of azure"),
-        ({"a": presets.atlas("1s"), "b": presets.atlas("2s")}, "do not go together"),
+        ({"a": presets.atlas("1s"), "b": presets.atlas("2s")}, "declare different time rules"),
         ({"a": presets.streaminsight}, "give one of windbolt.presets"),
         ({"a": presets.streaminsight(imports={"a": "b"})}, "imports watermarks.*with_time"),
     ],

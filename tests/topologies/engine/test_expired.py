@@ -170,7 +170,7 @@ def test_a_bolt_that_asks_is_told_though_batches_and_a_crash_lie_between(bolt: W
 
 
 def test_whose_code_does_not_name_it_is_told_what_to_do() -> None:
-    with pytest.raises(BoltError, match=r"does not know what has expired(.|\n)*with_policies\(expired=True\)"):
+    with pytest.raises(BoltError, match=r"has no window.expired(.|\n)*with_policies\(expired=True\)"):
         gone(Hidden().with_key("k").with_tumbling_window("10ms"))
 
 
@@ -192,7 +192,7 @@ def test_nothing_is_kept_for_those_who_never_ask() -> None:
     ],
 )
 def test_where_windows_do_not_follow_each_other_the_build_says_so(bolt: WindowedBolt, words: str) -> None:
-    with pytest.raises(TopologyError, match=rf"what has expired, and has .*{words}"):
+    with pytest.raises(TopologyError, match=rf"uses window.expired, and has .*{words}"):
         topology(bolt)
     topology(OfItsOwn().with_policies(expired=False).with_window(Session(seconds(1)), Session(seconds(2))))
 

@@ -114,22 +114,22 @@ def run(topology: Topology, *batches: Events | int) -> MicroBatch:
 @pytest.mark.feature("UH-4")
 @pytest.mark.parametrize("trigger", EACH)
 def test_a_trigger_needs_a_key_and_the_clock(trigger: Any) -> None:
-    with pytest.raises(TopologyError, match="has a trigger and no key"):
+    with pytest.raises(TopologyError, match="has a trigger but no key"):
         a_topology(Shown().with_trigger(trigger))
     with pytest.raises(TopologyError, match="has a trigger, and event times"):
         a_topology(Shown().with_key("key").with_trigger(trigger).with_timestamp_field("ts"))
     with pytest.raises(TopologyError, match=r"with_trigger\(Panes"):
         a_topology(Shown().with_key("key").with_trigger(trigger).with_trigger(Panes(early=1)))
-    with pytest.raises(ConfigError, match="other windows"):
+    with pytest.raises(ConfigError, match="has windows already"):
         Shown().with_tumbling_window("1s").with_trigger(trigger)
-    with pytest.raises(ConfigError, match="other windows"):
+    with pytest.raises(ConfigError, match="has windows already"):
         Shown().with_trigger(trigger).with_window(Session("1s"))
 
 
 def test_what_is_no_trigger_is_told() -> None:
     with pytest.raises(ConfigError, match=r"windbolt\.triggers"):
         Shown().with_trigger(2)  # type: ignore[call-overload]
-    with pytest.raises(ConfigError, match="a window lasts"):
+    with pytest.raises(ConfigError, match="longer than zero"):
         CountTrigger(Count(2), millis(0))
     with pytest.raises(ConfigError, match="cannot be called"):
         RuleTrigger("rule")  # type: ignore[arg-type]

@@ -358,7 +358,7 @@ def test_counts_over_merged_files_hold_rows_that_follow_each_other(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("column", "said"),
-    [("name", "merge_by='name' is name string"), ("tme", "merge_by='tme' is no column .* such as 'time'")],
+    [("name", "merge_by='name' is name string"), ("tme", "merge_by='tme' is not a column .* did you mean 'time'")],
 )
 def test_a_column_that_gives_no_order_is_refused_when_it_is_built(column: str, said: str) -> None:
     builder = TopologyBuilder("wrong")

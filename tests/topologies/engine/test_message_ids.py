@@ -187,7 +187,7 @@ def built(bolt: WindowedBolt, tasks: int = 1, grouping: str = "fields") -> Any:
             ),
             "a trigger of keys",
         ),
-        (lambda: Sees().with_message_id_field(""), "columns and streams have names"),
+        (lambda: Sees().with_message_id_field(""), "columns and streams are given by name"),
     ],
 )
 def test_where_it_cannot_be_known_the_build_says_so(make: Any, words: str) -> None:

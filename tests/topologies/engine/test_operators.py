@@ -223,17 +223,17 @@ def test_columns_that_both_streams_have_are_renamed_as_asked() -> None:
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: TemporalJoin("left", "right", on=[]), "equal keys"),
+        (lambda: TemporalJoin("left", "right", on=[]), "key columns"),
         (lambda: TemporalJoin("left", "left", on="k"), "with itself"),
         (lambda: TemporalJoin("left", "right", on="k", rename="{column}"), "rename"),
         (lambda: TemporalJoin("left", "right", on="k", rename="{x}"), "rename"),
         (lambda: join().with_tumbling_window("5s"), "forms its windows itself"),
-        (lambda: join().with_key("v"), "other key than its own"),
-        (lambda: join().with_time(atlas().but(bounds=Bounds.END)), "other bounds than its own"),
-        (lambda: join().with_alignment(bounds="(start, end]"), "other bounds"),
+        (lambda: join().with_key("v"), "its own key changed"),
+        (lambda: join().with_time(atlas().but(bounds=Bounds.END)), "its own bounds changed"),
+        (lambda: join().with_alignment(bounds="(start, end]"), "its own bounds changed"),
         (lambda: join().with_key("k").with_watermark(per_key=True), "watermark_per_key"),
         (lambda: Union().with_lifetime("until"), "with_lifetime on the bolt that reads"),
-        (lambda: Union().with_trigger(Panes(early=1)), "other panes"),
+        (lambda: Union().with_trigger(Panes(early=1)), "its own panes changed"),
         (lambda: AlterLifetime("until"), "neither"),
         (lambda: AlterLifetime("until", start="ts", duration="5s", extend="5s"), "both"),
         (lambda: AlterLifetime("until", duration="5s"), "without start="),
@@ -251,7 +251,7 @@ def test_operators_that_cannot_be_are_refused_where_they_are_made(make: Any, wha
     [
         (
             TemporalJoin("left", "other", on="k").with_timestamp_field("ts").with_lifetime("until"),
-            "it joins 'left' and",
+            "the join is of 'left' and",
         ),
         (TemporalJoin("left", "right", on="k").with_timestamp_field("ts"), "without lifetimes"),
         (
@@ -587,7 +587,7 @@ def test_times_of_any_type_are_moved(kind: pa.DataType) -> None:
     ("bolt", "what"),
     [
         (ShiftTime("5s", fields=["z"]), "no column 'z'"),
-        (ShiftTime("5us", fields=["ts"]), "not as fine"),
+        (ShiftTime("5us", fields=["ts"]), "coarser unit"),
         (AlterLifetime("until", start="z", duration="1s"), "no column 'z'"),
         (AlterLifetime("z", extend="1s"), "no column 'z'"),
     ],

@@ -296,8 +296,8 @@ def test_storms_ticks_wait_for_partitions_that_exist() -> None:
 @pytest.mark.parametrize(
     ("field", "given_", "says"),
     [
-        (SOURCE, [1, 2], "the source says itself"),
-        ("p", "12", "several"),
+        (SOURCE, [1, 2], "the source itself knows"),
+        ("p", "12", "is not a list"),
         ("p", [], "the values of the column"),
         ("p", [1, "1"], "each once"),
         ("p", [1, None], "the values of the column"),
@@ -318,7 +318,7 @@ def test_partitions_of_an_input_that_there_is_not_are_refused() -> None:
     builder.set_spout("in", spouts.memory("p long, n long, ts long"))
     bolt = Members().with_tumbling_window("5s").with_timestamp_field("ts")
     builder.set_bolt("windows", bolt.with_watermark(partition="p", partitions={"others": [1]})).global_grouping("in")
-    with pytest.raises(TopologyError, match="partitions of 'others', and no such input"):
+    with pytest.raises(TopologyError, match="partitions of 'others', but has no such input"):
         builder.build()
 
 
@@ -327,7 +327,7 @@ def test_partitions_of_an_input_that_there_is_not_are_refused() -> None:
     [
         ({"partitions": [1, 1]}, "each once"),
         ({"partitions": []}, "partitions: .*give a list like"),
-        ({"partitions": "12"}, "give a list of values of the column"),
+        ({"partitions": "12"}, "is not a list"),
         ({"partitions": [1, ""]}, "texts or whole numbers, each once"),
         ({"partitions": {"s2": [1]}}, "expected streams among s1, found 's2'"),
         ({"partitions": [1], "bolt": {"length": 1}}, "partitions without bolt.watermark_partition"),

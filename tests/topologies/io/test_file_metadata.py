@@ -63,7 +63,7 @@ def test_columns_that_files_declare_themselves_stay(tmp_path: Path) -> None:
     spout = spouts.files(path, metadata=["modified"])
     assert spout.outputs()["default"].names == ["id", "v", "file_modified"]
     taken = spouts.files(path, "file_path string", metadata=["path"])
-    with pytest.raises(ConfigError, match="'file_path' is declared, and asked for as metadata"):
+    with pytest.raises(ConfigError, match="'file_path' is declared and also requested as metadata"):
         taken.outputs()
     with pytest.raises(ConfigError, match=r"metadata='size'.*file_path, file_modified"):
         spouts.files(path, metadata="size")

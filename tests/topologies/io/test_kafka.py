@@ -27,20 +27,20 @@ AT = "localhost:9092"
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"servers": "localhost"}, "'localhost' is no Kafka server"),
-        ({"servers": "a:1,:2"}, "':2' is no Kafka server"),
+        ({"servers": "localhost"}, "'localhost' is not a Kafka server"),
+        ({"servers": "a:1,:2"}, "':2' is not a Kafka server"),
         ({"topics": None}, "without topics"),
         ({"pattern": "a.*"}, "both topics and a pattern"),
-        ({"topics": "a,b"}, "'a,b' is no topic"),
+        ({"topics": "a,b"}, "'a,b' is not a topic"),
         ({"starting": "yesterday"}, "starting='yesterday'"),
         ({"starting": {"other": {0: 1}}}, "names the topic 'other'"),
         ({"starting": {"orders": {0: -7}}}, "starting="),
         ({"records_per_batch": 0}, "records_per_batch=0"),
         ({"key": "json"}, "key='json'"),
         ({"metadata": True}, "with metadata and without a schema"),
-        ({"schema": SCHEMA, "value": "text"}, "with a schema, and with the form"),
-        ({"schema": SCHEMA, "metadata": ["user"]}, "'kafka_user' is no metadata"),
-        ({"options": {"subscribe": "a"}}, "option 'subscribe' is an argument here"),
+        ({"schema": SCHEMA, "value": "text"}, "with a schema, and with key="),
+        ({"schema": SCHEMA, "metadata": ["user"]}, "'kafka_user' is not metadata"),
+        ({"options": {"subscribe": "a"}}, "option 'subscribe' is an argument of windbolt's own"),
     ],
 )
 def test_what_a_spout_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
@@ -57,7 +57,7 @@ def test_the_columns_of_a_spout() -> None:
     parsed = spouts.kafka(AT, "orders", SCHEMA, metadata=["partition", "kafka_timestamp"]).outputs()["default"]
     assert format_schema(parsed) == f"{SCHEMA}, kafka_partition int, kafka_timestamp timestamp"
     assert spouts.kafka(AT, "orders", SCHEMA, metadata=True).metadata == tuple(METADATA)
-    with pytest.raises(ConfigError, match="column 'kafka_key' is declared, and asked for as metadata"):
+    with pytest.raises(ConfigError, match="column 'kafka_key' is declared and also requested as metadata"):
         spouts.kafka(AT, "orders", "kafka_key string", metadata=True).outputs()
 
 

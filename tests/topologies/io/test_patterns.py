@@ -60,9 +60,9 @@ def test_a_name_in_a_matched_folder_that_is_no_text_is_told(folder: Path) -> Non
 REFUSED = {
     "g/{d-1,d-2}": "alternatives",
     "g/{d-1}": "alternatives",
-    r"g/d-\1": "a backslash before a character that means itself",
+    r"g/d-\1": "a backslash does not escape a character",
     "nowhere": "nowhere' is not there",
-    "nowhere/*.jsonl": "nowhere' is not there. A pattern that can match nothing",
+    "nowhere/*.jsonl": "nowhere' is not there. The run would end successfully",
     "g/d-file.jsonl/*.jsonl": "d-file.jsonl' is not there",
 }
 

@@ -165,6 +165,11 @@ class TestScenario:
             ({"name": ""}, "name: expected a text that is not empty, found ''"),
             ({"expcet": {}}, "expcet: unknown key; did you mean 'expect'?"),
             ({"bolt": {**TEN, "slidng": 3}}, "bolt.slidng: unknown key; did you mean 'sliding'?"),
+            (
+                {"bolt": {**TEN, "past_the_end": True}},
+                "bolt.past_the_end: unknown key; did you mean 'closes_after_end'?",
+            ),
+            ({"bolt": {**TEN, "late_action": "drop"}}, "bolt.late_action: unknown key; did you mean 'late'?"),
             ({"bolt": {"length": "5 parsecs"}}, "bolt.length: '5 parsecs' is not a duration"),
             ({"bolt": {"length": 0}}, "bolt.length: a count of 0"),
             (
@@ -181,9 +186,9 @@ class TestScenario:
                 {"bolt": {**TEN, "watermark_interval": "0s"}},
                 "bolt.watermark_interval: expected a duration above zero",
             ),
-            ({"bolt": {"timestamp_field": "ts"}}, "bolt: expected length, and not there"),
+            ({"bolt": {"timestamp_field": "ts"}}, "bolt: length is missing"),
             ({"bolt": {"length": 5, "snapshot": True}}, "bolt: expected one of length, session, snapshot,"),
-            ({"bolt": {"snapshot": True, "tumbling": True}}, "bolt: snapshot, and tumbling, which go with length"),
+            ({"bolt": {"snapshot": True, "tumbling": True}}, "bolt: snapshot with tumbling, which belongs to length"),
             ({"bolt": {"windows": []}}, "bolt: windows: expected some kinds of window, found an empty list"),
             (
                 {"bolt": {"windows": [{"tumbling": "5m", "snapshot": True}]}},
@@ -209,7 +214,7 @@ class TestScenario:
             ),
             (
                 {"bolt": {**TEN, "preset": {"streaminsight": {"every": None}}}},
-                "bolt: preset: neither a generated nor an imported watermark",
+                "bolt: preset: presets.streaminsight without any source of watermarks",
             ),
             ({"bolt": {**TEN, "late": "ignore"}}, "bolt.late: expected 'divert' or 'drop' or"),
             ({"bolt": {**TEN, "watermark_every": 0}}, "bolt.watermark_every: a count of 0"),

@@ -76,7 +76,7 @@ def test_very_many_files_share_pieces_in_order(tmp_path: Path) -> None:
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ConfigError, match="one or the other"):
+    with pytest.raises(ConfigError, match="only one of them"):
         spouts.files("in/*.csv", files_per_batch=1, bytes_per_batch=1)
     with pytest.raises(ConfigError, match="bytes_per_batch=0"):
         spouts.files("in/*.csv", bytes_per_batch=0)

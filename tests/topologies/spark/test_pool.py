@@ -168,7 +168,7 @@ def test_a_worker_that_cannot_be_started_is_told_in_words(monkeypatch: pytest.Mo
     with pytest.raises(WindboltError, match="a worker process cannot be started") as raised:
         pool.map(doubled, [4], context())
     assert raised.value.why == f"{os.strerror(errno.EMFILE)} (EMFILE)"
-    assert raised.value.do == "allow this process more open files (ulimit -n), then run again"
+    assert raised.value.do == "allow this process more open files (ulimit -n), then rerun"
     monkeypatch.undo()
     assert pool.map(doubled, [4], context()) == [8]
     pool.close()
@@ -179,7 +179,7 @@ def test_a_full_disk_comes_back_from_a_worker_in_words(pool: WorkerPool, tmp_pat
     with pytest.raises(StorageError, match=rf"{tmp_path}/5/\w+\.arrow cannot be written") as raised:
         pool.map(overfull, [str(tmp_path)], context())
     assert raised.value.why == f"{os.strerror(errno.EFBIG)} (EFBIG)"
-    assert raised.value.do == "allow larger files (ulimit -f), then run again"
+    assert raised.value.do == "allow larger files (ulimit -f), then rerun"
     assert pool.map(doubled, [4], context()) == [8]
 
 
@@ -265,10 +265,10 @@ def batch_and_name(item: Any, context: Context) -> tuple[int, str]:
     [
         ("config", ConfigError, "a length of -1 s. lengths are positive. say another."),
         ("bolt", BoltError, "bolt 'same' failed. ValueError: no. fix it."),
-        ("value", WindboltError, "a task failed, .* ValueError: seven is not eight. .* batch 5 was not committed"),
+        ("value", WindboltError, "a task failed .* ValueError: seven is not eight. .* batch 5 was not committed"),
         ("exit", WindboltError, "SystemExit: enough"),
         ("interrupt", WindboltError, "KeyboardInterrupt"),
-        ("answer", WindboltError, "a task failed, .* pickle"),
+        ("answer", WindboltError, "a task failed .* pickle"),
         ("killed", WindboltError, r"worker process was killed \(SIGKILL\) in end of killed.* memory.* batch 5 was not"),
         ("gone", WindboltError, "a worker process ended with status 7 in end of gone.*os._exit"),
         ("crashed", WindboltError, r"a worker process crashed \(SIGSEGV\)"),
@@ -328,7 +328,7 @@ def test_a_pool_that_is_closed_breaks_off_what_it_does(tmp_path: Path) -> None:
         time.sleep(0.001)
     pool.close()
     thread.join(10)
-    assert failures == ["the run was broken off. run again: batch 5 was not committed."]
+    assert failures == ["the run was aborted. rerun: batch 5 was not committed."]
     with pytest.raises(WindboltError, match="the workers have ended"):
         pool.map(doubled, [1], context())
     pool.close()

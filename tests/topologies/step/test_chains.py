@@ -250,11 +250,11 @@ def _put(path: str, value: Any) -> dict[str, Any]:
 
 MISTAKES: dict[str, tuple[str, Any, str, str]] = {
     "a value": ("destination/trigger/timeout", -1, "destination.trigger.timeout", "a time above zero"),
-    "deep": ("destination/branches/0/key", {"type": "kye"}, "destination.branches[0].key.type", "did you mean key"),
+    "deep": ("destination/branches/0/key", {"type": "kye"}, "destination.branches[0].key.type", "did you mean 'key'"),
     "of an error": ("error/format/input", "jsnn", "error.format.input", 'expected "json"'),
     "missing": ("destination/dsl", None, "destination.dsl", "expected, and not there: where the rules are"),
     "unknown": ("destination/kye", 1, "destination.kye", "unknown key; did you mean 'key'"),
-    "a type": ("destination/type", "agregation", "destination.type", "did you mean aggregation"),
+    "a type": ("destination/type", "agregation", "destination.type", "did you mean 'aggregation'"),
     "source": ("destination/source", {}, "destination.source", "at the top of the file alone"),
     "loops": ("error/allowLoops", True, "error.allowLoops", "at the top of the file alone"),
     "same names": ("destination/branches/0/name", "rescue", "error.name", "which is that of destination.branches[0]"),
@@ -266,7 +266,7 @@ MISTAKES: dict[str, tuple[str, Any, str, str]] = {
     "a rule": ("destination/dsl/path", "rules.py:none", "destination.dsl", "none"),
     "a connection": (
         "destination/branches/0/destination/config/name", "dsk",
-        "destination.branches[0].destination.config.name", "did you mean disk",
+        "destination.branches[0].destination.config.name", "did you mean 'disk'",
     ),
 }  # fmt: skip
 

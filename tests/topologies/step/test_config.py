@@ -405,7 +405,7 @@ def test_a_section_that_is_missing_says_what_it_is_for(tmp_path: Path, section: 
         (
             {"format": {"input": "json", "output": {"type": "arvo"}}},
             "format.output.type",
-            "expected one of json, xml, csv, avro, found 'arvo'; did you mean avro?",
+            "expected one of json, xml, csv, avro, found 'arvo'; did you mean 'avro'?",
         ),
         (
             {"format": {"input": "json", "output": {"type": "avro", "schema": []}}},
@@ -441,7 +441,7 @@ def test_a_section_that_is_missing_says_what_it_is_for(tmp_path: Path, section: 
         ({"trigger": {"type": "count", "count": 2, "timeout": 0}}, "trigger.timeout", "expected a time above zero"),
         ({"trigger": {"type": "count", "count": 2}}, "trigger.timeout", "how long after the last event"),
         ({"trigger": {"type": "count", "count": 2.5, "timeout": 1}}, "trigger.count", "whole number"),
-        ({"trigger": {"type": "cuont"}}, "trigger.type", "did you mean count?"),
+        ({"trigger": {"type": "cuont"}}, "trigger.type", "did you mean 'count'?"),
         (
             {"trigger": {"type": "count", "count": 9, "timeout": 1, "maxEvents": 5}},
             "trigger.maxEvents",
@@ -471,7 +471,7 @@ def test_a_section_that_is_missing_says_what_it_is_for(tmp_path: Path, section: 
         (
             {"connections": {"a": {"type": "kafka", "servers": "h"}}},
             "connections.a.bootstrap.servers",
-            "no Kafka server",
+            "not a Kafka server",
         ),
         ({"branches": [STEP["destination"], STEP["destination"]]}, "branches", "'output' more than once"),
         (
@@ -605,4 +605,4 @@ def test_a_run_says_what_to_add_and_that_is_enough(tmp_path: Path) -> None:
 
 def test_a_connection_whose_name_is_misspelled_is_told(tmp_path: Path) -> None:
     gaps = snippet(_step(tmp_path, connections={"outptu": {"type": "files", "path": "out"}}))
-    assert '"output" is not among the connections: did you mean "outptu"?' in gaps
+    assert "\"output\" is not among the connections; did you mean 'outptu'?" in gaps

@@ -61,7 +61,7 @@ def test_rules_schemas_and_variables_lie_below_the_class_path(
 def test_the_class_path_goes_on_with_pythons(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder / "deep")])
     assert find(_place(folder.parent, "own.json")) == folder / "deep" / "own.json"
-    with pytest.raises(ConfigError, match=r"'none.json' is not on the class path.*nor Python's folders"):
+    with pytest.raises(ConfigError, match=r"'none.json' is not on the class path.*nor on Python's module path"):
         find(_place(folder, "none.json"))
 
 
@@ -69,5 +69,5 @@ def test_a_file_may_be_anywhere(folder: Path) -> None:
     (folder / "far.json").symlink_to(folder.parent / "outside.json")
     for path in ("far.json", "../outside.json", str(folder.parent / "outside.json")):
         assert read_variables(_place(folder, path, "file")) == {"a": 1}
-    with pytest.raises(ConfigError, match=r"'none.json' is not there. it was looked for in"):
+    with pytest.raises(ConfigError, match=r"'none.json' does not exist. it was looked up in"):
         find(_place(folder, "none.json", "file"))

@@ -151,7 +151,7 @@ def test_a_generator_is_collected_and_its_status_goes_first() -> None:
     assert outs(generated(1, end=PASSTHROUGH)) == outs(PASSTHROUGH)
     assert outs(generated(), out=5) == [Out(5)]
     assert outs(generated(end={"n": 1})) == [Out({"n": 1})]
-    with pytest.raises(RuleError, match="yields events and returns"):
+    with pytest.raises(RuleError, match="yields events and also returns"):
         outs(generated(1, end=2))
 
 
@@ -213,7 +213,7 @@ def test_headers_say_where_events_go() -> None:
         (1, {"kafka": {"a": ["b"]}}, "not nested"),
         (1, {"kafka": "a"}, "dict of texts"),
         (1, {"kafka": {1: "a"}}, "has the name 1"),
-        (1, {"kafka": {"a": 1.5}}, "neither a text nor a whole number"),
+        (1, {"kafka": {"a": 1.5}}, "must be a text or a whole number"),
         (1, {"Topic": "a"}, "HEADERS has 'Topic'. use TargetTopic, TargetKey, kafka and BranchName"),
         (1, {"TargetTopic": ""}, "TargetTopic is ''"),
         (1, {"TargetTopic": 3}, "TargetTopic is 3"),
@@ -250,7 +250,7 @@ def test_what_cannot_be_an_event(returned: Any, what: str) -> None:
 
 
 def test_to_fill_and_to_return_is_one_too_many() -> None:
-    with pytest.raises(RuleError, match="do one of the two"):
+    with pytest.raises(RuleError, match="do only one of the two"):
         outs({"n": 1}, out=5)
 
 
@@ -302,8 +302,13 @@ def test_another_function_is_named_after_a_colon(write: Write) -> None:
         ("key", "class key: ...", "rules.py", "no function of Python"),
         ("key", "key = 3\nx = 1", "rules.py:x", "no function of Python"),
         ("key", "from os import system as key", "rules.py", "no function of Python"),
-        ("key", "def key(event):\n    return (", "rules.py", "rules.py, line 2: this is no Python. SyntaxError"),
-        ("key", "def key(event):\n  return 1\n return 2", "rules.py", "line 3: this is no Python. IndentationError"),
+        ("key", "def key(event):\n    return (", "rules.py", "rules.py, line 2: this is not valid Python. SyntaxError"),
+        (
+            "key",
+            "def key(event):\n  return 1\n return 2",
+            "rules.py",
+            "line 3: this is not valid Python. IndentationError",
+        ),
         ("key", "x = 1\ny = 1 / 0", "rules.py", "line 2: the rules cannot be loaded. ZeroDivisionError"),
         ("key", "\nimport no_such_thing", "rules.py", "line 2: the rules cannot be loaded. ModuleNotFoundError"),
         ("key", "raise SystemExit(3)", "rules.py", "line 1: the rules cannot be loaded. SystemExit: 3"),

@@ -22,7 +22,7 @@ class Ids(WindowedBolt):
 
 @pytest.mark.parametrize("new", [[False, True], [1, 1], [0.0], ["0"]])
 def test_places_of_new_rows_are_whole_numbers_each_once(new: Any) -> None:
-    with pytest.raises(ConfigError, match="give the places of the rows that are new"):
+    with pytest.raises(ConfigError, match="give the positions of the new rows"):
         make_window([{"a": 1}, {"a": 2}], new=new)
 
 
@@ -44,5 +44,5 @@ def test_a_column_of_two_types_in_two_inputs_is_told() -> None:
 
 
 def test_an_edge_beyond_all_doubles_is_told() -> None:
-    with pytest.raises(ConfigError, match="is no finite number"):
+    with pytest.raises(ConfigError, match="is not a finite number"):
         aggregates.histogram("a", [0, 10**400])

@@ -34,9 +34,9 @@ from windowing import (
 )
 from windowing.aggregates.accumulators import DenseAccumulator, Folded
 from windowing.aggregates.declared import Cells
-from windowing.aggregates.estimates.sketches import Digest
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
+from windowing.aggregates.sketches import Digest
 from windowing.bolts.aggregate_bolt import Aggregation
 from windowing.settings.kinds import Session
 
@@ -611,7 +611,7 @@ def test_quantiles_lie_between_0_and_1(wrong: Any) -> None:
 
 
 def test_without_the_package_of_sketches_build_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windowing.aggregates.estimates.sketches.find_spec", lambda name: None)
+    monkeypatch.setattr("windowing.aggregates.sketches.find_spec", lambda name: None)
     builder = TopologyBuilder("t")
     builder.set_spout("in", spouts.memory("v double"))
     builder.set_bolt("b", AggregateBolt(m=aggregates.median("v")).with_tumbling_window(Count(2))).global_grouping("in")

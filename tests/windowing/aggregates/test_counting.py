@@ -39,7 +39,7 @@ from tests.windowing.aggregates.test_aggregates import (
 from tests.windowing.aggregates.test_picked import RANKED, rank
 from windowing import ConfigError, aggregates
 from windowing.aggregates.accumulators import DenseAccumulator, Folded
-from windowing.aggregates.estimates.buckets import Buckets
+from windowing.aggregates.buckets import Buckets
 from windowing.aggregates.groups import Groups
 
 # ------------------------------------------------------------------------------------------------------------ the mode

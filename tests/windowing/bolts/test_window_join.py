@@ -165,9 +165,9 @@ def _cut(rows: list[Json], size: int) -> list[list[Json]]:
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: WindowJoin("a", "b", on=[]), "equal keys"),
+        (lambda: WindowJoin("a", "b", on=[]), "key columns"),
         (lambda: WindowJoin("a", "b", on=["k", "k"]), "each once"),
-        (lambda: WindowJoin("a", "b", on=None), "equal keys"),  # type: ignore[arg-type]
+        (lambda: WindowJoin("a", "b", on=None), "key columns"),  # type: ignore[arg-type]
         (lambda: WindowJoin("a", "a", on="k"), "with itself"),
         (lambda: WindowJoin("a", "b", on={"a": "k"}), r"use on=\{'a': \.\.\., 'b'"),
         (lambda: WindowJoin("a", "b", on={"a": "k", "c": "k"}), r"columns of 'a', 'c'"),

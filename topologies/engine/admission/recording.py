@@ -189,7 +189,7 @@ def _late_error(
     return DataError(
         f"bolt {node.name!r}: an event of {show(time)} came after the watermark {show(int(marks[row]))} of {stream!r}",
         why="events that violate a watermark stop the run (SI-14)",
-        do="fix the source, or say what is to become of them: with_lateness(action='drop'), 'adjust' or 'divert'",
+        do="fix the source, or choose another action: with_lateness(action='drop'), 'adjust' or 'divert'",
     )
 
 

@@ -34,7 +34,7 @@ def failed(bolt: str, batch: int, where: str, error: BaseException, *, task: int
     return BoltError(
         f"bolt {bolt!r} failed {where}, in batch {batch}",
         why=_cause(error),
-        do=f"fix it and run again: batch {batch} was not committed, and comes again",
+        do=f"fix it and rerun: batch {batch} was not committed, and runs again",
         bolt=bolt,
         task=task,
     )

@@ -45,9 +45,9 @@ class TaskFailure:
             committed = "the batch" if batch is None else f"batch {batch}"
             error, original = (
                 WindboltError(
-                    "a task failed, and not by an error that windbolt knows",
+                    "a task failed with an unexpected error",
                     why=told(error),
-                    do=f"see the chained error (--debug); {committed} was not committed, and comes again",
+                    do=f"see the chained error (--debug); {committed} was not committed, and runs again",
                 ),
                 error,
             )

@@ -49,7 +49,7 @@ class Claims:
         except BlockingIOError as error:
             raise ConfigError(
                 f"sink {sink!r}: another run is writing into {folder}",
-                why="the files of both would have the same names, and the rows of one run would be gone",
+                why="the files of both would have the same names, and one run would overwrite the other",
                 do="stop that run, wait for its end, or name another folder",
             ) from error
         except OSError:  # the file system does not support locks on folders

@@ -58,14 +58,14 @@ class NoSpark:
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
         raise ConfigError(
-            "a sink's function asks for a Spark DataFrame, and there is no Spark in a local run",
+            "a sink's function needs a Spark DataFrame, and a local run has no Spark",
             do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
         )
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
         raise ConfigError(
-            f"sink {node.name!r} writes to Kafka, and there is no Spark in a local run",
-            why="Kafka is written to by Spark's connector",
+            f"sink {node.name!r} writes to Kafka, which a local run cannot do",
+            why="Spark's connector writes to Kafka, and a local run has no Spark",
             do="run on Spark, or give the topology another sink: sinks.memory(), sinks.console()",
         )
 
@@ -127,7 +127,7 @@ def refuse_later(
         raise CheckpointError(
             f"sink {name!r}: {folder} holds {len(unexpected)} files of batches after {step_name(last)}, the last of "
             f"the checkpoint, such as {unexpected[0]}",
-            why="the checkpoint is older than they are, and the run would write the rows of those batches once more",
+            why="the checkpoint is older than these files, and the run would write their rows again",
         )
 
 
@@ -165,8 +165,8 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
     if published:
         raise ConfigError(
             f"sink {name!r}: {folder} holds {len(published)} files of another run, such as {min(published)}",
-            why="this run starts from the beginning, and its files would replace some of them and stand among the rest",
-            do="name another folder, or delete these files; to go on with that run, use its checkpoint",
+            why="this run starts from the beginning: its files would replace some of them and be mixed with the rest",
+            do="name another folder, or delete these files; to continue that run, use its checkpoint",
         )
 
 

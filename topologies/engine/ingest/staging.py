@@ -119,7 +119,7 @@ def _in_one(queued: _Queued, streams: int) -> Events:
         raise DataError(
             f"a micro-batch holds {table.nbytes / 2**30:.1f} GiB for one bolt in one task",
             why="an Arrow column holds at most 2 GiB of text",
-            do="read less a batch (bytes_per_batch or files_per_batch), or smaller files",
+            do="read less in a batch (bytes_per_batch or files_per_batch), or use smaller files",
         )
     return Events(times, batches[0], _joined(queued.codes) if streams > 1 else None)
 

@@ -43,8 +43,8 @@ def as_moment(given: datetime | str) -> int:
     except ScenarioError:
         pass
     raise ConfigError(
-        f"the first output {given!r} is no time",
-        why="it is a moment, down to microseconds",
+        f"the first output {given!r} is not a time",
+        why="it is a moment with a precision of microseconds",
         do="write it in ISO 8601, such as 2024-01-01T12:10:00Z (without a zone it is UTC), or give a datetime",
     ) from None
 

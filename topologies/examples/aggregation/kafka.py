@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topologies.cli.commands.run import settings_of
+from topologies.cli.run import settings_of
 from topologies.io import spouts
 
 Servers = Annotated[str, typer.Option(metavar="HOST:PORT", help="Kafka.")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from topologies.io.documents.showing import kind_of, shown
+from windowing.suggestions import did_you_mean
 
 _MOST_LISTED = 25
 """Number of keys that are listed for one that is unknown; more of them help nobody."""
@@ -158,10 +158,8 @@ def _purpose(field: FieldInfo | None) -> str:
 
 
 def _choice(allowed: list[str], found: object) -> str:
-    close = difflib.get_close_matches(found, allowed, n=1) if isinstance(found, str) else []
-    meant = f"; did you mean {close[0]}?" if close else ""
     wanted = allowed[0] if len(allowed) == 1 else f"one of {', '.join(allowed)}"
-    return f"expected {wanted}, found {shown(found)}{meant}"
+    return f"expected {wanted}, found {shown(found)}{did_you_mean(found, allowed)}"
 
 
 def _unknown(spot: _Spot, model: type[BaseModel]) -> str:
@@ -170,7 +168,6 @@ def _unknown(spot: _Spot, model: type[BaseModel]) -> str:
     key, names = str(spot.path[-1]), list(_fields(spot.within))
     if spot.within is not model and issubclass(model, spot.within) and key in _fields(model):
         return "expected at the top of the file alone, where it holds for all steps"
-    lower = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(key.lower(), lower, n=1)
-    meant = f"; did you mean {lower[close[0]]!r}?" if close else ""
+    former = getattr(spot.within, "FORMER_KEYS", {})
+    meant = f"; did you mean {former[key]!r}?" if key in former else did_you_mean(key, names)
     return f"unknown key{meant}" + (f" (allowed: {', '.join(names)})" if len(names) <= _MOST_LISTED else "")

@@ -97,16 +97,16 @@ def unreachable(path: str, error: Exception) -> UnreachableError:
     said = str(error).strip().split("\n", 1)[0] or type(error).__name__
     if isinstance(error, FileNotFoundError):
         return MissingError(
-            f"{path!r} is not there",
-            why="it was listed as input, and has been moved or deleted since; or the machine that reads it has no such "
+            f"{path!r} does not exist",
+            why="it was listed as input and has been moved or deleted since, or the machine that reads it has no such "
             "path",
-            do="put it back and run again, for nothing of its batch was committed; or give its spout "
-            "on_missing='invalid', which counts such a file as invalid and goes on",
+            do="put it back and rerun: its batch was not committed; or give its spout "
+            "on_missing='invalid', which counts such files as invalid and goes on",
         )
     return UnreachableError(
         f"{path!r} cannot be reached",
         why=said.split(_TEXT_END, 1)[0],
-        do="see to it that the machines that read it can, then run again: nothing of its batch was committed",
+        do="make it readable for the machines that read it, then rerun: its batch was not committed",
     )
 
 
@@ -159,8 +159,8 @@ def _refuse_special(path: str, kind: str) -> None:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise DataError(
             f"{path!r} cannot be read as {kind}",
-            why="it is a pipe, a socket or a device, and no file",
-            do="take it out of the folder of the input",
+            why="it is a pipe, a socket or a device, not a file",
+            do="remove it from the input folder",
         )
 
 

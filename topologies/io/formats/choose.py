@@ -49,7 +49,7 @@ def file_format(name: str, **options: Any) -> FileFormat:
     unknown = [option for option in options if option not in known]
     if unknown:
         raise ConfigError(
-            f"{', '.join(map(repr, unknown))} is no option of the format {name!r}",
+            f"{', '.join(map(repr, unknown))} is not an option of the format {name!r}",
             do=f"use {', '.join(known)}" if known else "leave it out, this format has no options",
         )
     return chosen(**options)

@@ -36,7 +36,7 @@ def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema) -> None:
         )
         raise DataError(
             f"{path!r} does not fit the declared columns: {mismatches}",
-            why="the one type cannot be turned into the other without guessing",
+            why="these types cannot be converted without loss",
             do="declare the columns as they are in the file",
         )
 

@@ -71,7 +71,7 @@ def refuse_invalid(path: str, table: pa.Table, rows: int) -> None:
     """Raise DataError for columns whose data do not match their types; text is left to be checked row by row."""
     if table.num_rows != rows:
         raise DataError(
-            f"{path!r} holds {table.num_rows} rows where its header says {rows}",
+            f"{path!r} holds {table.num_rows} rows, but its header says {rows}",
             why="the file is damaged, or was changed while it was read",
             do="write it again",
         )

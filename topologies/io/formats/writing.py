@@ -43,7 +43,7 @@ def write_table(fs: pafs.FileSystem, path: str, table: pa.Table, format: str | F
     chosen = file_format(format) if isinstance(format, str) else format
     if len(set(table.column_names)) < table.num_columns:
         raise SchemaError(
-            f"the columns {table.column_names} cannot be written", why="a name stands twice", do="rename one"
+            f"the columns {table.column_names} cannot be written", why="two columns have the same name", do="rename one"
         )
     if isinstance(chosen, CsvFormat):
         _write_csv(fs, path, table, chosen)
@@ -137,7 +137,9 @@ def _plain(values: pa.Array) -> pa.Array:
     kind = values.type
     numeric = _kinds.is_integer(kind) or _kinds.is_floating(kind) or _kinds.is_decimal(kind)
     if not (numeric or _kinds.is_boolean(kind) or _kinds.is_null(kind)):
-        raise SchemaError(f"a column of type {kind} cannot be written as text", do="cast it to a type one can declare")
+        raise SchemaError(
+            f"a column of type {kind} cannot be written as text", do="cast it to a type that a schema can declare"
+        )
     return values.cast(pa.float32()) if _kinds.is_float16(kind) else values
 
 
@@ -169,7 +171,9 @@ def _times(values: pa.Array) -> pa.Array:
     """Dates and timestamps as ISO 8601; a timestamp without a zone is UTC."""
     kind = values.type
     if not (_kinds.is_timestamp(kind) or _kinds.is_date(kind)):
-        raise SchemaError(f"a column of type {kind} cannot be written as text", do="cast it to a type one can declare")
+        raise SchemaError(
+            f"a column of type {kind} cannot be written as text", do="cast it to a type that a schema can declare"
+        )
     _refuse_far(values)
     if _kinds.is_date(kind):
         return values.cast(pa.date32()).cast(pa.string())
@@ -185,7 +189,7 @@ def _refuse_far(values: pa.Array) -> None:
         raise SchemaError(
             f"the years {years['min']} to {years['max']} cannot be written as text",
             why="ISO 8601 has the years 1 to 9999",
-            do="write Parquet or Arrow, or turn such times away before",
+            do="write Parquet or Arrow, or filter such times out before",
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
@@ -20,6 +19,7 @@ from topologies.scenarios.schema.expected import ACCOUNTS
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, CloseStep, CrashStep, EventStep, ExpectStep, Step, TickStep
 from topologies.scenarios.schema.values import Strict
+from windowing.suggestions import nearest
 from windowing.time.durations import Count
 from windowing.time.timestamps import FOREVER
 
@@ -183,7 +183,7 @@ class _Chart:
         """Why an event could not be used; the field that it lacks, where that is what its time is read from."""
         field = self.scenario.time_field
         if field is not None and field not in step.event:
-            close = get_close_matches(field, step.event, 1, 0.5)
+            close = nearest(field, step.event, likeness=0.5)
             return f"invalid: no {field!r}{f', but {close[0]!r}' if close else ''}"
         return f"invalid: {self.answer.invalid.get(step.id, 'no time')}"
 

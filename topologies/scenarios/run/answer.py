@@ -93,7 +93,7 @@ class Answer:
         if self.ok is None:
             raise ScenarioError(
                 f"scenario {self.name!r} expects nothing",
-                why="a check of it could not fail",
+                why="such a check could not fail",
                 do="give it expect: {...}, or compare the answer's windows and outputs yourself",
             )
         if not self.ok:

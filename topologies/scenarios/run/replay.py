@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import EventStep
 from windowing.errors import ScenarioError
 from windowing.settings import WindowSettings
+from windowing.suggestions import did_you_mean
 from windowing.time.durations import Count
 
 
@@ -83,11 +83,9 @@ def _check_sinks(scenario: Scenario, topology: Topology) -> None:
     for place, expect in asked.items():
         for name in (expect and expect.outputs) or {}:
             if name not in topology.sinks:
-                close = get_close_matches(name, topology.sinks, 1)
                 raise ScenarioError(
-                    f"scenario {scenario.name!r} expects outputs of a sink {name!r}, which is not there",
-                    why=f"the sinks are {', '.join(topology.sinks) or 'none'}"
-                    + (f"; did you mean {close[0]!r}?" if close else ""),
+                    f"scenario {scenario.name!r} expects outputs of a sink {name!r}, which does not exist",
+                    why=f"the sinks are {', '.join(topology.sinks) or 'none'}{did_you_mean(name, topology.sinks)}",
                     do=f"correct the name in {place}.outputs",
                 )
 
@@ -110,8 +108,8 @@ def add_bare_bolt(builder: TopologyBuilder, scenario: Scenario, prefix: str = ""
     assert settings is not None
     if scenario.expect is not None and scenario.expect.outputs:
         raise ScenarioError(
-            f"scenario {scenario.name!r} has expect.outputs of {', '.join(scenario.expect.outputs)}",
-            why="a bolt that a scenario describes emits nothing, and has no sinks",
+            f"scenario {scenario.name!r} has expect.outputs of {', '.join(scenario.expect.outputs)}, but no sinks",
+            why="the bolt that a scenario describes emits nothing",
             do="expect windows; or name your own topology: topology: file.py:name",
         )
     spout: Any = ScenarioSpout(tuple(scenario.streams), schema_of(scenario.rules))

@@ -72,6 +72,14 @@ DECLARED_KEYS: Final = {declared.scenario: declared for declared in DECLARED.val
 """The settings that a file may give by themselves, by their keys."""
 
 
+FORMER_KEYS: Final = {
+    "past_the_end": "closes_after_end",
+    "watermark_over": "watermark_combine",
+    **{name: each.scenario for name, each in DECLARED.items() if each.scenario not in (None, name)},
+}
+"""Keys that files had before, and names that settings have in Python, with the key that they have now."""
+
+
 def typed(declared: Declaration) -> Any:
     """The type of a key's value, as pydantic checks it."""
     if declared.reads.choices is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -10,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from topologies.scenarios.schema.values import End, EventId, Strict, Time
 from windowing.errors import ScenarioError
+from windowing.suggestions import did_you_mean
 
 ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged", "pending")
 """Where a received event can be; the counts of an answer name these, ``received`` and ``adjusted``."""
@@ -22,9 +22,7 @@ def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]
     """The value, whose keys must be among the names."""
     for key in value:
         if key not in names:
-            close = difflib.get_close_matches(key, names, n=1)
-            meant = f"; did you mean {close[0]!r}?" if close else ""
-            raise ScenarioError(f"expected some of {', '.join(names)}, found {key!r}{meant}")
+            raise ScenarioError(f"expected some of {', '.join(names)}, found {key!r}{did_you_mean(key, names)}")
     return value
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from pydantic import create_model, field_validator, model_validator
 
-from topologies.scenarios.schema.declared import DECLARED_KEYS, typed
+from topologies.scenarios.schema.declared import DECLARED_KEYS, FORMER_KEYS, typed
 from topologies.scenarios.schema.values import (
     Action,
     AzureAction,
@@ -201,6 +201,9 @@ KINDS = ("length", "session", "snapshot", "sliding_log", "count_by_start", "cale
 class _Settings(Strict):
     """What a file says of its bolt in another way than by a key for each setting, and what must go together."""
 
+    FORMER_KEYS: ClassVar = FORMER_KEYS
+    """For the suggestion in the error about an unknown key."""
+
     preset: PresetSetting | None = None
 
     length: Extent | None = None
@@ -240,7 +243,7 @@ class _Settings(Strict):
         named = [name for name in KINDS if getattr(self, name) is not None]
         if not named:
             raise ScenarioError(
-                "expected length, and not there",
+                "length is missing",
                 why=f"windows have a length, or another kind is given: {', '.join(KINDS[1:])}",
                 do="give one of them",
             )
@@ -250,7 +253,9 @@ class _Settings(Strict):
                 do="keep one of them, or list several kinds under windows",
             )
         if self.length is None and (self.tumbling or self.sliding is not None):
-            raise ScenarioError(f"{named[0]}, and {'tumbling' if self.tumbling else 'sliding'}, which go with length")
+            raise ScenarioError(
+                f"{named[0]} with {'tumbling' if self.tumbling else 'sliding'}, which belongs to length"
+            )
         if self.windows is not None and not self.windows:
             raise ScenarioError("windows: expected some kinds of window, found an empty list")
         return self
@@ -269,9 +274,11 @@ class _Settings(Strict):
     def _goes_together(self) -> _Settings:
         for name in ("shape_field", "edge_key"):
             if getattr(self, name) is not None and self.end_field is None:
-                raise ScenarioError(f"{name} without end_field", why="it is of events that last", do="give end_field")
+                raise ScenarioError(
+                    f"{name} without end_field", why="it applies to events that last", do="give end_field"
+                )
         if self.key is not None and self.substreams is not None:
-            raise ScenarioError("key, and substreams, which are keys already", do="keep one of them")
+            raise ScenarioError("both key and substreams: substreams is a key already", do="keep one of them")
         timeout = self.single.get("idle_timeout")
         if self.preset is not None:
             try:

@@ -129,7 +129,7 @@ def _ended(status: int) -> WindboltError:
     return WindboltError(
         f"Java {how} ({name}) in the middle of the run",
         why=f"{why}; Spark runs in it",
-        do="run again: the batch in hand was not committed, and comes again. "
+        do="rerun: the current batch was not committed, and runs again. "
         "It takes less memory with --conf spark.driver.memory=1g",
     )
 

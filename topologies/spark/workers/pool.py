@@ -43,8 +43,8 @@ def executor_for(spark: SparkSession) -> TaskExecutor:
         case _:
             raise ConfigError(
                 f"{TASKS} is {chosen!r}",
-                why="it says who runs the tasks of a batch: 'spark', or on a local master the 'pool'",
-                do="leave it out, which is 'auto': the pool where it can be",
+                why="it says what runs the tasks of a batch: 'spark', or with a local master 'pool'",
+                do="leave it out ('auto'), which uses the pool if it can",
             )
     if not pool:
         return SparkExecutor(context)

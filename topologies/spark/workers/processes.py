@@ -121,7 +121,7 @@ class WorkerPool:
     def _ensure_workers(self, wanted: int) -> None:
         """Ensure at least ``wanted`` live workers with the topology."""
         if self._closed:
-            raise WindboltError("the workers have ended", why="the run was closed, or broken off")
+            raise WindboltError("the workers have ended", why="the run was closed or aborted")
         self._dismiss(worker for worker in self._workers if worker.process.poll() is not None)
         while len(self._workers) < wanted and not self._closed:
             try:
@@ -171,14 +171,14 @@ class WorkerPool:
 
     def _died(self, status: int, doing: str | None, batch: int) -> WindboltError:
         if self._closed:
-            return WindboltError("the run was broken off", do=f"run again: batch {batch} was not committed")
+            return WindboltError("the run was aborted", do=f"rerun: batch {batch} was not committed")
         how, why = _end(status)
         if doing is None and status >= 0:
             why = "it could not start; what Python said is on stderr"
         return WorkerDied(
             f"a worker process {how} {doing or 'at its start'}",
             why=why,
-            do=f"fix it and rerun: batch {batch} was not committed, and comes again",
+            do=f"fix it and rerun: batch {batch} was not committed, and runs again",
             how=how,
         )
 

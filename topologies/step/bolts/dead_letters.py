@@ -66,8 +66,8 @@ class StopAtFailure(BatchBolt):
         others = f"; {batch.num_rows - 1} more failed with it" if batch.num_rows > 1 else ""
         raise DataError(
             f"step {self.step!r}: {_place(row)} failed: {row['_reason']}{others}",
-            why="the step has no error section that would take it, and nothing may be lost",
-            do='give one, error: {name: "deadletter", topic: "deadletter", config: {...}}, and run again',
+            why="the step has no error section, and windbolt loses no message",
+            do='add one, error: {name: "deadletter", topic: "deadletter", config: {...}}, and rerun',
         )
 
 

@@ -75,16 +75,16 @@ def find_rule(
 ) -> tuple[str, str | None, bool]:
     """The file or module of a rule, the named function, and whether it is a file. Nothing of it is run."""
     if kind not in get_args(Kind):
-        raise ConfigError(f"{kind!r} is no kind of rule", do=f"use one of {get_args(Kind)}")
+        raise ConfigError(f"{kind!r} is not a kind of rule", do=f"use one of {get_args(Kind)}")
     if not isinstance(path, str) or not path.strip() or "\0" in path:
-        raise ConfigError(f"path={path!r} of the {kind} rule names nothing", do="give the path of a file of rules")
+        raise ConfigError(f"path={path!r} of the {kind} rule is empty", do="give the path of a file of rules")
     place, name = _split(path)
     match source:
         case "file":
             if not allow_files:
                 raise ConfigError(
                     f"the {kind} rule {path!r} is a file",
-                    why='rules of source "file" are not allowed here: they run code from anywhere',
+                    why='rules of source "file" are not allowed here, because they may run code from any folder',
                     do='put it below the folder of the rules and use source "classpath"',
                 )
             return _file(kind, place, roots), name, True
@@ -125,13 +125,13 @@ def _missing(kind: Kind, place: str, tried: Sequence[str]) -> ConfigError:
     if original:
         return ConfigError(
             f"the {kind} rule {original[0]} is in the original's language of rules",
-            why="here rules are functions of Python",
+            why="windbolt's rules are Python functions",
             do=f"write {FORMS[kind]} into {os.path.basename(_python(original[0]))} beside it",
         )
     more = f" and in {len(tried) - 3} more folders" if len(tried) > 3 else ""
     return ConfigError(
         f"there is no {kind} rule {place!r}",
-        why=f"looked for {', '.join(tried[:3]) or 'it nowhere'}{more}",
+        why=f"looked for {', '.join(tried[:3]) or 'nothing'}{more}",
         do=f"correct the path, or write {FORMS[kind]} there",
     )
 
@@ -147,7 +147,9 @@ def text_of(file: str) -> str:
         with open(file, "rb") as opened:
             return importlib.util.decode_source(opened.read())
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read", why=said(error), do="save it as UTF-8, readable for all") from error
+        raise ConfigError(
+            f"{file} cannot be read", why=said(error), do="save it as UTF-8, readable for this user"
+        ) from error
 
 
 def _of_module(kind: Kind, place: str, name: str | None, limit: float) -> Rule:

@@ -78,7 +78,7 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
         counted = () if returned is None else (UNKNOWN_STATUS,)
         returned = call.out
     elif call.out is not None:
-        raise RuleError("the rule fills call.out and returns events as well", do="do one of the two")
+        raise RuleError("the rule sets call.out and also returns events", do="do only one of the two")
     if returned is None:
         return Outputs([], counted=(*counted, EMPTIED))
     values = list(returned) if isinstance(returned, (list, tuple, Iterator)) else [returned]
@@ -103,7 +103,7 @@ def collected(returned: Iterator[Any]) -> Any:
             if end.value is None or status is not None:
                 return values
             raise RuleError(
-                f"the rule yields events and returns {end.value!r:.80} as well", do="yield it, or return a list"
+                f"the rule yields events and also returns {end.value!r:.80}", do="yield it, or return a list"
             ) from None
 
 

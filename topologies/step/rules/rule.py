@@ -42,7 +42,7 @@ class Rule:
         limit = self.limit_seconds
         if not isinstance(limit, (int, float)) or isinstance(limit, bool) or not 0 < limit < float("inf"):
             raise ConfigError(
-                f"limit_seconds={limit!r}", why="a rule may take some time, but not forever", do="give seconds, like 5"
+                f"limit_seconds={limit!r}", why="a call needs a limit above zero", do="give seconds, such as 5"
             )
         object.__setattr__(self, "_function", None)
 
@@ -95,7 +95,7 @@ class Rule:
     def _found(self) -> Callable[..., Any]:
         function: Callable[..., Any] | None = getattr(self._module(), self.name, None)
         if function is None:
-            raise ConfigError(f"{self}: there is no {self.name!r}", do="install the same version everywhere")
+            raise ConfigError(f"{self}: there is no {self.name!r}", do="install the same version on every machine")
         if self.kind == "dsl":
             function = _collecting(function)
         object.__setattr__(self, "_function", function)

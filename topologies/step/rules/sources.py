@@ -77,7 +77,9 @@ def broken(file: str, error: BaseException) -> ConfigError:
     """The error for a file of rules that cannot be compiled or run."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return ConfigError(
-            f"{file}, line {error.lineno}: this is no Python", why=f"{type(error).__name__}: {error.msg}", do="fix it"
+            f"{file}, line {error.lineno}: this is not valid Python",
+            why=f"{type(error).__name__}: {error.msg}",
+            do="fix it",
         )
     do = "fix it, then try again"
     if isinstance(error, ModuleNotFoundError):

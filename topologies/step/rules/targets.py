@@ -45,7 +45,7 @@ def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Targ
         raise RuleError(
             f"HEADERS has {len(headers)} elements, and there are {count} events",
             why="each event has its own, in the same order (UH-25)",
-            do="make them as many",
+            do="give as many elements as events",
         )
     return [Target() if header is None else _target(header) for header in headers]
 
@@ -67,12 +67,12 @@ def checked_text(name: str, value: Any) -> str:
     if isinstance(value, Integral) and not isinstance(value, bool):
         return str(int(value))
     if not isinstance(value, str):
-        raise RuleError(f"{name} is {value!r:.80}", why="it is neither a text nor a whole number", do="make it a text")
+        raise RuleError(f"{name} is {value!r:.80}", why="it must be a text or a whole number", do="make it a text")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise RuleError(f"{name} is {value!r:.80}", why="that is no text of Unicode", do="fix it") from None
+            raise RuleError(f"{name} is {value!r:.80}", why="that is not valid Unicode text", do="fix it") from None
     return str(value)
 
 

@@ -58,7 +58,7 @@ class CsvFormat:
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
             raise ConfigError(
-                f"delimiter {self.delimiter!r} cannot be",
+                f"delimiter {self.delimiter!r} is not allowed",
                 why="it is one ASCII character, and neither a quote nor a line end",
                 do="use ',', ';' or '\\t'",
             )
@@ -72,7 +72,7 @@ class CsvFormat:
         if self.block_size < 1024:
             raise ConfigError(
                 f"block_size {self.block_size} is too small",
-                why="a block holds whole rows",
+                why="a block must hold whole rows",
                 do="use 1 MB or more",
             )
 

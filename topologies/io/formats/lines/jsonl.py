@@ -62,11 +62,11 @@ class JsonlFormat:
     def __post_init__(self) -> None:
         if self.block_size < 1:
             raise ConfigError(
-                f"block_size {self.block_size} is too small", why="a block holds lines", do="use 1 MB or more"
+                f"block_size {self.block_size} is too small", why="a block must hold whole lines", do="use 1 MB or more"
             )
         if self.longest_row < 1:
             raise ConfigError(
-                f"longest_row {self.longest_row} is too small", why="a row has some bytes", do="use 1 MB or more"
+                f"longest_row {self.longest_row} is too small", why="rows are usually longer", do="use 1 MB or more"
             )
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:

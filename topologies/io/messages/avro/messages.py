@@ -81,7 +81,7 @@ class AvroMessages:
 
 def _check(schemas: tuple[AvroSchema, ...]) -> None:
     if not schemas:
-        raise ConfigError("messages in Avro without a schema", do="give one at least")
+        raise ConfigError("messages in Avro without a schema", do="give at least one")
     names = [schema.name for schema in schemas]
     twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:

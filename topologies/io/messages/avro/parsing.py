@@ -53,7 +53,7 @@ def parsed(text: str) -> Parsed:
     if not isinstance(given, dict) or str(given.get("type")) not in NAMED:
         raise ConfigError(
             f"the Avro schema is {shown(given)}",
-            why="a message names its schema, so it must have a name",
+            why="messages refer to schemas by name",
             do="give a record, an enum or a fixed",
         )
     named: dict[str, Any] = {}

@@ -15,7 +15,8 @@ class CsvRow:
     def __init__(self, separator: str) -> None:
         if len(separator) != 1 or separator in '"\r\n':
             raise ConfigError(
-                f"the separator of a CSV message is {separator!r}", do="give one character, no quote and no line end"
+                f"the separator of a CSV message is {separator!r}",
+                do="give one character that is neither a quote nor a line end",
             )
         self.separator = separator
         quoted = re.escape(separator)

@@ -35,14 +35,14 @@ class Picking(Aggregate):
         if not (isinstance(self.by, str) or (self.by is None and self.may_go_by_time)):
             raise ConfigError(
                 f"{self}: {self.word}={self.by!r:.60}",
-                why="it goes by the order of one column, known by its name",
+                why="it orders events by one column, given by name",
                 do=f'write {self.word}="amount"',
             )
         if self.columns is None:
             return
         if not self.columns or not all(isinstance(name, str) for name in self.columns):
             raise ConfigError(
-                f"{self}", why="the fields of a struct are columns, known by their names", do="give the names of some"
+                f"{self}", why="the fields of the struct are columns, given by name", do="name at least one"
             )
         if len({*self.columns}) < len(self.columns):
             raise ConfigError(f"{self}", why="a field of a struct is known by its name", do="name each column once")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from topologies.cli.commands.run import Reference
 from topologies.cli.failing import Debug, readable_errors
+from topologies.cli.run import Reference
 from topologies.cli.running import loaded
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
 from topologies.step.config import is_step
@@ -30,7 +30,9 @@ def describe(
 
     with readable_errors(debug=debug):
         if mermaid and as_json:
-            raise ConfigError("--mermaid and --json", why="there is one description", do="choose one of them")
+            raise ConfigError(
+                "--mermaid and --json", why="the description is printed in one form", do="choose one of them"
+            )
         options = StepOptions.of(overlays, assignments, no_file_rules)
         if is_step(reference):
             step = options.load(reference)

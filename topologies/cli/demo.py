@@ -124,7 +124,7 @@ class DemoFolder:
         """Create the folder, or report what happens to an earlier demo in it."""
         if self.path.exists() and not (self.path.is_dir() and (self._ours() or not any(self.path.iterdir()))):
             raise ConfigError(
-                f"{str(self.path)!r} holds something else than a demo",
+                f"{str(self.path)!r} holds something other than results of the demo",
                 why="the demo deletes the results of its last run there",
                 do="name another folder with --output, or remove it",
             )

@@ -44,9 +44,9 @@ def checkpoint(
         halves = PairedCheckpoint(folder)
         if not halves.found:
             raise CheckpointError(
-                f"{folder!r} is no checkpoint",
-                why="it has neither of a checkpoint's halves, spark/ and windbolt/",
-                do="name the folder that --checkpoint was given",
+                f"{folder!r} is not a checkpoint",
+                why="it has neither of the folders spark/ and windbolt/",
+                do="give the folder that was passed to --checkpoint",
             )
         if back_to is None:
             halves.lock_to_look()
@@ -58,7 +58,9 @@ def checkpoint(
         key = step_key(back_to)
         if key is None:
             raise ConfigError(
-                f"--back-to {back_to!r}", why="that is no batch", do="give its number, or 7-close for a closing"
+                f"--back-to {back_to!r}",
+                why="that is not a batch",
+                do="give a number, such as 7, or 7-close for the closing after it",
             )
         halves.lock()
         done = go_back(halves, key)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.picking.picked import Picking
+from windowing.aggregates.picked import Picking
 from windowing.aggregates.ranked import ranks
 from windowing.data.order import is_sorted
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from windowing.aggregates.accumulators import Accumulator, Folded, State, as_number
 from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.picking.lists import listed, owners_of
+from windowing.aggregates.lists import listed, owners_of
 from windowing.aggregates.ranked import ranks
 from windowing.data.hashing import hash_bytes, mix
 from windowing.errors import ConfigError

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
-from windowing.aggregates.picking.lists import Gathered, listed, owners_of
-from windowing.aggregates.picking.picked import Picking
+from windowing.aggregates.lists import Gathered, listed, owners_of
+from windowing.aggregates.picked import Picking
 from windowing.aggregates.ranked import ranks
 from windowing.data.order import is_sorted, stable_order
 from windowing.errors import ConfigError
@@ -89,7 +89,7 @@ class _Listed(Picking):
         super().__post_init__()
         if not ((type(self.limit) is int and self.limit > 0) or (self.limit is None and self.may_be_all)):
             raise ConfigError(
-                f"{self}", why=f"{self.limit!r:.60} is no number of values", do="give a whole number from 1"
+                f"{self}", why=f"{self.limit!r:.60} is not a number of values", do="give a whole number of 1 or more"
             )
 
     @property
@@ -143,7 +143,7 @@ class Collect(_Listed):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.descending and self.by is None:
-            raise ConfigError(f"{self}", why="nothing says by which column", do='write order_by="amount" too')
+            raise ConfigError(f"{self}", why="descending= needs a column to order by", do='add order_by="amount"')
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:

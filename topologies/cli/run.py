@@ -77,11 +77,11 @@ def run(
 def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:
     _ = options.first_output_at  # check that it is a time before the topology is loaded
     if options.every is not None and options.every.micros == 0:
-        raise ConfigError("--every 0s", why="a batch takes time", do="give it some, such as --every 1s")
+        raise ConfigError("--every 0s", why="the interval must be longer than zero", do="give one such as --every 1s")
     if engine is Engine.SPARK and options.checkpoint is None:
         raise ConfigError(
             "a run on Spark without a checkpoint",
-            why="its state is kept there, so that a restart goes on where the last run stopped",
+            why="the checkpoint holds the state, so that a restart continues where the last run stopped",
             do="add --checkpoint DIR; or run it in this process, with --engine local",
         )
     if engine is Engine.LOCAL and (master or conf):
@@ -90,8 +90,8 @@ def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[s
         )
     if engine is Engine.LOCAL and options.every and options.checkpoint is None:
         raise ConfigError(
-            "--every with --engine local, and without a checkpoint",
-            why="when it is stopped, nothing is left of the windows that are open, and of what it has read",
+            "--every with --engine local and no checkpoint",
+            why="when the run is stopped, open windows would be lost, and the input would be read again",
             do="add --checkpoint DIR",
         )
 

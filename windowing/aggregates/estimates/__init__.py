@@ -1,1 +1,0 @@
-"""Aggregates within a stated error: quantiles, and how many different values there are."""
