@@ -159,6 +159,16 @@ def test_triggers_are_put_together(trigger: PaneTrigger, due: list[bool]) -> Non
     assert trigger.due(windows).tolist() == due
 
 
+def test_windows_fire_early_as_the_watermark_moves() -> None:
+    """Five seconds of event time after the first event of the window, and after each firing."""
+    bolt = Sum().with_time(presets.atlas("0s")).with_tumbling_window("20s")
+    run = Run(bolt.with_trigger(Panes(early=after_event_time("5s"))))
+    fired = {
+        at: [(row["total"], row["pane"]) for row in run.batch(("ada", 1, at * 1_000))] for at in (1, 4, 6, 8, 11, 21)
+    }
+    assert {at: rows for at, rows in fired.items() if rows} == {6: [(3, 0)], 11: [(5, 1)], 21: [(5, 2)]}
+
+
 def test_a_trigger_that_follows_the_clock_asks_for_one() -> None:
     assert topology(Sum().with_tumbling_window("10s").with_trigger(Panes(early="1s"))).needs_clock
     assert topology(
