@@ -98,6 +98,9 @@ class Decisions:
     """The assigned time in microseconds."""
     actions: NDArray[np.int8]
     """A ``Decision`` for each."""
+    marks: NDArray[np.int64]
+    """The watermark in microseconds that each was compared with: its own, or that of the bolt; NONE before the
+    first."""
     closed: NDArray[np.int64]
     """Windows that end up to this time, in microseconds, were closed when the event came."""
     splits: list[int]
@@ -130,7 +133,8 @@ def _by_rules(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
     gap = None if node.holds else node.lateness.in_gap(times)  # assigners account for it when the event is finished
     if gap is not None:
         actions = np.where(gap & accepted(actions), np.int8(Decision.UNWINDOWED), actions)
-    return Decisions(times, actions, closed, splits, adjusted, out_of_order)
+    marks = events.marks.own if node.admission.per_input else events.marks.bolt
+    return Decisions(times, actions, marks, closed, splits, adjusted, out_of_order)
 
 
 def _by_watermark(

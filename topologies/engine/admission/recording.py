@@ -6,6 +6,7 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from manager.storage.taking import take_rows
 from policies.admission import Decision, accepted
@@ -105,29 +106,29 @@ def _divert(
 ) -> None:
     """Send late and early events to the late stream, unless they are dropped."""
     actions, stream = decisions.actions, node.bolt.settings.late_stream
-    marks = events.marks.own if node.admission.per_input else events.marks.bolt
     stopping = np.flatnonzero(_with_action(node, events, actions, (LateAction.ERROR,)))
     if len(stopping):
-        raise _late_error(node, events, actions, marks, int(stopping[0]))
+        raise _late_error(node, events, decisions, int(stopping[0]))
     rows = np.flatnonzero((_late(actions) | (actions == Decision.EARLY)) & ~dropped)
-    if not len(rows):
-        return
-    table, late = take_rows(events.rows.table, rows), _late(actions[rows])
     if ledger.traced:
-        for name in event_ids(take_rows(table, np.flatnonzero(late))):
+        for name in event_ids(take_rows(events.rows.table, rows[_late(actions[rows])])):
             ledger.trace("late", {"bolt": node.name, "event": name})
-    if stream is None:
+    if stream is None or not len(rows):
         return
-    times, of_rows = events.times[rows], marks[rows]
-    inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(actions))[rows]
-    late_by = np.where((of_rows > NONE) & late, of_rows - times, 0)
-    reasons = _reasons(node, actions[rows], times, of_rows)
-    by_session = node.bolt.settings.late_by_session and joins_sessions(node)
-    gaps = session_gaps(node, events)[rows] if by_session else None
-    late_table = late_rows(node, table, inputs, times, reasons, late_by, of_rows, gaps)
-    diverted = events.rows.become(late_table, None, rows)
+    diverted = events.rows.become(_late_table(node, events, decisions, rows), None, rows)
     for _ in range(copies):
         emit((node.name, stream), diverted)
+
+
+def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows: NDArray[np.int64]) -> pa.Table:
+    """Some of the events as rows of the late stream."""
+    actions, times, marks = decisions.actions[rows], events.times[rows], decisions.marks[rows]
+    inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))[rows]
+    late_by = np.where((marks > NONE) & _late(actions), marks - times, 0)
+    reasons = _reasons(node, actions, times, marks)
+    by_session = node.bolt.settings.late_by_session and joins_sessions(node)
+    gaps = session_gaps(node, events)[rows] if by_session else None
+    return late_rows(node, take_rows(events.rows.table, rows), inputs, times, reasons, late_by, marks, gaps)
 
 
 def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:
@@ -173,13 +174,11 @@ def _reasons(
     return said.tolist()  # type: ignore[no-any-return]
 
 
-def _late_error(
-    node: WindowedNode, events: Incoming, actions: NDArray[np.int8], marks: NDArray[np.int64], row: int
-) -> DataError:
+def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row: int) -> DataError:
     """The error for the first late event that stops the run."""
-    rule, time = node.bolt.settings.arrival, int(events.times[row])
+    rule, time, mark = node.bolt.settings.arrival, int(events.times[row]), int(decisions.marks[row])
     stream = node.streams[events.inputs if isinstance(events.inputs, int) else int(events.inputs[row])]
-    if actions[row] == Decision.LATE:
+    if decisions.actions[row] == Decision.LATE:
         assert rule is not None
         return DataError(
             f"bolt {node.name!r}: an event of {show(time)} of {stream!r} arrived more than {rule.late} after its time",
@@ -187,7 +186,7 @@ def _late_error(
             do="fix the source, allow more: late=..., or let such events be adjusted or dropped: action='drop'",
         )
     return DataError(
-        f"bolt {node.name!r}: an event of {show(time)} came after the watermark {show(int(marks[row]))} of {stream!r}",
+        f"bolt {node.name!r}: an event of {show(time)} came after the watermark {show(mark)} of {stream!r}",
         why="events that violate a watermark stop the run (SI-14)",
         do="fix the source, or choose another action: with_lateness(action='drop'), 'adjust' or 'divert'",
     )
