@@ -129,8 +129,10 @@ def page(listed: Mapping[str, Feature], found: Mapping[str, Sequence[Shown]]) ->
     """The text of docs/features.md."""
     parts = [
         "# Features",
-        f"Written by `{COMMAND}` from [tests/features.yaml](../tests/features.yaml), the scenarios and the tests;\nthe "
-        "tests fail where a feature has neither. Rule by rule, the systems side by side: [semantics.md](semantics.md).",
+        "For those who know one of the five systems and look for a feature: the setting that gives it in windbolt,\n"
+        f"and a scenario or test that shows it. Written by `{COMMAND}` from\n"
+        "[tests/features.yaml](../tests/features.yaml), the scenarios and the tests.\n"
+        "A test fails if a feature has neither. The systems side by side: [semantics.md](semantics.md).",
     ]
     for prefix, system in SYSTEMS.items():
         rows = [_row(each, found.get(name, ())) for name, each in listed.items() if name.startswith(f"{prefix}-")]
