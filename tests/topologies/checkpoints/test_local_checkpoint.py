@@ -182,7 +182,7 @@ def test_a_log_of_other_sources_is_refused(files: Path, tmp_path: Path) -> None:
     offsets = tmp_path / "ck/spark/offsets/6"
     offsets.write_text(offsets.read_text() + '\n{"topic":{"0":7}}')
     offsets.with_name(".6.crc").unlink()
-    with pytest.raises(CheckpointError, match=r"is of other sources\. it has 2, and the topology has 1"):
+    with pytest.raises(CheckpointError, match=r"belongs to other sources\. it has 2, and the topology has 1"):
         go(files, tmp_path)
 
 

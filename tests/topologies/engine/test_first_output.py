@@ -234,5 +234,5 @@ def test_the_command_says_what_was_skipped_and_suppressed(tmp_path: Path) -> Non
 def test_the_command_says_how_to_write_a_time(tmp_path: Path) -> None:
     result = invoke(tmp_path, "--first-output", "noon")
     assert result.exit_code == 2
-    assert "error: the first output 'noon' is no time" in result.stderr
+    assert "error: the first output 'noon' is not a time" in result.stderr
     assert "do:  write it in ISO 8601, such as 2024-01-01T12:10:00Z" in result.stderr

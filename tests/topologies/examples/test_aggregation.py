@@ -54,7 +54,7 @@ def test_its_own_absolute_schema_is_all_that_it_lacks() -> None:
     result = _invoke("check", str(STEP))
     assert result.exit_code == 1
     assert "1 problem:" in result.stdout
-    assert "format.output.schema[0]: '/file/path/to/avro/schema' is not there" in result.stdout
+    assert "format.output.schema[0]: '/file/path/to/avro/schema' does not exist" in result.stdout
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:

@@ -240,7 +240,7 @@ def test_a_local_run_stops_at_a_file_that_is_gone_and_tries_some_times_before(
     assert out.rows == [{"n": 4}]
     assert last is not None
     assert last.spouts["in"] == {"rows": 4, "invalid": 1, "unreadable_files": 1}
-    assert "1.csv' is not there" in bad.rows[0]["_reason"]
+    assert "1.csv' does not exist" in bad.rows[0]["_reason"]
 
 
 def test_what_is_done_about_missing_files_is_one_of_two() -> None:
