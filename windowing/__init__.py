@@ -2,6 +2,7 @@
 
 from windowing import aggregates
 from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
 from windowing.bolts.bolt import BatchBolt, Bolt, StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.bolts.shifts import AlterLifetime, ShiftTime
 from windowing.bolts.temporal_join import TemporalJoin
@@ -41,6 +42,7 @@ from windowing.time.durations import (
     seconds,
 )
 from windowing.window import TupleWindow
+from windowing.window_batch import WindowBatch
 
 __all__ = [
     "SOURCE",
@@ -48,6 +50,7 @@ __all__ = [
     "AlterLifetime",
     "Arrival",
     "BatchBolt",
+    "BatchWindowedBolt",
     "Bolt",
     "BoltError",
     "Bounds",
@@ -80,6 +83,7 @@ __all__ = [
     "TupleWindow",
     "Union",
     "WindboltError",
+    "WindowBatch",
     "WindowJoin",
     "WindowedBolt",
     "aggregates",

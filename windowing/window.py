@@ -109,6 +109,11 @@ class TupleWindow:
         return self._source
 
     @property
+    def members(self) -> Members:
+        """Which events of its source it has."""
+        return self._members
+
+    @property
     def positions(self) -> range:
         """Where it starts and stops in its source, if it is a run of that."""
         assert isinstance(self._members, range)

@@ -184,7 +184,7 @@ class WindowedNode:
         bolt, slices = self.bolt, None if self.holds else Slices.of(self.eviction, self.trigger)
         if bolt.settings.message_id_field is not None:
             return None  # sums do not know which ids are in them
-        if slices is None or not isinstance(bolt, AggregateBolt) or type(bolt).execute is not AggregateBolt.execute:
+        if slices is None or not isinstance(bolt, AggregateBolt) or not bolt.is_as_declared:
             return None
         assert bolt.aggregation is not None
         return Slicing(bolt.aggregation, slices, len(self.inputs), watched)

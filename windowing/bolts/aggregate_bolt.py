@@ -16,10 +16,11 @@ from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.ranked import has_order
-from windowing.bolts.bolt import WindowedBolt
-from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
+from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
-from windowing.window import TupleWindow, whole
+from windowing.window import whole
+from windowing.window_batch import WindowBatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +55,7 @@ class Aggregation:
         )  # fmt: skip
 
 
-class AggregateBolt(WindowedBolt):
+class AggregateBolt(BatchWindowedBolt):
     """One row for each window and each key in it: ``AggregateBolt(by=["user"], n=count(), revenue=sum("amount"))``.
 
     ``by``: the columns of the key; without them a window is one row. The rest are aggregates of
@@ -124,33 +125,36 @@ class AggregateBolt(WindowedBolt):
         configured.aggregation = Aggregation(self.by, bound, pa.schema([*keys, *columns]))
         return configured
 
+    @property
+    def is_as_declared(self) -> bool:
+        """Whether its rows are those of its aggregates, and no subclass makes others."""
+        cls = type(self)
+        return cls.execute is AggregateBolt.execute and cls.execute_all is AggregateBolt.execute_all
+
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The columns of the key, and those of the aggregates."""
         return {} if self.aggregation is None else {DEFAULT_STREAM: self.aggregation.schema}
 
-    def execute(self, window: TupleWindow) -> Rows:
-        """The rows of one window, from all of its events."""
+    def execute_all(self, windows: WindowBatch) -> tuple[pa.Table, NDArray[np.int64]] | None:
+        """The rows of all windows, from all of their events, in one pass."""
         aggregation = self.aggregation
         assert aggregation is not None
-        if not len(window):
+        if not len(windows.index):
             return None
-        columns = {name: whole(column) for name, column in zip(window.table.column_names, window.table.columns,
-                                                                strict=True)}  # fmt: skip
-        keys = Keys.of([columns[name] for name in self.by], len(window), ordered=True)
+        table = windows.table
+        columns = {name: whole(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+        keys = Keys.of([pa.array(windows.index), *map(columns.__getitem__, self.by)], len(windows.index), ordered=True)
         groups = Groups(keys.codes, keys.size)
-        events = Folded(columns, window.timestamps)
+        events = Folded(columns, windows.timestamps)
         states = [each.fold(events, groups) for each in aggregation.accumulators]
-        return aggregation.result(keys.columns(groups.cells), states, _cells(window, groups.counts))
+        place, *found = keys.columns(groups.cells)
+        index = place.to_numpy()
+        return aggregation.result(found, states, _cells(windows, index, groups.counts)), index
 
 
-def _cells(window: TupleWindow, counts: NDArray[np.int64]) -> Cells:
-    start = window.start_timestamp
-    return Cells(
-        counts,
-        np.full(len(counts), 0 if start is None else start),
-        np.full(len(counts), window.end_timestamp),
-        None if start is not None else np.zeros(len(counts), np.bool_),
-    )
+def _cells(windows: WindowBatch, index: NDArray[np.int64], counts: NDArray[np.int64]) -> Cells:
+    known = np.array([window.start_timestamp is not None for window in windows], np.bool_)
+    return Cells(counts, windows.starts[index], windows.ends[index], None if known.all() else known[index])
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

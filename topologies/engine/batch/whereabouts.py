@@ -8,8 +8,9 @@ import struct
 from windowing.time.timestamps import show
 from windowing.window import TupleWindow
 
-_NOTE = struct.Struct("=?qqq")
-"""Has a start, start, end, and number of events plus one; 0 means that no bolt is being called."""
+_NOTE = struct.Struct("=?qqqq")
+"""Has a start, start, end, number of events plus one, and number of windows, the first of which this is; no events
+mean that no bolt is being called."""
 SIZE = _NOTE.size
 
 
@@ -19,22 +20,24 @@ class WorkerPosition:
     def __init__(self, descriptor: int) -> None:
         self._shared = mmap.mmap(descriptor, SIZE)
 
-    def enter(self, window: TupleWindow) -> None:
-        """Record that a bolt is called with a window."""
-        start = window.start_timestamp
-        _NOTE.pack_into(self._shared, 0, start is not None, start or 0, window.end_timestamp, len(window) + 1)
+    def enter(self, window: TupleWindow, windows: int = 1, events: int | None = None) -> None:
+        """Record that a bolt is called with a window, or with several of so many events together, of which this is the
+        first."""
+        start, count = window.start_timestamp, len(window) if events is None else events
+        _NOTE.pack_into(self._shared, 0, start is not None, start or 0, window.end_timestamp, count + 1, windows)
 
     def leave(self) -> None:
         """Record that no bolt is being called."""
-        _NOTE.pack_into(self._shared, 0, False, 0, 0, 0)
+        _NOTE.pack_into(self._shared, 0, False, 0, 0, 0, 0)
 
     def words(self) -> str:
         """The window as text: `` on the window from ... to ... of 3 events``; empty if no bolt is being called."""
-        begins, start, end, count = _NOTE.unpack_from(self._shared)
+        begins, start, end, count, windows = _NOTE.unpack_from(self._shared)
         if not count:
             return ""
         span = f"from {show(start)} to {show(end)}" if begins else f"at {show(end)}"
-        return f" on the window {span} of {count - 1} event{'s' if count != 2 else ''}"
+        events = f"of {count - 1} event{'s' if count != 2 else ''}"
+        return f" on {windows} windows {events}, the first {span}" if windows > 1 else f" on the window {span} {events}"
 
     def close(self) -> None:
         """Release the shared memory."""

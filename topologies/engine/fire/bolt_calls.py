@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from itertools import groupby
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,19 +20,24 @@ from topologies.engine.batch.plan import FireItem
 from topologies.engine.batch.rows import Rows
 from topologies.engine.batch.trace import joined_rows, window_row
 from topologies.engine.batch.whereabouts import worker_position
+from topologies.engine.fire.emissions import Emissions, of_windows, place
 from topologies.engine.fire.retracting import Retractions
 from topologies.engine.fire.task_windows import Firing, Snapshot, SummedWindows
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
+from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
 from windowing.bolts.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.bolts.state import pack_state
-from windowing.data.rows import DEFAULT_STREAM, Loose, emissions, from_rows
-from windowing.errors import BoltError, SchemaError
-from windowing.time.timestamps import show
+from windowing.data.rows import DEFAULT_STREAM, emissions
+from windowing.errors import BoltError
 from windowing.window import TupleWindow
+from windowing.window_batch import WindowBatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_EVENTS_AT_ONCE, _WINDOWS_AT_ONCE = 1 << 20, 1 << 16
 
 
 class BoltCalls:
@@ -48,16 +53,18 @@ class BoltCalls:
         self._emitted = dict(self.before.emitted)
         self._counters: Counter[str] = Counter()
         self._bolt: WindowedBolt | None = None
+        self._position = worker_position()
         self._retractions = Retractions(node, self.before.shown, self.context.store) if node.retracts else None
 
     def make(self, firings: Iterable[Firing]) -> None:
-        """Call the bolt for each window, in order. The bolt is prepared before its first window."""
-        node, context, outputs, position = self.node, self.context, _Emissions(self.node), worker_position()
+        """Call the bolt for each window, in order, or for many windows at once. It is prepared before its first."""
+        node, context, outputs, gathered = self.node, self.context, Emissions(self.node), _Gathered()
         for window in firings:
             if isinstance(window, SummedWindows):
                 self._join(window)
                 continue
             if isinstance(window, Forgotten):
+                self._call_all(gathered, outputs)
                 self._forget(window.key)
                 continue
             if self._is_suppressed(window):
@@ -66,22 +73,52 @@ class BoltCalls:
             self.windows += 1
             if context.traced:
                 self.router.ledger.trace("windows", window_row(node.name, window))
-            if position is not None:
-                position.enter(window)
-            try:  # a context manager would cost as much as all the rest
-                if self._retractions is None:
-                    outputs.add(emissions(bolt.execute(window), node.outputs), window)
-                else:
-                    emitted = emissions(bolt.execute(window), self._retractions.schemas)
-                    outputs.add(self._retractions.rows(window, emitted), window)
-            except BoltError:
-                raise
-            except (Exception, SystemExit) as error:
-                raise failed(node.name, context.batch, _place(window), error, task=self.task) from error
-        if position is not None:
-            position.leave()
+            if not self._at_once:
+                self._call(bolt, window, outputs)
+            elif gathered.add(window):
+                self._call_all(gathered, outputs)
+        self._call_all(gathered, outputs)
+        if self._position is not None:
+            self._position.leave()
         for stream, table, times in outputs.tables(context.batch):
             self._emit(stream, table, times)
+
+    def _call(self, bolt: WindowedBolt, window: TupleWindow, outputs: Emissions) -> None:
+        node = self.node
+        if self._position is not None:
+            self._position.enter(window)
+        try:  # a context manager would cost as much as all the rest
+            if self._retractions is None:
+                outputs.add(emissions(bolt.execute(window), node.outputs), window)
+            else:
+                emitted = emissions(bolt.execute(window), self._retractions.schemas)
+                outputs.add(self._retractions.rows(window, emitted), window)
+        except BoltError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise failed(node.name, self.context.batch, place(window), error, task=self.task) from error
+
+    def _call_all(self, gathered: _Gathered, outputs: Emissions) -> None:
+        """Call the bolt for all gathered windows at once."""
+        windows, events = gathered.take()
+        if not windows:
+            return
+        bolt, node = self._ready(), self.node
+        assert isinstance(bolt, BatchWindowedBolt)
+        if self._position is not None:
+            self._position.enter(windows[0], len(windows), events)
+        try:
+            emitted = bolt.execute_all(WindowBatch(windows))
+            if emitted is not None:
+                outputs.add_all(*of_windows(emitted, len(windows), node.outputs), windows)
+        except BoltError:
+            raise
+        except (Exception, SystemExit) as error:
+            if len(windows) > 1:
+                for window in windows:  # again, one by one, to find the window that failed
+                    self._call(bolt, window, Emissions(node))
+            where = place(windows[0]) if len(windows) == 1 else f"in task {self.task} on {len(windows)} windows"
+            raise failed(node.name, self.context.batch, where, error, task=self.task) from error
 
     def snapshot(self, fired: Snapshot, writer: SegmentWriter) -> BoltTaskState:
         """Write what the bolt needs later; return what it has left behind. ``fired`` are the windows after the
@@ -143,6 +180,12 @@ class BoltCalls:
             self._bolt = self._prepared()
         return self._bolt
 
+    @cached_property
+    def _at_once(self) -> bool:
+        """Whether the bolt is called for many windows at once, and nobody has put another ``execute`` in its place."""
+        execute = getattr(self._ready().execute, "__func__", None)
+        return self._retractions is None and execute is BatchWindowedBolt.execute
+
     def _prepared(self) -> WindowedBolt:
         node, context = self.node, self.context
         bolt = deepcopy(node.bolt)
@@ -167,49 +210,21 @@ def load_state(store: SegmentStore, user: Mapping[str, Ref]) -> dict[str, Any]:
     return state | {name: store.read(ref) for name, ref in user.items() if name}
 
 
-class _Emissions:
-    """The rows that the windows of a task emit, in order. Consecutive rows of one stream are combined."""
+class _Gathered:
+    """Windows for which a bolt is to be called at once."""
 
-    def __init__(self, node: WindowedNode) -> None:
-        self.node = node
-        self._by_stream: list[tuple[str, list[tuple[pa.Table | Loose, TupleWindow]]]] = []
+    def __init__(self) -> None:
+        self._windows: list[TupleWindow] = []
+        self._events = 0
 
-    def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
-        """Add what a window emitted."""
-        for stream, rows in emitted:
-            if not self._by_stream or self._by_stream[-1][0] != stream:
-                self._by_stream.append((stream, []))
-            self._by_stream[-1][1].append((rows, window))
+    def add(self, window: TupleWindow) -> bool:
+        """Add a window; returns whether these are enough."""
+        self._windows.append(window)
+        self._events += len(window)
+        return self._events >= _EVENTS_AT_ONCE or len(self._windows) >= _WINDOWS_AT_ONCE
 
-    def tables(self, batch: int) -> Iterator[tuple[str, pa.Table, NDArray[np.int64]]]:
-        """Yield (stream, rows, times in microseconds) in order of emission."""
-        for stream, emitted in self._by_stream:
-            sizes = [len(rows) for rows, _ in emitted]
-            times = np.repeat(np.array([self.node.emit_time(window) for _, window in emitted], np.int64), sizes)
-            yield stream, self._joined(self.node.outputs[stream], emitted, batch), times
-
-    def _joined(self, schema: pa.Schema, emitted: list[tuple[pa.Table | Loose, TupleWindow]], batch: int) -> pa.Table:
-        """The rows as one table. Consecutive loose rows are converted together, which is much cheaper."""
-        tables: list[pa.Table] = []
-        for loose, group in groupby(emitted, key=lambda emission: isinstance(emission[0], list)):
-            members = list(group)
-            if not loose:
-                tables.extend(table for table, _ in members)
-                continue
-            try:
-                tables.append(from_rows([row for rows, _ in members for row in rows], schema))
-            except SchemaError:
-                for rows, window in members:  # again, one by one, to find the window that failed
-                    with bolt_failure(self.node.name, batch, _place(window), task=window.task):
-                        from_rows(rows, schema)
-                raise
-        return pa.concat_tables(tables)
-
-
-def _place(window: TupleWindow) -> str:
-    """The task and the window at which a bolt failed, for error messages."""
-    count = f"{len(window)} event{'s' if len(window) != 1 else ''}"
-    if window.start_timestamp is None:
-        return f"in task {window.task} on the window of {count} at {show(window.end_timestamp)}"
-    span = f"from {show(window.start_timestamp)} to {show(window.end_timestamp)}"
-    return f"in task {window.task} on the window {span} of {count}"
+    def take(self) -> tuple[list[TupleWindow], int]:
+        """The windows, and how many events they have; none are left."""
+        taken = self._windows, self._events
+        self._windows, self._events = [], 0
+        return taken

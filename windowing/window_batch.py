@@ -1,0 +1,84 @@
+"""Several windows as one set of columns, for bolts that work on all windows that are due at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from windowing.data.views import read_only
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class WindowBatch:
+    """Windows of one task, in the order in which they fire; their events one window after the other.
+
+    An event that is in several of the windows is there several times.
+    """
+
+    def __init__(self, windows: Sequence[TupleWindow]) -> None:
+        self._windows = windows
+
+    def __repr__(self) -> str:
+        return f"<WindowBatch of {len(self)} windows: {self.offsets[-1]} events>"
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def __iter__(self) -> Iterator[TupleWindow]:
+        return iter(self._windows)
+
+    def __getitem__(self, place: int) -> TupleWindow:
+        return self._windows[place]
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the events of each window begin in ``table``, and at last where those of the last one end: int64."""
+        sizes = np.fromiter(map(len, self._windows), np.int64, len(self._windows))
+        return read_only(np.concatenate([[0], np.cumsum(sizes)]))
+
+    @cached_property
+    def index(self) -> NDArray[np.int64]:
+        """For each event of ``table``, which window it is in, from 0."""
+        return read_only(np.repeat(np.arange(len(self)), np.diff(self.offsets)))
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The events of all windows, window by window."""
+        tables = [source.table(members) for source, members in self._runs]
+        return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]
+
+    @cached_property
+    def timestamps(self) -> NDArray[np.int64]:
+        """The time of each event of ``table``, in microseconds."""
+        return read_only(np.concatenate([source.timestamps(members) for source, members in self._runs]))
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The start of each window, in microseconds; 0 where its length is a count."""
+        return read_only(np.array([window.start_timestamp or 0 for window in self._windows], np.int64))
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """The end of each window, in microseconds."""
+        return read_only(np.array([window.end_timestamp for window in self._windows], np.int64))
+
+    @cached_property
+    def _runs(self) -> list[tuple[Any, Any]]:
+        """Where the events are: those of windows that follow each other in one place are read together."""
+        runs: list[tuple[Any, Any]] = []
+        for window in self._windows:
+            source, members = window.source, window.members
+            if runs and isinstance(members, range) and isinstance(runs[-1][1], range):
+                before, reached = runs[-1]
+                if before is source and reached.stop == members.start:
+                    runs[-1] = (source, range(reached.start, members.stop))
+                    continue
+            runs.append((source, members))
+        return runs
