@@ -56,20 +56,25 @@ class AssignedWindows:
         events: Held,
         streams: Sequence[str] = ("default",),
         *,
-        key: Sequence[str] = (),
+        keys: Sequence[Sequence[str]] = (),
         task: int = 0,
         released: ReleasedEnds | None = None,
         last: tuple[LastWindows, NDArray[np.int64]] | None = None,
     ) -> None:
-        """``streams`` names the input streams, ``key`` the columns of the key. ``task`` is the index of the bolt's
-        task.
+        """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``task`` is
+        the index of the bolt's task.
 
         ``released`` are the windows released at the last limit; ``windows`` updates it. ``last`` knows the windows
         fired before these, with the indices of the events there; None where the bolt does not ask for expired events.
         """
         self.released = ReleasedEnds.of(None) if released is None else released
         self._last = last
-        self.assigners, self.stream_names, self.key, self.task = tuple(assigners), tuple(streams), tuple(key), task
+        self.assigners, self.stream_names, self._keys, self.task = (
+            tuple(assigners),
+            tuple(streams),
+            tuple(map(tuple, keys)),
+            task,
+        )
         self.accounts = Accounts(streams)
         self._order = events.order()
         self._events = events
@@ -235,7 +240,7 @@ class AssignedWindows:
             self.count("windowed", now)
             self._seen |= now
         gathered = GatheredEvents(self, members)
-        keys = self.keys_of(members[piece.offsets[:-1]] if firsts is None else firsts) if self.key else None
+        keys = self.keys_of(members[piece.offsets[:-1]] if firsts is None else firsts) if any(self._keys) else None
         several = len(self.assigners) > 1
         news = np.concatenate([[0], np.cumsum(fresh)])
         offsets = piece.offsets.tolist()
@@ -276,16 +281,29 @@ class AssignedWindows:
 
     def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
         """The keys of these live events: a value where the key is one column, else a tuple of values."""
-        chosen = self.payload.select(list(self.key))
+        if len(set(self._keys)) == 1:
+            return self._keys_by(self._keys[0], members)
+        found: list[Any] = [None] * len(members)
+        codes = self._codes_of(members)
+        for code in np.unique(codes).tolist():
+            here = np.flatnonzero(codes == code)
+            for place, key in zip(here.tolist(), self._keys_by(self._keys[code], members[here]), strict=True):
+                found[place] = key
+        return found
+
+    def _keys_by(self, names: Sequence[str], members: NDArray[np.int64]) -> list[Any]:
+        chosen = self.payload.select(list(names))
         columns = [column.to_pylist() for column in take_rows(chosen, self.positions(members)).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
+    def _codes_of(self, members: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Of which stream each of these live events is."""
+        codes = self._events.streams
+        return np.zeros(len(members), np.int8) if codes is None else codes[self.positions(members)]
+
     def streams_of(self, members: NDArray[np.int64]) -> list[str]:
         """The names of the streams of these live events."""
-        codes = self._events.streams
-        if codes is None:
-            return [self.stream_names[0]] * len(members)
-        return [self.stream_names[code] for code in codes[self.positions(members)].tolist()]
+        return [self.stream_names[code] for code in self._codes_of(members).tolist()]
 
     def positions(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """The indices, among the events as given, of members of a window."""

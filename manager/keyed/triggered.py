@@ -129,7 +129,7 @@ class TriggeredWindows:
         window may hold; None for no limit."""
         self.trigger, self.key_states, self._events = trigger, key_states, events
         self.closing, self._first_new, self._key = False, new, tuple(key)
-        self._shown = AssignedWindows((), events, streams, key=key, task=task)
+        self._shown = AssignedWindows((), events, streams, keys=(key,) * len(streams), task=task)
         self.accounts = self._shown.accounts
         count = len(events)
         self._times = self._shown.live.starts

@@ -13,7 +13,7 @@ from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping,
 from topologies.graph.model import RETRACT, Input, stream_label
 from windowing.errors import ConfigError
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot, longest_of
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, longest_of
 from windowing.settings.panes import PaneMode
 from windowing.settings.rules import LateAction, LateBy, OutputTime
 from windowing.time.durations import Count, Duration
@@ -42,7 +42,7 @@ def faults(
 
     ``by``: the columns by which the bolt adds up its events, if it does. ``asks_for_expired``: whether it was told, or
     its code was seen, to ask its windows what has expired. ``partitioned``: whether a source behind its inputs has
-    partitions of its own. ``joined``: the key columns of each input by its name, if the bolt is a window join.
+    partitions of its own. ``joined``: the key columns of each input by its name, if the bolt is a join.
     """
     checks = _Checks(
         name, settings, inputs, outputs, parallelism, event_time, by, asks_for_expired, partitioned, joined
@@ -77,7 +77,12 @@ class _Checks:
     asks_for_expired: bool = False
     partitioned: bool = False
     joined: Mapping[str, tuple[str, ...]] | None = None
-    """Of a window join: the key columns of each input, by its name."""
+    """Of a join: the key columns of each input, by its name."""
+
+    @property
+    def temporal(self) -> bool:
+        """Whether the bolt is a temporal join, whose key is that of the join."""
+        return self.joined is not None and any(isinstance(kind, Onset) for kind in self.settings.kinds)
 
     def without_effect(self) -> Iterator[ConfigError]:
         """What was asked for and changes nothing (ST-18, AT-22)."""
@@ -88,7 +93,7 @@ class _Checks:
     def columns(self) -> Iterator[ConfigError]:
         """The columns that settings name are there, and of a type that fits."""
         settings = self.settings
-        for field in settings.key:
+        for field in () if self.temporal else settings.key:
             yield from self._column("with_key", field, everywhere=True)
         if settings.lifetime is not None:
             yield from self._column("with_lifetime", settings.lifetime.end_field, is_time, "a time")
@@ -148,7 +153,7 @@ class _Checks:
                 "the key says which events share a watermark (AZ-15)",
                 "call with_key",
             )
-        for label, grouping in self._apart(key) if key else ():
+        for label, grouping in self._apart(key) if key and not self.temporal else ():
             yield self._fault(
                 f"has the key {', '.join(key)}, {self.parallelism} tasks, and reads {label!r} by {grouping}",
                 "events of one key would go to several tasks",
@@ -169,7 +174,7 @@ class _Checks:
     def joins(self) -> Iterator[ConfigError]:
         """Events that a window join compares come to one task; those of windows per key do already."""
         keys = self.joined
-        if keys is None or self.settings.key or self.parallelism == 1:
+        if keys is None or (self.settings.key and not self.temporal) or self.parallelism == 1:
             return
         groupings = [each.grouping for each, _ in self.inputs]
         if all(isinstance(grouping, GlobalGrouping) for grouping in groupings):

@@ -41,6 +41,7 @@ from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.asking import asks_for_expired
 from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulWindowedBolt, WindowedBolt
 from windowing.bolts.state import check_types
+from windowing.bolts.temporal_join import TemporalJoin
 from windowing.bolts.window_join import WindowJoin
 from windowing.errors import ConfigError, TopologyError, WindboltError
 from windowing.settings import WindowSettings
@@ -353,7 +354,7 @@ class _Building:
             )
         declared = [schema for stream, schema in outputs.items() if stream != ERRORS]
         by = bolt.by if isinstance(bolt, AggregateBolt) else None
-        joined = bolt.keys_by_stream if isinstance(bolt, WindowJoin) else None
+        joined = bolt.keys_by_stream if isinstance(bolt, WindowJoin | TemporalJoin) else None
         asks = asks_for_expired(bolt) if settings.expired is None else settings.expired
         partitioned = any(self._partitioned(each.stream[0]) for each in inputs)
         situation = Situation(settings, event_time, len(inputs), partitioned)

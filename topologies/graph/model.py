@@ -23,6 +23,7 @@ from windowing.aggregates.accumulators import Accumulator
 from windowing.aggregates.lists import Gathered
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import BatchBolt, Bolt, WindowedBolt
+from windowing.bolts.temporal_join import TemporalJoin
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP
 from windowing.settings.bounds import Bounds
@@ -197,6 +198,14 @@ class WindowedNode:
         if not self.assigners:
             return isinstance(self.eviction, TimeEvictionPolicy) and isinstance(self.trigger, TimeTriggerPolicy)
         return all(each.takes_events_at_the_watermark for each in self.assigners)
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """Per input: the columns of the key (``with_key``), which a join may name otherwise on either side."""
+        bolt = self.bolt
+        if isinstance(bolt, TemporalJoin):
+            return tuple(bolt.keys_by_stream[name] for name in self.streams)
+        return (bolt.settings.key,) * len(self.inputs)
 
     @property
     def streams(self) -> list[str]:

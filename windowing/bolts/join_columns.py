@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from windowing.bolts.matching import key_type
+from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 
 LEFT, RIGHT, BOTH, START, END = "left", "right", "both", "start", "end"
@@ -106,18 +108,53 @@ def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: J
         )
 
 
-def prefix_of(stream: str) -> str:
-    """A stream's name as a part of a column's."""
-    return "".join(letter if letter.isalnum() else "_" for letter in stream)
+def check_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> None:
+    """ConfigError for key columns whose values are never equal, because of their types."""
+    for one, other in zip(keys.left, keys.right, strict=True):
+        kinds = left.field(one).type, right.field(other).type
+        if key_type(*kinds) is None:
+            raise ConfigError(
+                f"a join on {one!r} of {names[0]!r}, which is {kinds[0]}, and {other!r} of {names[1]!r}, which is "
+                f"{kinds[1]}",
+                why="values of these types are never equal",
+                do="declare both columns with one type, or cast one in a bolt before",
+            )
 
 
-def distinct(named: Sequence[tuple[str, JoinColumn]], remedy: str) -> dict[str, JoinColumn]:
-    """The columns by name; ConfigError where two have one name."""
+def named_columns(
+    inputs: Mapping[str, pa.Schema],
+    sides: Mapping[str, str],
+    keys: JoinKeys,
+    rename: str,
+    *,
+    moments: Mapping[str, str | None],
+    without: frozenset[str | None] = frozenset(),
+    left_only: bool = False,
+) -> dict[str, JoinColumn]:
+    """All columns of a join by name: keys of one name, then the columns of either side, its keys first, then moments.
+
+    ``sides``: the streams by side. ``moments``: ``start`` and ``end``, and the names of their columns; None for none.
+    ``without``: columns that are left out. ConfigError where two columns have one name.
+    """
+    left, right = inputs[sides[LEFT]], inputs[sides[RIGHT]]
+    named = [(key, JoinColumn(BOTH, key, left.field(key).type)) for key in keys.left if key in keys.shared]
+    skipped = keys.shared | without
+    ways = [(LEFT, left, right, keys.left), (RIGHT, right, left, keys.right)]
+    for side, mine, other, own in ways[: 1 if left_only else 2]:
+        stream = "".join(letter if letter.isalnum() else "_" for letter in sides[side])
+        for field in sorted(mine, key=lambda field: field.name not in own):
+            if field.name not in skipped:
+                clash = field.name in other.names and not left_only
+                shown = rename.format(stream=stream, column=field.name) if clash else field.name
+                named.append((shown, JoinColumn(side, field.name, field.type)))
+    named += [(name, JoinColumn(moment, "", TIMESTAMP)) for moment, name in moments.items() if name is not None]
     names = [name for name, _ in named]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(
-            f"the join has two columns {', '.join(map(repr, twice))}", why=f"it has {', '.join(names)}", do=remedy
+            f"the join has two columns {', '.join(map(repr, twice))}",
+            why=f"it has {', '.join(names)}",
+            do="choose another rename=, or other names by start= and end=",
         )
     return dict(named)
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 
 from windowing.bolts.join_columns import (
+    BOTH,
     END,
     LEFT,
     RIGHT,
     START,
     JoinColumn,
-    JoinKeys,
+    On,
     check_inputs,
     check_rename,
+    check_types,
     chosen,
-    distinct,
-    prefix_of,
+    named_columns,
     read_keys,
 )
 from windowing.bolts.operators import Operator
@@ -40,10 +41,12 @@ class TemporalJoin(Operator):
 
         TemporalJoin("orders", "prices", on="item").with_timestamp_field("ts").with_lifetime("until")
 
-    ``left`` and ``right`` are two input streams by name, ``on`` columns that both have; a key with a null joins
-    nothing. With several tasks, group both streams by fields among these.
+    ``left`` and ``right`` are two input streams by name. ``on``: the key, a column or several that both have; or the
+    columns of each, by the name of the stream: ``on={"orders": "item", "prices": "id"}``. A key with a null joins
+    nothing. With several tasks, group each stream by fields among its own key columns.
 
-    A row has the key, the other columns of the left stream, those of the right, and the overlap: ``overlap_start``,
+    A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
+    their keys first, and the overlap: ``overlap_start``,
     and ``overlap_end``, which does not belong to it; null where no end was known at the time.
     ``start`` and ``end`` give these two other names. A column that both streams have is named by ``rename``:
     ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``outputs`` keeps some of the columns only, by their names:
@@ -63,39 +66,42 @@ class TemporalJoin(Operator):
         left: str,
         right: str,
         *,
-        on: str | Sequence[str],
+        on: On,
         outputs: str | pa.Schema | None = None,
         rename: str = "{stream}_{column}",
         start: str = "overlap_start",
         end: str = "overlap_end",
     ) -> None:
-        if isinstance(on, Mapping):
-            raise ConfigError(
-                f"TemporalJoin(on={on!r:.60})",
-                why="events meet by columns that have one name on both sides",
-                do="rename one of them in a plain bolt before; or use WindowJoin, for events of one window",
-            )
-        keys = read_keys(on, left, right).left
+        self.keys = read_keys(on, left, right)
         check_rename(rename)
-        self.left, self.right, self.on = left, right, keys
+        self.left, self.right = left, right
         self._rename, self._start, self._end = rename, start, end
         self._wanted = None if outputs is None else parse_schema(outputs)
         self._columns: dict[str, JoinColumn] = {}
-        self.settings = replace(self.settings, key=keys)
+        self.settings = replace(self.settings, key=self.keys.left)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The join with its columns; ConfigError where they cannot be."""
-        check_inputs(inputs, self.left, self.right, JoinKeys(self.on, self.on))
+        check_inputs(inputs, self.left, self.right, self.keys)
         if self.settings.lifetime is None:
             raise ConfigError(
                 "a join of events without lifetimes",
                 why="pairs are events that live at the same time (SI-22)",
                 do="call with_lifetime(end_field) with the column that says when events end",
             )
-        columns = self._named(inputs[self.left], inputs[self.right])
+        check_types(inputs[self.left], inputs[self.right], (self.left, self.right), self.keys)
+        columns = named_columns(
+            inputs, {LEFT: self.left, RIGHT: self.right}, self.keys, self._rename,
+            moments={START: self._start, END: self._end}, without=frozenset({self.settings.watermark_field}),
+        )  # fmt: skip
         bound = copy(self)
         bound._columns = columns if self._wanted is None else chosen(columns, self._wanted)
         return bound
+
+    @property
+    def keys_by_stream(self) -> dict[str, tuple[str, ...]]:
+        """The key columns of each of the two streams."""
+        return {self.left: self.keys.left, self.right: self.keys.right}
 
     def output_schemas(self) -> dict[str, pa.Schema]:
         if self._wanted is not None:
@@ -104,15 +110,15 @@ class TemporalJoin(Operator):
         return {DEFAULT_STREAM: pa.schema(fields)} if fields else {}
 
     def execute(self, window: TupleWindow) -> Rows:
-        if len(window) < 2 or _has_null(window.key):
+        if len(window) < 2:
             return None
         left, right = window.places(self.left), window.places(self.right)
-        if not len(left) or not len(right):
+        if not len(left) or not len(right) or _has_null(window.table, self.keys.left, int(left[0])):
             return None
         starts, begins = window.timestamps, window.start_timestamp
         lefts, rights = _pairs(left, starts[left] == begins, right, starts[right] == begins)
         table, ends = window.table, np.minimum(window.ends[lefts], window.ends[rights])
-        taken = {LEFT: pa.array(lefts), RIGHT: pa.array(rights)}
+        taken = {BOTH: pa.array(lefts), LEFT: pa.array(lefts), RIGHT: pa.array(rights)}
         overlap = {
             START: pa.array(np.full(len(lefts), begins, np.int64), TIMESTAMP),
             END: pa.array(ends, TIMESTAMP, mask=ends == FOREVER),
@@ -122,20 +128,6 @@ class TemporalJoin(Operator):
             for column in self._columns.values()
         ]
         return pa.table(arrays, names=list(self._columns))
-
-    def _named(self, left: pa.Schema, right: pa.Schema) -> dict[str, JoinColumn]:
-        """All columns of the join by name; ConfigError where two have one name."""
-        own = {*self.on, self.settings.watermark_field}
-        named = [(key, JoinColumn(LEFT, key, left.field(key).type)) for key in self.on]
-        for side, name, mine, other in ((LEFT, self.left, left, right), (RIGHT, self.right, right, left)):
-            for field in mine:
-                if field.name in own:
-                    continue
-                clash = field.name in other.names
-                shown = self._rename.format(stream=prefix_of(name), column=field.name) if clash else field.name
-                named.append((shown, JoinColumn(side, field.name, field.type)))
-        named += [(self._start, JoinColumn(START, "", TIMESTAMP)), (self._end, JoinColumn(END, "", TIMESTAMP))]
-        return distinct(named, "choose another rename=, or other names for the overlap by start= and end=")
 
 
 def _pairs(
@@ -149,5 +141,5 @@ def _pairs(
     return lefts[order], rights[order]
 
 
-def _has_null(key: Any) -> bool:
-    return key is None or (isinstance(key, tuple) and any(part is None for part in key))
+def _has_null(table: pa.Table, keys: tuple[str, ...], row: int) -> bool:
+    return any(not table.column(name)[row].is_valid for name in keys)

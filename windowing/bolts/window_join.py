@@ -21,12 +21,12 @@ from windowing.bolts.join_columns import (
     On,
     check_inputs,
     check_rename,
+    check_types,
     chosen,
-    distinct,
-    prefix_of,
+    named_columns,
     read_keys,
 )
-from windowing.bolts.matching import key_type, pairs
+from windowing.bolts.matching import pairs
 from windowing.data.rows import DEFAULT_STREAM, Rows
 from windowing.data.schema import TIMESTAMP, parse_schema
 from windowing.errors import ConfigError
@@ -100,16 +100,12 @@ class WindowJoin(WindowedBolt):
         """The join with its columns; ConfigError where they cannot be."""
         check_inputs(inputs, self.left, self.right, self.keys)
         left, right = inputs[self.left], inputs[self.right]
-        for one, other in zip(self.keys.left, self.keys.right, strict=True):
-            kinds = left.field(one).type, right.field(other).type
-            if key_type(*kinds) is None:
-                raise ConfigError(
-                    f"a join on {one!r} of {self.left!r}, which is {kinds[0]}, and {other!r} of {self.right!r}, which "
-                    f"is {kinds[1]}",
-                    why="values of these types are never equal",
-                    do="declare both columns with one type, or cast one in a bolt before",
-                )
-        columns = self._named(left, right)
+        check_types(left, right, (self.left, self.right), self.keys)
+        columns = named_columns(
+            inputs, {LEFT: self.left, RIGHT: self.right}, self.keys, self._rename,
+            moments={START: self._start, END: self._end}, without=frozenset({self.settings.watermark_field}),
+            left_only=self.how in ("semi", "anti"),
+        )  # fmt: skip
         bound = copy(self)
         bound._columns = columns if self._wanted is None else chosen(columns, self._wanted)
         return bound
@@ -148,27 +144,6 @@ class WindowJoin(WindowedBolt):
         if column.side == BOTH:
             return pc.if_else(taken[LEFT].is_valid(), source.take(taken[LEFT]), source.take(taken[RIGHT]))
         return source.take(taken[column.side])
-
-    def _named(self, left: pa.Schema, right: pa.Schema) -> dict[str, JoinColumn]:
-        """All columns of the join by name; ConfigError where two have one name."""
-        shared, marks = self.keys.shared, {self.settings.watermark_field}
-        semi = self.how in ("semi", "anti")
-        named = [(key, JoinColumn(BOTH, key, left.field(key).type)) for key in self.keys.left if key in shared]
-        for side, name, mine, other in ((LEFT, self.left, left, right), (RIGHT, self.right, right, left)):
-            if semi and side == RIGHT:
-                continue
-            for field in sorted(mine, key=lambda field: field.name not in self._of(name)):
-                if field.name in shared or field.name in marks:
-                    continue
-                clash = field.name in other.names and not semi
-                shown = self._rename.format(stream=prefix_of(name), column=field.name) if clash else field.name
-                named.append((shown, JoinColumn(side, field.name, field.type)))
-        named += [(name, JoinColumn(side, "", TIMESTAMP)) for name, side in ((self._start, START), (self._end, END))
-                  if name is not None]  # fmt: skip
-        return distinct(named, "choose another rename=, or other names for the window by start= and end=")
-
-    def _of(self, stream: str) -> tuple[str, ...]:
-        return self.keys_by_stream[stream]
 
 
 def _keys(table: pa.Table, names: tuple[str, ...], places: NDArray[np.int64]) -> list[pa.Array]:

@@ -97,11 +97,13 @@ def late(step: MicroBatch) -> dict[str, int]:
 EVENTS = "k string, v long, ts long, until long, shape string, cti long"
 
 
-def joining(bolt: TemporalJoin, left: str = EVENTS, right: str = EVENTS, tasks: int = 1) -> tuple[Topology, Any]:
+def joining(
+    bolt: TemporalJoin, left: str = EVENTS, right: str = EVENTS, tasks: int = 1, right_key: str = "k"
+) -> tuple[Topology, Any]:
     builder, out = TopologyBuilder("join"), sinks.memory()
     builder.set_spout("left", spouts.memory(left))
     builder.set_spout("right", spouts.memory(right))
-    builder.set_bolt("join", bolt, tasks).fields_grouping("left", "k").fields_grouping("right", "k")
+    builder.set_bolt("join", bolt, tasks).fields_grouping("left", "k").fields_grouping("right", right_key)
     builder.set_sink("out", out).from_("join")
     return builder.build(), out
 
@@ -374,6 +376,34 @@ def test_a_join_finds_every_pair_however_its_events_are_cut_into_batches(
     flushed, everything = joining(join().with_time(GIVEN.but(close_fires=True)), tasks=tasks)
     play(flushed, *batches, close=True)
     assert sorted(pairs(everything)) == expected(events, 1000)
+
+
+@examples(40)
+@given(cut(), st.integers(1, 2), st.booleans())
+def test_the_key_may_have_another_name_on_either_side(
+    script: tuple[list[Life], list[Json], int], tasks: int, crash: bool
+) -> None:
+    """The right key is ``kk``; the right column that is called as the left key says something else."""
+    events, batches, watermark = script
+    for batch in batches:
+        if "right" in batch:
+            batch["right"] = [{**row, "kk": row.get("k"), "k": "another" * ("k" in row)} for row in batch["right"]]
+    bolt = TemporalJoin("left", "right", on={"left": "k", "right": "kk"}).with_time(GIVEN).with_timestamp_field("ts")
+    bolt = bolt.with_lifetime("until", shape_field="shape", edge_key=["v"])
+    topology, out = joining(bolt, right=f"{EVENTS}, kk string", tasks=tasks, right_key="kk")
+    step = play(topology, *batches, crash=crash)
+    assert sum(late(step).values()) == 0
+    assert sorted(pairs(out)) == expected(events, watermark)
+    assert all(row["left_k"] == row["kk"] and row["right_k"] == "another" for row in out.rows)
+
+
+def test_groupings_by_which_pairs_would_not_meet_are_refused_with_the_right_ones() -> None:
+    bolt = TemporalJoin("left", "right", on={"left": "k", "right": "v"}).with_time(GIVEN).with_timestamp_field("ts")
+    with pytest.raises(TopologyError, match="values of these types are never equal"):
+        joining(bolt.with_lifetime("until"), tasks=2)
+    bolt = TemporalJoin("left", "right", on={"left": "k", "right": "kk"}).with_time(GIVEN).with_timestamp_field("ts")
+    with pytest.raises(TopologyError, match=r"use fields_grouping\('left', 'k'\) and fields_grouping\('right', 'kk'\)"):
+        joining(bolt.with_lifetime("until"), right=f"{EVENTS}, kk string", tasks=2)
 
 
 MOMENTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 8)), max_size=20)

@@ -162,7 +162,7 @@ class AssignedTask(HeldTask):
         held = events if whole else events.take(chosen)
         held = replace(held, seen=self._seen[chosen])
         windows = AssignedWindows(
-            self.node.assigners, held, self.node.streams, key=self.node.bolt.settings.key, task=self.item.task,
+            self.node.assigners, held, self.node.streams, keys=self.node.keys, task=self.item.task,
             released=self._released, last=None if last is None else (last, chosen),
         )  # fmt: skip
         span = self._span(windows, held, after, upto)

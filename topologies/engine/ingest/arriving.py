@@ -76,7 +76,7 @@ class Arriving:
         if timed_rows.gaps is not None:
             inner[GAP_COLUMN] = timed_rows.gaps
         if settings.key:
-            inner[KEY_COLUMN] = hash_rows(columns, settings.key).view(np.int64)
+            inner[KEY_COLUMN] = hash_rows(columns, node.keys[input_index]).view(np.int64)
         for name, array in inner.items():
             columns = columns.append_column(name, pa.array(array))
         if tasks is None:
