@@ -62,6 +62,6 @@ def load_one(source: str | os.PathLike[str], *roots: Path) -> Scenario:
     if len(loaded) != 1:
         raise ScenarioError(
             f"{os.fspath(source)} holds {len(loaded)} scenarios",
-            do="use topologies.scenarios.schema.loading.load for several",
+            do="replay a file of several with `windbolt replay`, or give one of them as a dict",
         )
     return located(loaded[0].scenario, Path(source), *roots)

@@ -1,4 +1,4 @@
-"""Several windows as one set of columns, for bolts that work on all windows that are due at once."""
+"""Several windows as one set of columns, for bolts that work on many due windows at a time."""
 
 from __future__ import annotations
 

@@ -536,7 +536,7 @@ class _Building:
         except WindboltError as error:
             self._problem(f"sink {name!r}: {error}")
         except (AttributeError, TypeError):
-            self._problem(f"sink {name!r} is {declarer.sink!r:.60}", "that is not a sink", "use topologies.io.sinks")
+            self._problem(f"sink {name!r} is {declarer.sink!r:.60}", "that is not a sink", "use one of windbolt.sinks")
         self._check_twice(f"sink {name!r} takes", declarer.streams)
         return SinkNode(name, declarer.sink, tuple(declarer.streams), known[0]) if known else None
 

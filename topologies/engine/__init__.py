@@ -1,1 +1,1 @@
-"""The micro-batch: plan, ingest, tick, fire, commit. The same code runs in one process and on Spark."""
+"""The micro-batch: ingest, tick, fire, compact, sinks, commit. The same code runs in one process and on Spark."""

@@ -1,4 +1,4 @@
-"""Runs one micro-batch on the driver, from plan to commit: the five steps that every engine takes."""
+"""Runs one micro-batch on the driver, on every engine alike: ingest, tick, fire, compact, sinks, commit."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def files(
 
     Further options are the format's (``delimiter=";"`` for CSV).
 
-    A file that cannot be read is retried several times, and then stops the run: a later run reads it. The same holds
+    A file that cannot be reached is retried several times, and then stops the run: a later run reads it. The same holds
     for a file that was deleted after it was listed; with ``on_missing="invalid"`` that counts as an invalid file.
     """
     text = os.fspath(path)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BatchWindowedBolt(WindowedBolt):
-    """A windowed bolt whose ``execute_all`` is called with all windows of a task that are due, as columns.
+    """A windowed bolt whose ``execute_all`` is called with many due windows of a task at a time, as columns.
 
     For many small windows, such as sessions per key: a call per window costs more than the work on it.
 
@@ -29,7 +29,9 @@ class BatchWindowedBolt(WindowedBolt):
                 return pa.table({"total": totals}), np.arange(len(windows))
 
     Which windows come together depends on the batch, so each must be treated as if it were alone. ``outputs`` is one
-    stream. Windows of many events come in several calls; with ``Panes`` each window comes alone.
+    stream. A call has at most 65,536 windows, and no further ones once it has about a million events (1,048,576). A key
+    that a trigger forgets ends a call, before ``forget``. With ``Panes`` each window comes alone. If a call fails, its
+    windows come again one by one, and then the run stops with the window that failed.
     """
 
     def execute_all(self, windows: WindowBatch) -> tuple[pa.Table, NDArray[np.int64]] | None:

@@ -218,7 +218,7 @@ class WindowedBolt(Component):
         return self._give("with_watermark_interval", {"": interval})
 
     def with_late_tuple_stream(self, stream: str) -> Self:
-        """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by``, ``_watermark`` and so on."""
+        """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by_us``, ``_watermark`` and so on."""
         return self._give("with_late_tuple_stream", {"": stream})
 
     def with_message_id_field(self, field: str) -> Self:

@@ -1,1 +1,1 @@
-"""Time at a bolt: the times of events, their admission, and how far time has advanced."""
+"""Time at a bolt: the times of events, the anchor of windows, the first output, the delay of the watermark."""
