@@ -64,6 +64,13 @@ def timely(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
     return through
 
 
+def between_windows(times: NDArray[np.int64], last: NDArray[np.int64], holds_start: bool) -> NDArray[np.bool_]:
+    """Which events lie between two windows, by the end of the last one that begins before them, so that none can hold
+    them."""
+    between: NDArray[np.bool_] = last < times + holds_start
+    return between
+
+
 def by_arrival(
     times: NDArray[np.int64], arrivals: NDArray[np.int64] | int, rule: Arrival
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
@@ -113,8 +120,7 @@ class Admission:
     def missed(self, times: NDArray[np.int64], last: NDArray[np.int64], over: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which events have missed their last window. An event between two windows is in none, so it is not late
         (AT-4)."""
-        between = last < times + self.holds_start
-        return (last <= over) & ~between
+        return (last <= over) & ~between_windows(times, last, self.holds_start)
 
     def decide(
         self,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BEHIND = "the watermark has passed it"
 WINDOW_OVER = "the last window that could hold it ends at the watermark"
-GAP = "it lies in a gap between windows"
+WINDOW_CLOSED = "the last window that could hold it has closed"
 
 
 @dataclass(frozen=True)

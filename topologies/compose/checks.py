@@ -291,6 +291,13 @@ class _Checks:
         """Kinds of windows that do not go with what else is set."""
         settings = self.settings
         sessions = [kind for kind in settings.kinds if isinstance(kind, Session)]
+        ends_promised = settings.output_watermark is OutputTime.END
+        if settings.output_time is OutputTime.START and ends_promised and self.event_time:
+            yield self._fault(
+                "emits rows at the start of windows, and promises the next bolt a watermark that follows their ends",
+                "the rows would be late at the next bolt (SI-24)",
+                "leave out output_watermark, or use with_time(output_time='window end')",
+            )
         by_start = settings.output_time is OutputTime.START and settings.late_by is LateBy.WINDOW and self.event_time
         if by_start and any(isinstance(kind, (Session, Snapshot)) for kind in settings.kinds):
             yield self._fault(

@@ -146,6 +146,10 @@ class _Building:
     def _problem(self, what: str, why: str = "", do: str = "") -> None:
         self.problems.append(ConfigError(what, why=why, do=do))
 
+    def _fault(self, owner: str, error: WindboltError) -> None:
+        """A mistake that another part has found, as one of ``owner``'s."""
+        self._problem(f"{owner}: {error.what}", error.why, error.do)
+
     def _check_names(self) -> None:
         names = [
             *(name for name, _ in self.declared.spouts),
@@ -168,7 +172,7 @@ class _Building:
         try:
             outputs = {**spout.outputs(), ERRORS: ERROR_SCHEMA}  # type: ignore[attr-defined]
         except WindboltError as error:
-            self._problem(f"spout {name!r}: {error}")
+            self._fault(f"spout {name!r}", error)
             self.broken.add(name)
             return None
         except (AttributeError, TypeError):
@@ -239,7 +243,7 @@ class _Building:
         try:
             return replace(declarer, bolt=declarer.bolt.for_inputs(inputs))
         except ConfigError as error:
-            self._problem(f"bolt {declarer.name!r}: {error}")
+            self._fault(f"bolt {declarer.name!r}", error)
             return declarer
 
     def _outputs(self, declarer: BoltDeclarer) -> dict[str, pa.Schema] | None:
@@ -256,7 +260,7 @@ class _Building:
             if isinstance(bolt, StatefulWindowedBolt):
                 check_types(bolt.state_types)
         except ConfigError as error:
-            self._problem(f"bolt {name!r}: {error}")
+            self._fault(f"bolt {name!r}", error)
             return None
         if ERRORS in outputs:
             self._problem(f"bolt {name!r} declares a stream {ERRORS!r}", "every bolt has one already", "rename it")
@@ -374,7 +378,7 @@ class _Building:
                 placeholder_lengths(settings) if holds else settings, event_time=event_time
             )
         except ConfigError as error:
-            self._problem(f"bolt {name!r}: {error}")
+            self._fault(f"bolt {name!r}", error)
             return None
         if settings.panes is not None and settings.panes.mode is PaneMode.RETRACTING:
             outputs = {
@@ -534,7 +538,7 @@ class _Building:
             if known and isinstance(declarer.sink, KafkaSink):
                 declarer.sink.check_columns(known[0])
         except WindboltError as error:
-            self._problem(f"sink {name!r}: {error}")
+            self._fault(f"sink {name!r}", error)
         except (AttributeError, TypeError):
             self._problem(f"sink {name!r} is {declarer.sink!r:.60}", "that is not a sink", "use one of windbolt.sinks")
         self._check_twice(f"sink {name!r} takes", declarer.streams)

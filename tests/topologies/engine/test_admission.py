@@ -17,6 +17,8 @@ from topologies.engine.admission import deciding
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.loading import read_scenario
+from windbolt import Arrival, TopologyError, TupleWindow, WindowedBolt
+from windbolt.testing import run_bolt
 
 Json = dict[str, Any]
 
@@ -79,3 +81,37 @@ def test_before_the_first_tick_there_is_no_watermark() -> None:
     marks = deciding.Marks.of_tick(None, 3)
     assert marks.own.tolist() == marks.bolt.tolist() == [NONE] * 3
     assert not Lateness().late(np.array([-5, 0, 5]), None).any()
+
+
+class Nothing(WindowedBolt):
+    outputs = "n long"
+
+    def execute(self, window: TupleWindow) -> None:
+        pass
+
+
+def late_rows_of(bolt: WindowedBolt, rows: list[dict[str, int]]) -> list[dict[str, Any]]:
+    bolt = bolt.with_timestamp_field("ts").with_late_tuple_stream("late")
+    return list(run_bolt(bolt, rows, "ts long, at long").streams["late"])
+
+
+def test_an_event_whose_windows_closed_long_ago_is_told_so() -> None:
+    bolt = Nothing().with_tumbling_window("10s").with_watermark(every=1).with_lateness(by="window", allowed="2s")
+    (late,) = late_rows_of(bolt, [{"ts": 300_000, "at": 0}, {"ts": 5_000, "at": 0}])
+    assert late["_reason"] == "the last window that could hold it has closed"
+    assert late["_late_by_us"] == 295_000_000
+
+
+def test_an_event_that_arrives_late_ahead_of_the_watermark_is_not_behind_it() -> None:
+    bolt = Nothing().with_tumbling_window("10s").with_watermark(every=1)
+    bolt = bolt.with_lateness(arrival=Arrival("at", late="5s", action="divert"))
+    (late,) = late_rows_of(bolt, [{"ts": 1_000, "at": 1_000}, {"ts": 11_000, "at": 60_000}])
+    assert "after" in late["_reason"] or "late" in late["_reason"]
+    assert late["_late_by_us"] == 0
+
+
+def test_a_watermark_that_the_rows_would_be_behind_is_refused() -> None:
+    bolt = Nothing().with_window("10s", "5s").with_timestamp_field("ts")
+    bolt = bolt.with_time(output_time="window start", output_watermark="window end")
+    with pytest.raises(TopologyError, match="would be late at the next bolt"):
+        run_bolt(bolt, [{"ts": 1}])

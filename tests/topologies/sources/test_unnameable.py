@@ -34,7 +34,7 @@ def test_a_file_whose_name_is_no_text_is_refused_by_its_name(folder: Path) -> No
         with pytest.raises(DataError, match=r"2\\xff\.csv' cannot be read"):
             refuse_unnameable(topology(folder, place))
     refuse_unnameable(topology(folder, folder / "in/1*.csv"))
-    with pytest.raises(DataError, match="no UTF-8"):
+    with pytest.raises(DataError, match="not valid UTF-8"):
         run_local(topology(folder, folder / "in"))
     assert not (folder / "out").exists()
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from manager.storage.taking import take_rows
 from policies.admission import Decision, accepted
-from policies.lateness import BEHIND, WINDOW_OVER
+from policies.lateness import BEHIND, WINDOW_CLOSED, WINDOW_OVER
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Decisions, Incoming, joins_sessions, session_gaps
 from topologies.engine.admission.late_rows import late_rows
@@ -124,7 +124,7 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
     """Some of the events as rows of the late stream."""
     actions, times, marks = decisions.actions[rows], events.times[rows], decisions.marks[rows]
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))[rows]
-    late_by = np.where((marks > NONE) & _late(actions), marks - times, 0)
+    late_by = np.where((marks > NONE) & _late(actions), np.maximum(marks - times, 0), 0)
     reasons = _reasons(node, actions, times, marks)
     by_session = node.bolt.settings.late_by_session and joins_sessions(node)
     gaps = session_gaps(node, events)[rows] if by_session else None
@@ -167,7 +167,7 @@ def _reasons(
     rule = settings.arrival
     closed = _SESSION_OVER if settings.late_by_session else _NO_SESSION
     if node.last_end is not None:
-        closed = WINDOW_OVER
+        closed = WINDOW_CLOSED if settings.late_by is LateBy.WINDOW else WINDOW_OVER
     said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), closed, BEHIND)
     said = np.where(actions == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", said)
     said = np.where(actions == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", said)

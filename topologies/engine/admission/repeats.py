@@ -15,6 +15,7 @@ from manager.keyed.held import Held
 from manager.queue.queue_state import QueueState
 from manager.storage.segments import SegmentStore, read_events
 from manager.window_manager import WindowManager
+from policies.admission import between_windows
 from policies.marks import NONE
 from topologies.engine.batch.plan import FireItem
 from topologies.graph.model import WindowedNode
@@ -138,8 +139,8 @@ class _ByLastEnd:
     holds_start: bool
 
     def __call__(self, place: int, row: int) -> bool:
-        between = self.last[place] < self.times[place] + self.holds_start
-        return bool(self.last[place] > self.over[row]) and not between
+        last, over = self.last[place], self.over[row]
+        return bool(last > over) and not between_windows(self.times[place], last, self.holds_start)
 
 
 class _ByAssigners:
