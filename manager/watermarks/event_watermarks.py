@@ -53,7 +53,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class Marks:
+class MarksAround:
     """The marks and watermarks in microseconds before and after each event."""
 
     own: NDArray[np.int64]
@@ -90,13 +90,13 @@ class EventWatermarks:
                     self.state.sources[source] = MarkState()
                     self.state.seen_at.setdefault(source, clock)
 
-    def sequence(self, arrivals: Arrivals, clock: int) -> Marks:
+    def sequence(self, arrivals: Arrivals, clock: int) -> MarksAround:
         """Process the events of a batch, the last of which came at this clock; returns the marks around each event."""
         self.state.heard_at = clock
         if self.state.started is None:
             self.state.started = clock
         count = len(arrivals.times)
-        marks = Marks(*(np.full(count, NONE, np.int64) for _ in range(4)))
+        marks = MarksAround(*(np.full(count, NONE, np.int64) for _ in range(4)))
         floor = self._floor(arrivals)
         if floor is not None:
             self._expect()
@@ -228,7 +228,7 @@ class EventWatermarks:
         source: str,
         places: NDArray[np.int64],
         arrivals: Arrivals,
-        marks: Marks,
+        marks: MarksAround,
         floor: NDArray[np.int64] | None,
     ) -> NDArray[np.int64]:
         """Advance the mark of one source along its events; returns its mark after each event of all sources."""
@@ -340,7 +340,7 @@ class EventWatermarks:
         self,
         arrivals: Arrivals | None,
         imported: dict[str, NDArray[np.int64]],
-        marks: Marks | None,
+        marks: MarksAround | None,
         total: NDArray[np.int64] | None,
         count: int,
     ) -> NDArray[np.int64] | None:

@@ -26,7 +26,7 @@ from topologies.sources.deaths import Death
 from topologies.sources.splits import file_splits
 from topologies.sources.unnameable import UTF8, refuse_unnameable, unnameable
 
-Rows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
+IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
 """What ingests the rows of a batch that are in no files: by the number of splits, and the partitions that there are."""
 
 
@@ -109,7 +109,7 @@ class CheckpointedRun(ABC):
             self.summary.seconds = time.perf_counter() - started
         return self.summary
 
-    def batch(self, number: int, rows: Rows = lambda slots, there: None) -> None:
+    def batch(self, number: int, rows: IngestRows = lambda slots, there: None) -> None:
         """Run a batch whose files are noted in the log; as it was planned, if it was not committed then."""
         if self.step.done(number):
             return

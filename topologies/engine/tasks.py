@@ -27,7 +27,7 @@ from topologies.engine.batch.rows import Rows
 from topologies.engine.fire.admitting import admit
 from topologies.engine.fire.bolt_calls import BoltCalls
 from topologies.engine.fire.kinds import kind_of
-from topologies.engine.ingest.merging import SOURCE
+from topologies.engine.ingest.merging import SOURCE_COLUMN
 from topologies.engine.ingest.router import Router
 from topologies.engine.time.anchoring import anchored
 from topologies.graph.model import ERROR_SCHEMA, WindowedNode
@@ -86,7 +86,7 @@ def _errors(delivery: SourceBatch) -> pa.Table:
     bad = delivery.bad
     assert bad is not None
     component = pa.array([delivery.component] * len(bad), pa.string())
-    mixed = SOURCE in bad.column_names
-    source = bad.column(SOURCE) if mixed else pa.array([delivery.source] * len(bad), pa.string())
+    mixed = SOURCE_COLUMN in bad.column_names
+    source = bad.column(SOURCE_COLUMN) if mixed else pa.array([delivery.source] * len(bad), pa.string())
     columns = [component, source, bad.column("row"), bad.column("reason"), bad.column("data")]
     return pa.table(columns, schema=ERROR_SCHEMA)

@@ -12,7 +12,7 @@ from manager.queue.queue_state import QueueState
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import Ref, SegmentStore
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState
-from manager.watermarks.event_watermarks import Arrivals, EventWatermarks, Marks
+from manager.watermarks.event_watermarks import Arrivals, EventWatermarks, MarksAround
 from manager.watermarks.watermark import WaterMarkEventGenerator
 from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.idleness import estimated
@@ -227,7 +227,7 @@ def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | Non
     return codes, tuple(whole.dictionary.to_pylist())
 
 
-def _write(store: SegmentStore, context: Context, marks: Marks) -> Ref:
+def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
     """Write the marks before each event; with tracing, those after it too."""
     columns = {"own": marks.own, "bolt": marks.bolt}
     if context.traced:

@@ -33,7 +33,7 @@ _SECTION = 1 << 16
 """Rows per section of a part; a run opens only the sections that it has rows in."""
 _LEAST = 1 << 13
 """Minimum number of rows per run."""
-SOURCE = "source"
+SOURCE_COLUMN = "source"
 """Column of bad rows that names the part each is from."""
 
 
@@ -107,7 +107,7 @@ class Run:
         table = pa.concat_tables(tables)
         keys = np.maximum(table.column(_KEY).to_numpy(), _per_row(slices, "bad", [piece.floor for piece in slices]))
         sources = [piece.part.source for piece in slices for _ in piece.bad]
-        table = table.drop_columns([_KEY]).append_column(SOURCE, pa.array(sources, pa.string()))
+        table = table.drop_columns([_KEY]).append_column(SOURCE_COLUMN, pa.array(sources, pa.string()))
         order = merged_order([keys])
         return table if order is None else take_rows(table, order)
 
