@@ -15,6 +15,7 @@ from windowing.data.views import read_only
 from windowing.errors import ConfigError
 from windowing.settings.panes import Pane
 from windowing.settings.triggers import FiredBy
+from windowing.suggestions import did_you_mean
 from windowing.time.timestamps import FOREVER, to_datetime
 
 if TYPE_CHECKING:
@@ -171,8 +172,8 @@ class TupleWindow:
         return read_only(self._source.timestamps(self._members))
 
     def column(self, name: str) -> NDArray[Any]:
-        """One column of the window as a NumPy array; nulls as NaN or None."""
-        return _numpy(self.table.column(name))
+        """One column of the window as a NumPy array; nulls as NaN or None. KeyError where there is no such column."""
+        return _numpy(_column(self.table, name))
 
     def to_pandas(self) -> pd.DataFrame:
         """All events of the window as a pandas DataFrame."""
@@ -197,12 +198,12 @@ class TupleWindow:
         Sorting happens once, for the whole window; the arrays are slices. ``stream``: of one input stream only.
         """
         table = self.table if stream is None else self.stream(stream)
-        column = table.column(by).combine_chunks()
+        column = _column(table, by).combine_chunks()
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)  # its dictionary may be in another order
         values = column.dictionary_encode()
         codes = values.indices.fill_null(len(values.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-        arrays = [_numpy(table.column(name)) for name in columns]
+        arrays = [_numpy(_column(table, name)) for name in columns]
         if not is_sorted(codes):
             order = stable_order(codes)
             codes, arrays = codes[order], [array[order] for array in arrays]
@@ -258,6 +259,13 @@ class TupleWindow:
         names = source.stream_names
         streams = [names[code] for code in source.streams(members).tolist()]
         return [Tuple(row, time, stream) for row, time, stream in zip(rows, times, streams, strict=True)]
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    if name not in table.column_names:
+        names = table.column_names
+        raise KeyError(f"no column {name!r}{did_you_mean(name, names)} (the window has {', '.join(names)})")
+    return table.column(name)
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:

@@ -16,7 +16,8 @@ from policies import (
     WatermarkTimeEvictionPolicy,
     WatermarkTimeTriggerPolicy,
 )
-from windowing import Count, Events, Tuple, TupleWindow, micros
+from windbolt.testing import make_window, run_bolt
+from windowing import BoltError, Count, Events, Tuple, TupleWindow, WindowedBolt, micros
 
 STREAMS = ("clicks", "orders")
 USERS = ["b", "a", None, "b", "a", "c"]
@@ -151,3 +152,23 @@ def test_events_without_times_are_refused() -> None:
     manager = WindowManager(WatermarkCountEvictionPolicy(Count(2)), WatermarkCountTriggerPolicy(Count(1)))
     with pytest.raises(TypeError, match="times of the events are missing"):
         manager.add(pa.table({"n": [1]}))
+
+
+@pytest.mark.parametrize(
+    "look", [lambda window: window.column("amout"), lambda window: list(window.groups("amout", "n"))]
+)
+def test_a_column_that_is_not_there_is_told_with_those_that_are(look: Any) -> None:
+    window = make_window([{"n": 1, "amount": 2.0}])
+    with pytest.raises(KeyError, match=r"no column 'amout'; did you mean 'amount'\? \(the window has n, amount\)"):
+        look(window)
+
+
+def test_the_line_of_the_bolt_is_named_where_pyarrow_fails() -> None:
+    class Misspelled(WindowedBolt):
+        outputs = "n long"
+
+        def execute(self, window: TupleWindow) -> Any:
+            return (len(window.table["amout"]),)
+
+    with pytest.raises(BoltError, match=r"test_tuple_window.py:\d+, in execute"):
+        run_bolt(Misspelled().with_tumbling_window(1), [{"amount": 1.0}])

@@ -157,7 +157,7 @@ class _Checks:
             yield self._fault(
                 f"has the key {', '.join(key)}, {self.parallelism} tasks, and reads {label!r} by {grouping}",
                 "events of one key would go to several tasks",
-                f"use fields_grouping({label!r}, {', '.join(map(repr, key))})",
+                f"use {grouping_call(label, key)}",
             )
 
     def sums(self) -> Iterator[ConfigError]:
@@ -168,7 +168,7 @@ class _Checks:
             yield self._fault(
                 f"adds up events{fields}, has {self.parallelism} tasks, and reads {label!r} by {grouping}",
                 "each task would have a part of the result",
-                f"use fields_grouping({label!r}, {', '.join(map(repr, by))})" if by else "use one task",
+                f"use {grouping_call(label, by)}" if by else "use one task",
             )
 
     def joins(self) -> Iterator[ConfigError]:
@@ -184,7 +184,7 @@ class _Checks:
             return
         sides = " = ".join(f"{name}.{'+'.join(columns)}" for name, columns in keys.items())
         ways = ", ".join(f"{stream_label(each.stream)!r} by {each.grouping}" for each, _ in self.inputs)
-        calls = (f"fields_grouping({name!r}, {', '.join(map(repr, columns))})" for name, columns in keys.items())
+        calls = (grouping_call(name, columns) for name, columns in keys.items())
         yield self._fault(
             f"joins {sides}, has {self.parallelism} tasks, and reads {ways}",
             "events with equal keys would go to several tasks, and not meet",
@@ -523,6 +523,13 @@ class _Checks:
 
     def _fault(self, what: str, why: str, do: str) -> ConfigError:
         return ConfigError(f"bolt {self.name!r}: {what}", why=why, do=do)
+
+
+def grouping_call(label: str, fields: Sequence[str]) -> str:
+    """The call that groups a stream by fields: a stream of another name is an argument of its own."""
+    component, _, stream = label.partition(".")
+    named = [repr(component), *map(repr, fields), *([f"stream={stream!r}"] if stream else [])]
+    return f"fields_grouping({', '.join(named)})"
 
 
 def _places(grouping: Grouping, keys: tuple[str, ...]) -> tuple[int, ...] | None:

@@ -298,7 +298,7 @@ class _Building:
             self._problem(
                 f"{who} {stream[0]!r}",
                 f"there is no such spout or bolt; there are {', '.join(components) or 'none'}",
-                "set it, or correct the name",
+                _of_dotted(stream[0], components),
             )
 
     def _plain(self, declarer: BoltDeclarer, outputs: dict[str, pa.Schema]) -> PlainNode:
@@ -561,3 +561,11 @@ class _Building:
 
     def _know(self, name: str, outputs: Mapping[str, pa.Schema]) -> None:
         self.schemas.update({(name, stream): schema for stream, schema in outputs.items()})
+
+
+def _of_dotted(name: str, components: list[str]) -> str:
+    """What to do about a component that is not there: ``rev.late`` may mean a stream of one that is."""
+    component, _, stream = name.partition(".")
+    if stream and component in components:
+        return f"name a stream of {component!r} by an argument: ..._grouping({component!r}, ..., stream={stream!r})"
+    return "set it, or correct the name"

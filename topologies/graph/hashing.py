@@ -6,6 +6,7 @@ Per value a 64-bit integer:
 - floating point of any width: the bits of the double; all NaN are one value, and so are 0.0 and -0.0;
 - texts and binaries: the length, plus the sum over the bytes of (byte + 1) * 1099511628211 ** (bytes that follow);
 - null: 0x9E3779B97F4A7C15;
+- structs: 0, and then each field from the left as several fields are combined;
 - a dictionary-encoded column counts as the values it stands for; every other type as the text that Arrow casts it to.
 
 All arithmetic is modulo 2 ** 64. Each is then mixed by splitmix64's finalizer; several fields are combined, from the
@@ -51,11 +52,18 @@ def _hash_column(column: pa.ChunkedArray) -> NDArray[np.uint64]:
 
 
 def _hash_array(array: pa.Array) -> NDArray[np.uint64]:
-    mixed = mix(_values(array))
+    mixed = _hash_struct(array) if pa.types.is_struct(array.type) else mix(_values(array))
     if array.null_count:
         valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
         mixed = np.where(valid, mixed, mix(np.array([_NULL])))
     return mixed
+
+
+def _hash_struct(array: pa.Array) -> NDArray[np.uint64]:
+    hashes = np.zeros(len(array), np.uint64)
+    for field in array.flatten():
+        hashes = mix(hashes * np.uint64(31) + _hash_column(pa.chunked_array([field])))
+    return hashes
 
 
 def _values(array: pa.Array) -> NDArray[np.uint64]:

@@ -32,11 +32,33 @@ def candidates(path: str) -> list[str]:
     support them, and local runs refuse them. Raises UnreachableError for a folder that cannot be listed.
     """
     if not is_pattern(path):
-        return _inside(path) if os.path.isdir(path) else [path] if os.path.lexists(path) else []
+        return _inside(path) if os.path.isdir(path) else [path] if _exists(path) else []
     pattern = _ALTERNATIVES.sub("*", path).replace("[^", "[!")
     # Hadoop's stars match folders whose names begin with a dot, too.
+    _listable(pattern)
     matched = glob.glob(pattern, include_hidden=True)
     return [candidate for name in matched for candidate in (_inside(name) if os.path.isdir(name) else [name])]
+
+
+def _listable(pattern: str) -> None:
+    """Raise UnreachableError for a folder among those of a pattern that cannot be listed: glob takes it for empty."""
+    parts = pattern.split(os.sep)
+    for at, part in enumerate(parts):
+        if _MAGIC.search(part):
+            above = os.sep.join(parts[:at]) or os.sep
+            for folder in glob.glob(above, include_hidden=True) if _MAGIC.search(above) else [above]:
+                if _exists(folder) and os.path.isdir(folder):
+                    _inside(folder)
+
+
+def _exists(path: str) -> bool:
+    """Whether there is something at a path, a dangling link too. UnreachableError where that cannot be seen."""
+    with reached(path):
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+    return True
 
 
 def _inside(folder: str) -> list[str]:

@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from topologies.graph.model import WindowedNode
 from windowing.bolts.aggregate_bolt import AggregateBolt, Aggregation
+from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
 from windowing.data.rows import DEFAULT_STREAM, tables
 from windowing.errors import ConfigError, SchemaError
 from windowing.time.timestamps import FOREVER, show, to_datetime
 from windowing.window import TupleWindow
+from windowing.window_batch import WindowBatch
 
 if TYPE_CHECKING:
     from windowing.aggregates.accumulators import State
@@ -127,6 +129,8 @@ def watched_part(part: WindowedNode, notes: Notes) -> WindowedNode:
     if part.slicing is not None and isinstance(bolt, AggregateBolt):
         assert bolt.aggregation is not None
         bolt.aggregation = NotedAggregation.of(bolt.aggregation, part.name, note)
+    elif isinstance(bolt, BatchWindowedBolt) and type(bolt).execute is BatchWindowedBolt.execute:
+        bolt.__dict__["execute_all"] = MethodType(_noted_all(part.name, note), bolt)
     else:
         # Bound to this copy, so that the copies that tasks make of it call themselves, and not this one.
         bolt.__dict__["execute"] = MethodType(_noted(part.name, note), bolt)
@@ -148,6 +152,24 @@ def _noted(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Windowed
         return given
 
     return execute
+
+
+def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[BatchWindowedBolt, WindowBatch], Any]:
+    def execute_all(self: BatchWindowedBolt, windows: WindowBatch) -> Any:
+        given = type(self).execute_all(self, windows)
+        try:
+            emitted = checked(given, len(windows), self.output_schemas())
+        except SchemaError:
+            return given  # which the engine will say, with the place
+        rows = [] if emitted is None else emitted[0].to_pylist()
+        index = np.zeros(0, np.int64) if emitted is None else emitted[1]
+        bounds = np.searchsorted(index, np.arange(len(windows) + 1)).tolist()
+        for window, low, high in zip(windows, bounds, bounds[1:], strict=False):
+            start, end = window.start_timestamp, window.end_timestamp
+            note(FiredWindow(name, start, end, len(window), {DEFAULT_STREAM: rows[low:high]}, window))
+        return given
+
+    return execute_all
 
 
 class NotedAggregation(Aggregation):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from windowing.bolts.bolt import WindowedBolt
-from windowing.data.rows import Rows
+from windowing.data.rows import DEFAULT_STREAM, Rows, tables
+from windowing.errors import SchemaError
 from windowing.window import TupleWindow
 from windowing.window_batch import WindowBatch
 
@@ -43,5 +45,40 @@ class BatchWindowedBolt(WindowedBolt):
 
     def execute(self, window: TupleWindow) -> Rows:
         """The rows of one window."""
-        emitted = self.execute_all(WindowBatch([window]))
+        emitted = checked(self.execute_all(WindowBatch([window])), 1, self.output_schemas())
         return None if emitted is None else emitted[0]
+
+
+def checked(given: object, windows: int, outputs: Mapping[str, pa.Schema]) -> tuple[pa.Table, NDArray[np.int64]] | None:
+    """What ``execute_all`` returned for so many windows: rows, and the number of the window of each; None for no rows.
+
+    SchemaError where it is something else.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise SchemaError(
+            f"execute_all returned {type(given).__name__}",
+            why="it returns rows, and for each the number of its window",
+            do="return (table, windows.index[...]), or None for no rows",
+        )
+    rows, numbers = given
+    if DEFAULT_STREAM not in outputs:
+        raise SchemaError("rows of a bolt without outputs", do='declare them: outputs = "total double"')
+    parts = [table for _, table in tables(rows, {DEFAULT_STREAM: outputs[DEFAULT_STREAM]})]
+    table = pa.concat_tables(parts) if parts else outputs[DEFAULT_STREAM].empty_table()
+    index = np.asarray(numbers)
+    whole = index.astype(np.int64) if index.dtype.kind in "iu" or not index.size else None
+    if whole is None or whole.shape != (table.num_rows,) or not _ascending(whole, windows):
+        raise SchemaError(
+            f"execute_all returned {table.num_rows} rows, and {numbers!r:.60} as the numbers of their windows",
+            why=f"each row is of one of {windows} windows, and rows come in the order of these",
+            do="return a whole number from 0 for each row, in ascending order",
+        )
+    return (table, whole) if table.num_rows else None
+
+
+def _ascending(index: NDArray[np.int64], windows: int) -> bool:
+    """Whether these are numbers of windows, in order."""
+    inside = not len(index) or (int(index.min()) >= 0 and int(index.max()) < windows)
+    return inside and not (np.diff(index) < 0).any()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from windowing.bolts.matching import key_type
+from windowing.bolts.matching import can_be_compared, key_type
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 
@@ -112,11 +112,17 @@ def check_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys:
     """ConfigError for key columns whose values are never equal, because of their types."""
     for one, other in zip(keys.left, keys.right, strict=True):
         kinds = left.field(one).type, right.field(other).type
+        if not all(map(can_be_compared, kinds)):
+            raise ConfigError(
+                f"a join on {one!r} and {other!r}, which are {kinds[0]} and {kinds[1]}",
+                why="keys are values that can be compared; lists and maps are not",
+                do="take a part of it as a column, in a bolt before",
+            )
         if key_type(*kinds) is None:
             raise ConfigError(
                 f"a join on {one!r} of {names[0]!r}, which is {kinds[0]}, and {other!r} of {names[1]!r}, which is "
                 f"{kinds[1]}",
-                why="values of these types are never equal",
+                why="values of these types are not compared",
                 do="declare both columns with one type, or cast one in a bolt before",
             )
 

@@ -29,6 +29,14 @@ def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     return None
 
 
+def can_be_compared(kind: pa.DataType) -> bool:
+    """Whether values of a type can be keys: all but lists and maps, and structs of these."""
+    kind = _value_type(kind)
+    if pa.types.is_struct(kind):
+        return all(can_be_compared(field.type) for field in kind)
+    return not pa.types.is_nested(kind)
+
+
 def pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which rows of two sides have equal keys, in order of (left, right): int64 positions, as many of each.
 
@@ -64,6 +72,7 @@ def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values, whether or not they stand in a dictionary."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 

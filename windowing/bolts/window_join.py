@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
@@ -27,7 +27,7 @@ from windowing.bolts.join_columns import (
     read_keys,
 )
 from windowing.bolts.matching import pairs
-from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP, parse_schema
 from windowing.errors import ConfigError
 from windowing.window import TupleWindow, whole
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+
+_ROWS_AT_ONCE = 1 << 20
+"""Rows are made in pieces, so that no column of them is too long for Arrow."""
 
 
 class WindowJoin(WindowedBolt):
@@ -59,7 +63,8 @@ class WindowJoin(WindowedBolt):
     their keys first. A key of one name is one column, which is never null for lack of a partner. Another column that
     both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``start`` and
     ``end`` name columns for the start and the end of the window, timestamps; in windows of a count the start is null.
-    ``outputs`` keeps some of the columns only, by their names: ``"id long, price double"``. Rows of a window come in
+    ``outputs`` keeps some of the columns only, by their names, and casts them: ``"id long, price double"``. Columns of
+    one name have one type on both sides, as those of any bolt with several inputs. Rows of a window come in
     order of (left, right); those of right events without a partner last.
 
     ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, and for a
@@ -116,18 +121,22 @@ class WindowJoin(WindowedBolt):
         fields = [pa.field(name, column.kind) for name, column in self._columns.items()]
         return {DEFAULT_STREAM: pa.schema(fields)} if fields else {}
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> Iterator[pa.Table]:
         left, right = window.places(self.left), window.places(self.right)
         if not len(left) and not len(right):
-            return None
+            return
         table = window.table
         lefts, rights = pairs(_keys(table, self.keys.left, left), _keys(table, self.keys.right, right))
         lefts, rights = _kept(self.how, lefts, rights, len(left), len(right))
-        if not len(lefts):
-            return None
-        taken = {LEFT: _places(left, lefts), RIGHT: _places(right, rights)}
+        for begin in range(0, len(lefts), _ROWS_AT_ONCE):
+            piece = slice(begin, begin + _ROWS_AT_ONCE)
+            yield self._rows(window, _places(left, lefts[piece]), _places(right, rights[piece]))
+
+    def _rows(self, window: TupleWindow, left: pa.Array, right: pa.Array) -> pa.Table:
+        """Rows of these left and right events, by their places in the window; null where there is no partner."""
+        table, taken = window.table, {LEFT: left, RIGHT: right}
         moments = {START: window.start_timestamp, END: window.end_timestamp}
-        arrays = [self._array(column, table, taken, moments, len(lefts)) for column in self._columns.values()]
+        arrays = [self._array(column, table, taken, moments, len(left)) for column in self._columns.values()]
         return pa.table(arrays, names=list(self._columns))
 
     def _array(

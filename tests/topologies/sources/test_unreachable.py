@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ import topologies.sources.splits
 from tests.helpers.object_store import ObjectStore, object_store
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.formats import FileSplit, access, file_format
+from topologies.io.patterns import candidates
 from topologies.io.places import locate
 from topologies.sources.splits import FileSource
 from windowing import WindowedBolt
@@ -246,3 +249,38 @@ def test_a_local_run_stops_at_a_file_that_is_gone_and_tries_some_times_before(
 def test_what_is_done_about_missing_files_is_one_of_two() -> None:
     with pytest.raises(ConfigError, match="on_missing"):
         spouts.files("*.csv", "x long", on_missing="skip")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def somebody() -> Iterator[Path]:
+    """A folder in which a user who is not root has to go by permissions."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    for name in ("in", "in/a", "in/b"):
+        (folder / name).mkdir()
+        (folder / name / "x.csv").write_text("x\n1\n")
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield folder
+    finally:
+        if root:
+            os.seteuid(0)
+        for path in (folder / "in", folder / "in/a", folder / "in/b"):
+            path.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("closed", "pattern"),
+    [("in", "in/*.csv"), ("in/a", "in/*/*.csv"), ("in", "in/x.csv"), ("in", "in/*/x.csv"), ("in/b", "in/{a,b}/*.csv")],
+)
+def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(somebody: Path, closed: str, pattern: str) -> None:
+    assert len(candidates(f"{somebody}/{pattern}")) in (1, 2)
+    euid = os.geteuid()
+    os.seteuid(os.getuid())
+    (somebody / closed).chmod(0)
+    os.seteuid(euid)
+    with pytest.raises(UnreachableError, match="Permission denied"):
+        candidates(f"{somebody}/{pattern}")

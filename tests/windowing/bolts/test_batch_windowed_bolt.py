@@ -142,6 +142,33 @@ class Failing(Sums):
         return super().execute_all(windows)
 
 
+@pytest.mark.parametrize("nothing", [None, ([], []), (None, []), (pa.table({"total": pa.nulls(0, pa.float64())}), [])])
+def test_no_rows(nothing: Any) -> None:
+    class Silent(BatchWindowedBolt):
+        outputs = "total double"
+
+        def execute_all(self, windows: WindowBatch) -> Any:
+            return nothing
+
+    assert rows_of(sessions(Silent()), orders(20)) == []
+    assert run_bolt(sessions(Silent()), orders(20), SCHEMA).rows == []
+
+
+class Careless(BatchWindowedBolt):
+    """Forgets that there are several windows."""
+
+    outputs = "total double"
+
+    def execute_all(self, windows: WindowBatch) -> Any:
+        return pa.table({"total": [sum(windows.table["amount"].to_pylist())]}), [0]
+
+
+def test_a_test_of_a_bolt_finds_what_a_run_would_find() -> None:
+    run = run_bolt(sessions(Careless()), orders(4), SCHEMA)
+    assert run.rows == rows_of(sessions(Careless()), orders(4)) == [{"total": 6.0}]
+    assert [fired.rows for fired in run.windows] == [[{"total": 6.0}], [], [], []]
+
+
 def test_the_window_that_failed_is_named() -> None:
     with pytest.raises(BoltError, match=r"on the window from .*00\.198.* of 1 event\b.*66 is too much"):
         rows_of(sessions(Failing()), orders(100))
@@ -155,7 +182,7 @@ class Together(Sums):
 
 
 def test_a_failure_of_no_window_alone_names_how_many_there_were() -> None:
-    with pytest.raises(BoltError, match=r"in task 0 on 100 windows.*too many"):
+    with pytest.raises(BoltError, match=r"in task 0 on 100 windows from .* to .*too many"):
         rows_of(sessions(Together()), orders(100))
 
 
@@ -168,6 +195,12 @@ def test_a_failure_of_no_window_alone_names_how_many_there_were() -> None:
         ((pa.table({"total": [1.0]}), [100]), "one of 100 windows"),
         ((pa.table({"total": [1.0]}), [-1]), "from 0"),
         ((pa.table({"total": [1.0]}), [0.0]), "whole number"),
+        ((pa.table({"total": [1.0, 2.0]}), np.array([1, 0], np.uint64)), "ascending"),
+        ((pa.table({"total": [1.0] * 3}), np.array([0, 2**64 - 2, 1], np.uint64)), "from 0"),
+        ((pa.table({"total": [1.0] * 3}), [0, 10**6, 1]), "one of 100 windows"),
+        ([pa.table({"total": [1.0]}), [0]], "execute_all returned list"),
+        ((row for row in [1.0]), "execute_all returned generator"),
+        ({"total": 1.0}, "execute_all returned dict"),
         ((pa.table({"a": [1.0], "b": [1.0]}), [0]), "total"),
     ],
 )

@@ -13,7 +13,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.describing import as_text
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from windbolt import ConfigError, Session, TopologyError, WindowJoin
+from windbolt import BatchBolt, ConfigError, Session, TopologyError, WindowJoin
 from windbolt.testing import run_bolt
 
 Json = dict[str, Any]
@@ -159,6 +159,27 @@ def _cut(rows: list[Json], size: int) -> list[list[Json]]:
     return [rows[at : at + size] for at in range(0, len(rows), size)]
 
 
+@pytest.mark.parametrize("tasks", [1, 2, 3, 5])
+def test_keys_of_structs_meet_at_one_task(tasks: int) -> None:
+    builder, out = TopologyBuilder("join"), sinks.memory()
+    values = [0.0, -0.0, float("nan"), 1.5, *map(float, range(40))]
+    for name, column in (("a", "v"), ("b", "w")):
+        rows = [{"k": {"x": -value if name == "b" and not value else value}, column: 1} for value in values]
+        builder.set_spout(name, spouts.memory(f"k struct<x: double>, {column} int", rows))
+    bolt = WindowJoin("a", "b", on="k").with_tumbling_window("1h")
+    builder.set_bolt("join", bolt, tasks).fields_grouping("a", "k").fields_grouping("b", "k")
+    builder.set_sink("out", out).from_("join")
+    run_local(builder.build(), RunOptions())
+    assert len(out.rows) == 9 + len(values) - 3
+
+
+def test_many_pairs_of_one_key_come_in_pieces() -> None:
+    many = [{"k": 1, "v": "x" * 40}] * 1_100
+    bolt = WindowJoin("a", "b", on="k", outputs="a_v string").with_tumbling_window(2_200)
+    run = run_bolt(bolt, {"a": many, "b": many}, {"a": "k int, v string", "b": "k int, v string"})
+    assert len(run.rows) == 1_100 * 1_100
+
+
 # ---- what is refused
 
 
@@ -185,7 +206,7 @@ def test_joins_that_cannot_be_are_refused_where_they_are_made(make: Any, what: s
     ("options", "what"),
     [
         ({"on": "name"}, "'name' of 'auctions'.*'auctions' has id, seller"),
-        ({"on": {"persons": "name", "auctions": "seller"}}, "never equal"),
+        ({"on": {"persons": "name", "auctions": "seller"}}, "not compared"),
         ({"on": ON, "start": "name"}, "two columns 'name'"),
         ({"on": ON, "outputs": "id long"}, "no column 'id'"),
     ],
@@ -219,6 +240,36 @@ def test_groupings_by_which_partners_would_not_meet_are_refused_with_the_right_o
         topology(group)
     assert "fields_grouping('persons', 'id') and fields_grouping('auctions', 'seller')" in str(refused.value)
     topology(group, tasks=1)
+
+
+def test_the_call_for_a_stream_of_another_name_can_be_written_as_it_is_advised() -> None:
+    class Split(BatchBolt):
+        outputs = {"default": "k int", "odd": "k int"}  # noqa: RUF012
+
+        def execute(self, batch: Any) -> Any:
+            return batch
+
+    def built(group: Any) -> None:
+        builder = TopologyBuilder("t")
+        builder.set_spout("in", spouts.memory("k int"))
+        builder.set_bolt("s", Split()).shuffle_grouping("in")
+        join = WindowJoin("s", "s.odd", on="k").with_tumbling_window(2)
+        group(builder.set_bolt("j", join, 2))
+        builder.set_sink("out", sinks.memory()).from_("j")
+        builder.build()
+
+    advice = r"fields_grouping\('s', 'k'\) and fields_grouping\('s', 'k', stream='odd'\)"
+    with pytest.raises(TopologyError, match=advice):
+        built(lambda bolt: bolt.shuffle_grouping("s").shuffle_grouping("s", stream="odd"))
+    built(lambda bolt: bolt.fields_grouping("s", "k").fields_grouping("s", "k", stream="odd"))
+    with pytest.raises(TopologyError, match=r"grouping\('s', ..., stream='odd'\)"):
+        built(lambda bolt: bolt.fields_grouping("s", "k").fields_grouping("s.odd", "k"))
+
+
+def test_keys_that_cannot_be_compared_are_refused_when_they_are_built() -> None:
+    bolt = WindowJoin("a", "b", on="k").with_tumbling_window(2)
+    with pytest.raises(TopologyError, match="lists and maps are not"):
+        run_bolt(bolt, {"a": [], "b": []}, {"a": "k array<int>", "b": "k array<int>"})
 
 
 def test_it_is_described() -> None:

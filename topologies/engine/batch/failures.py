@@ -50,4 +50,5 @@ def _cause(error: BaseException) -> str:
 
 
 def _is_library(filename: str) -> bool:
-    return "site-packages" in filename or filename.startswith(_OWN_FOLDERS)
+    compiled = filename.endswith((".pxi", ".pyx"))
+    return compiled or "site-packages" in filename or filename.startswith(_OWN_FOLDERS)

@@ -20,12 +20,12 @@ from topologies.engine.batch.plan import FireItem
 from topologies.engine.batch.rows import Rows
 from topologies.engine.batch.trace import joined_rows, window_row
 from topologies.engine.batch.whereabouts import worker_position
-from topologies.engine.fire.emissions import Emissions, of_windows, place
+from topologies.engine.fire.emissions import Emissions, place, places
 from topologies.engine.fire.retracting import Retractions
 from topologies.engine.fire.task_windows import Firing, Snapshot, SummedWindows
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
-from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
+from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
 from windowing.bolts.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.bolts.state import pack_state
 from windowing.data.rows import DEFAULT_STREAM, emissions
@@ -107,18 +107,17 @@ class BoltCalls:
         assert isinstance(bolt, BatchWindowedBolt)
         if self._position is not None:
             self._position.enter(windows[0], len(windows), events)
-        try:
-            emitted = bolt.execute_all(WindowBatch(windows))
-            if emitted is not None:
-                outputs.add_all(*of_windows(emitted, len(windows), node.outputs), windows)
-        except BoltError:
-            raise
-        except (Exception, SystemExit) as error:
-            if len(windows) > 1:
-                for window in windows:  # again, one by one, to find the window that failed
-                    self._call(bolt, window, Emissions(node))
-            where = place(windows[0]) if len(windows) == 1 else f"in task {self.task} on {len(windows)} windows"
-            raise failed(node.name, self.context.batch, where, error, task=self.task) from error
+        with bolt_failure(node.name, self.context.batch, lambda: places(windows), task=self.task):
+            try:
+                given = bolt.execute_all(WindowBatch(windows))
+            except Exception:
+                if len(windows) > 1:
+                    for window in windows:  # again, one by one, to find the window that failed
+                        self._call(bolt, window, Emissions(node))
+                raise
+            emitted = checked(given, len(windows), node.outputs)
+        if emitted is not None:
+            outputs.add_all(*emitted, windows)
 
     def snapshot(self, fired: Snapshot, writer: SegmentWriter) -> BoltTaskState:
         """Write what the bolt needs later; return what it has left behind. ``fired`` are the windows after the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from topologies.engine.batch.failures import bolt_failure
 from topologies.graph.model import WindowedNode
-from windowing.data.rows import DEFAULT_STREAM, Loose, emissions, from_rows
+from windowing.data.rows import DEFAULT_STREAM, Loose, from_rows
 from windowing.errors import SchemaError
 from windowing.time.timestamps import show
 from windowing.window import TupleWindow
@@ -85,26 +85,13 @@ def _times(emitted: Sequence[_Emitted]) -> NDArray[np.int64]:
     return np.concatenate([np.broadcast_to(each.times, len(each.rows)) for each in emitted])
 
 
-def of_windows(emitted: object, windows: int, outputs: Mapping[str, pa.Schema]) -> tuple[pa.Table, NDArray[np.int64]]:
-    """The rows that ``execute_all`` returned, and of which window each is; SchemaError for anything else."""
-    if not isinstance(emitted, tuple) or len(emitted) != 2:
-        raise SchemaError(
-            f"execute_all returned {type(emitted).__name__}",
-            why="it returns rows, and for each the number of its window",
-            do="return (table, windows.index[...]), or None",
-        )
-    ((_, table),) = emissions(emitted[0], {DEFAULT_STREAM: outputs[DEFAULT_STREAM]})
-    if isinstance(table, list):
-        table = from_rows(table, outputs[DEFAULT_STREAM])
-    index = np.asarray(emitted[1])
-    fits = index.shape == (table.num_rows,) and index.dtype.kind in "iu"
-    if not fits or (len(index) and (index[0] < 0 or index[-1] >= windows or (np.diff(index) < 0).any())):
-        raise SchemaError(
-            f"execute_all returned {table.num_rows} rows, and {index!r:.60} as the numbers of their windows",
-            why=f"each row is of one of {windows} windows, and rows come in the order of these",
-            do="return a whole number from 0 for each row, in ascending order",
-        )
-    return table, index.astype(np.int64)
+def places(windows: Sequence[TupleWindow]) -> str:
+    """The task and the windows at which a bolt failed that was called for all of them."""
+    if len(windows) == 1:
+        return place(windows[0])
+    task, last = windows[0].task, max(window.end_timestamp for window in windows)
+    starts = [window.start_timestamp for window in windows if window.start_timestamp is not None]
+    return f"in task {task} on {len(windows)} windows {f'from {show(min(starts))} ' if starts else ''}to {show(last)}"
 
 
 def place(window: TupleWindow) -> str:
