@@ -45,7 +45,7 @@ def section() -> str:
     same = ", ".join(f"`{DECLARED[name].call}`" for name in rows if name not in differing)
     every, said = shown(), docstrings()
     head = (
-        f'The values that the presets have without arguments, written by `{COMMAND}`; "–" is none, or zero. '
+        f"The values that the presets have without arguments, written by `{COMMAND}`. "
         "What each setting means is in\n[settings.md](settings.md)."
     )
     table = pages.table(
@@ -60,8 +60,10 @@ def section() -> str:
 
 def _cell(value: Any) -> str:
     match value:
-        case None | Duration(0):
-            return "–"
+        case None:
+            return "none"
+        case Duration(0):
+            return "0"
         case bool():
             return "yes" if value else "no"
         case Partition():

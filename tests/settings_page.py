@@ -20,8 +20,10 @@ from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import Declaration
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
+from windowing.settings.readers import ABOVE_ZERO
 from windowing.settings.rules import Arrival, Lifetime
 from windowing.settings.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, RuleTrigger
+from windowing.time.durations import Duration
 
 PAGE = ROOT / "docs" / "settings.md"
 COMMAND = "python -m tests.settings_page"
@@ -34,8 +36,9 @@ when it has an effect. Written by `{COMMAND}` from the declarations in
 and how to use them in [guide.md](guide.md).
 
 *In scenarios*: the key in [scenario files](scenarios.md). *Preset*: a preset sets it; call the preset first, and then
-what differs from it. *Needs*: without this the setting has no effect, and `build()` refuses it. *Resumes*: "no" means
-that a run cannot continue on a checkpoint with another value."""
+what differs from it. *Needs*: without this the setting has no effect, and `build()` refuses it. *Resumes*: whether a
+run can continue on a checkpoint with another value: always if empty, never if "no", else with the exceptions that are
+named. A "–" is none."""
 
 ARGUMENTS_HEAD = """## Arguments of values
 
@@ -58,14 +61,14 @@ def page() -> str:
     """The text of docs/settings.md."""
     said = docstrings()
     settings = pages.table(
-        ("call", "value", "default", "in scenarios", "preset", "needs", "resumes", ""),
+        ("call", "value", "default", "in scenarios", "preset", "needs", "resumes", "what it is"),
         [_row(declared, said.get(declared.name, "")) for declared in DECLARED.values()],
     )
     needs = pages.table(
         ("needs", "a setting is refused", "because"),
         [(name, need.without, need.why) for name, need in NEEDS.items()],
     )
-    arguments = pages.table(("call", "argument", "default", ""), list(argument_rows()))
+    arguments = pages.table(("call", "argument", "default", "what it is"), list(argument_rows()))
     return "\n\n".join([HEAD, settings, ARGUMENTS_HEAD, arguments, "## What settings need", needs]) + "\n"
 
 
@@ -91,13 +94,27 @@ def _row(declared: Declaration, said: str) -> tuple[str, ...]:
     return (
         f"`{declared.call}`",
         declared.reads.words.replace("|", "or"),
-        _default(declared.default),
+        _default(_unset(declared)),
         f"`{declared.scenario}`" if declared.scenario else "",
         "yes" if declared.preset else "",
         ", ".join(declared.needs),
-        "" if declared.resumes else "no",
+        _resumes(declared.resumes),
         said,
     )
+
+
+def _unset(declared: Declaration) -> Any:
+    """The default; None where it is a duration of zero that cannot be given, because it means that there is none."""
+    return None if declared.reads is ABOVE_ZERO and declared.default == Duration(0) else declared.default
+
+
+def _resumes(resumes: bool | str) -> str:
+    match resumes:
+        case True:
+            return ""
+        case False:
+            return "no"
+    return resumes
 
 
 def _default(value: Any) -> str:

@@ -14,8 +14,9 @@ from windowing.data.schema import format_schema, parse_schema
 from windowing.settings import DECLARED, WindowSettings
 from windowing.time.durations import Duration
 
-STATE = tuple(name for name, declared in DECLARED.items() if not declared.resumes)
-"""Rules of time that what is kept in a checkpoint depends on; the others may change between two runs."""
+STATE = tuple(name for name, declared in DECLARED.items() if declared.resumes is False)
+"""Rules of time that what is kept in a checkpoint depends on; the others may change between two runs, or only where
+that leaves the windows, their policies and the kind of time as they are."""
 
 _AS_IT_IS = ("lifetime", "panes")
 """Those whose text is Python's: older checkpoints hold it, so it stays; people are shown ``_shown``."""

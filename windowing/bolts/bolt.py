@@ -193,7 +193,7 @@ class WindowedBolt(Component):
         return self._windows(kinds=(), length=as_extent(length), slide=as_extent(length))
 
     def with_timestamp_field(self, field: str) -> Self:
-        """Event time from a column: timestamps, or whole numbers of milliseconds since the epoch (ST-9)."""
+        """Event time from a column: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9)."""
         self._one_time_source(f"with_timestamp_field({field!r})")
         return self._with(timestamp_field=self._read("with_timestamp_field", "", field))
 

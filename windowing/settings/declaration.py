@@ -44,8 +44,8 @@ class Declaration:
     """Without which it changes nothing and is refused, the first missing one told: names in ``compose.needs``."""
     scenario: str | None
     """Its name in scenario files; None where those have another way to say it, or none."""
-    resumes: bool
-    """Whether a run may go on with another value on the same checkpoint."""
+    resumes: bool | str
+    """Whether a run may go on with another value on the same checkpoint; a text where that depends: when it may not."""
     words: Words | SaidBy
     """How ``windbolt describe`` says it."""
 
@@ -75,7 +75,7 @@ def setting(
     preset: bool = False,
     needs: tuple[str, ...] = (),
     scenario: str | None = "",
-    resumes: bool = True,
+    resumes: bool | str = True,
 ) -> Any:
     """A field of WindowSettings with its declaration; ``call`` is ``method`` or ``method.argument``.
 

@@ -75,17 +75,16 @@ TimeRule: TypeAlias = "Callable[[Tuple], DayTime]"
 class CountTrigger:
     """Fires and purges at ``count`` events (UH-14), or when the timeout has passed (UH-15).
 
-    The timeout runs from the last event; ``from_first``: from the first as well, which always comes earlier. An event
-    that comes exactly a timeout after the last joins the window (UH-12); one that comes exactly a timeout after the
-    first opens the next.
+    The timeout runs from the first event; with ``from_first=False``, from the last. An event that comes exactly a
+    timeout after the first opens the next window; one that comes exactly a timeout after the last joins it (UH-12).
     """
 
     count: Count
     """How many events."""
     timeout: Duration | None = None
-    """After the last event; None: only the count fires."""
+    """After the first event, or the last; None: only the count fires."""
     from_first: bool = True
-    """Whether the timeout runs from the first event as well."""
+    """Whether the timeout runs from the first event; if not, from the last."""
 
     def __post_init__(self) -> None:
         _above_zero(self.timeout)
@@ -102,9 +101,9 @@ class RuleTrigger:
     rule: TriggerRule
     """A function of an event and a TriggerCall that returns a FireResult."""
     timeout: Duration | None = None
-    """After the last event; None: only the rule fires."""
+    """After the first event, or the last; None: only the rule fires."""
     from_first: bool = True
-    """Whether the timeout runs from the first event as well."""
+    """Whether the timeout runs from the first event; if not, from the last."""
 
     def __post_init__(self) -> None:
         _above_zero(self.timeout)

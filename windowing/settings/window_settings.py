@@ -43,6 +43,11 @@ from windowing.settings.rules import (
 from windowing.settings.triggers import Capacity, KeyTrigger
 from windowing.time.durations import Count, Duration, Shift
 
+_OVERLAPPING = "not if windows are then stored otherwise: overlapping ones, between none and some"
+_SUMS = "not between none and some, for an `AggregateBolt` with aligned windows of a length in time"
+_SAME_CLASS = f"the same class only; {_SUMS}"
+_PER_INPUT = "not if windows are then stored otherwise: overlapping ones, with lateness per input"
+
 
 @dataclass(frozen=True)
 class WindowSettings:
@@ -64,11 +69,20 @@ class WindowSettings:
     """Windows are formed for each value of these columns, not for each task."""
 
     # -- where the time of an event comes from
-    timestamp_field: str | None = setting(None, NAME, "with_timestamp_field", scenario=None, words=SaidBy("time"))
-    """The column of the event time: timestamps, or whole numbers of milliseconds since the epoch (ST-9)."""
+    timestamp_field: str | None = setting(
+        None, NAME, "with_timestamp_field", scenario=None, resumes=False, words=SaidBy("time")
+    )
+    """The column of the event time: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9)."""
     timestamp_extractor: Callable[..., Any] | None = None
     extractor_on_columns: bool = False
-    processing_time: bool = setting(False, FLAG, "with_time.processing", scenario=None, words=SaidBy("time"))
+    processing_time: bool = setting(
+        False,
+        FLAG,
+        "with_time.processing",
+        scenario=None,
+        resumes="not between event time and processing time",
+        words=SaidBy("time"),
+    )
     """Whether the bolt is in processing time. Without this, a field or an extractor, the input streams decide."""
     default_time: DefaultTime = setting(
         DefaultTime.CLOCK,
@@ -77,6 +91,7 @@ class WindowSettings:
         preset=True,
         needs=("no time of its own",),
         scenario=None,
+        resumes=False,
         words=SaidBy("time"),
     )
     """The time of events if none of these says it and the inputs have none (AT-10, SI-1, AZ-1)."""
@@ -92,11 +107,18 @@ class WindowSettings:
         "with_watermark_interval",
         preset=True,
         needs=("event time", "watermarks at ticks"),
+        resumes="not between none and some",
         words=SaidBy("time"),
     )
-    """A watermark at most this often, by the clock (ST-15); zero: at every micro-batch."""
+    """A watermark at most this often, by the clock (ST-15). None: at every micro-batch."""
     watermark_every: Count | Duration | None = setting(
-        None, EVERY, "with_watermark.every", preset=True, needs=("event time",), words=words.watermark_every
+        None,
+        EVERY,
+        "with_watermark.every",
+        preset=True,
+        needs=("event time",),
+        resumes=_OVERLAPPING,
+        words=words.watermark_every,
     )
     """How often an input makes a watermark: at a number of its events, or after a duration of its event time (AT-12,
     SI-5). None: at ticks."""
@@ -111,7 +133,13 @@ class WindowSettings:
     )
     """How far the watermark is ahead of the latest event, instead of behind it: a negative delay (SI-9)."""
     watermark_field: str | None = setting(
-        None, NAME, "with_watermark.field", preset=True, needs=("event time",), words=words.watermark_field
+        None,
+        NAME,
+        "with_watermark.field",
+        preset=True,
+        needs=("event time",),
+        resumes=_OVERLAPPING,
+        words=words.watermark_field,
     )
     """A column in which the source sends watermarks (SI-4, SI-11); a row with a time in it is not an event."""
     watermark_partition: str | Partition | None = setting(
@@ -136,6 +164,7 @@ class WindowSettings:
         "with_watermark.combine",
         preset=True,
         needs=("event time", "one watermark", "several marks"),
+        resumes=_PER_INPUT,
         words=lambda *_: "the fastest input decides the watermark",
     )
     """MIN: the slowest of several marks decides the watermark; MAX: the fastest."""
@@ -178,6 +207,7 @@ class WindowSettings:
         "with_watermark.idle_timeout",
         preset=True,
         needs=("event time", "no CTIs"),
+        resumes="not if windows are then stored otherwise: those of a length in time, between none and some",
         words=words.idle_timeout,
     )
     """How long after the last event windows are closed by the clock (AT-17 to AT-19)."""
@@ -196,6 +226,7 @@ class WindowSettings:
         "with_watermark.partition_idle_timeout",
         preset=True,
         needs=("event time", "several marks", "the least mark"),
+        resumes=_PER_INPUT,
         words=lambda value, _: f"an input that is silent for {value} is left out of the watermark",
     )
     """An input or partition that has been silent for this long is left out of the minimum (AT-20)."""
@@ -216,6 +247,7 @@ class WindowSettings:
         "with_lateness.by",
         preset=True,
         needs=("event time", "no instants"),
+        resumes="not if windows are then stored otherwise: overlapping ones, and those that close after their end",
         words=words.late_by,
     )
     """When an event is late: behind the watermark, or when its window has closed (AT-16)."""
@@ -239,6 +271,7 @@ class WindowSettings:
         "with_lateness.per_input",
         preset=True,
         needs=("event time", "late by watermark", "several marks"),
+        resumes=_PER_INPUT,
         words=lambda *_: "late is what is behind the mark of its own input or partition",
     )
     """Late is measured against the mark of the event's own input or partition (SI-2, AZ-4), not against the watermark
@@ -263,6 +296,7 @@ class WindowSettings:
         None,
         NAME,
         "with_message_id_field",
+        resumes=_SUMS,
         words=lambda name, _: f"an event with the {name} of a live one is a duplicate, and in no window",
     )
     """A column; an event with the id of a live one is a duplicate, and in no window (ST-27)."""
@@ -283,6 +317,7 @@ class WindowSettings:
         "with_trigger.trigger",
         given_as="a trigger of windbolt.triggers",
         scenario=None,
+        resumes="the same class only",
         words=SaidBy("windows"),
     )
     """Instead of a kind of window: the window of a key lasts until this trigger fires and purges it (UH-10 to
@@ -302,20 +337,43 @@ class WindowSettings:
     """How many events, or bytes of some columns, the window of a key may hold before it fires, whatever the trigger
     says."""
     eviction: Any = setting(
-        None, as_it_is("an `EvictionPolicy`"), "with_policies.eviction", scenario=None, words=SaidBy("windows")
+        None,
+        as_it_is("an `EvictionPolicy`"),
+        "with_policies.eviction",
+        scenario=None,
+        resumes=_SAME_CLASS,
+        words=SaidBy("windows"),
     )
     """A custom policy: which events a window holds."""
     trigger: Any = setting(
-        None, as_it_is("a `TriggerPolicy`"), "with_policies.trigger", scenario=None, words=SaidBy("windows")
+        None,
+        as_it_is("a `TriggerPolicy`"),
+        "with_policies.trigger",
+        scenario=None,
+        resumes=_SAME_CLASS,
+        words=SaidBy("windows"),
     )
     """A custom policy: when windows fire."""
-    expired: bool | None = setting(None, FLAG, "with_policies.expired", scenario=None, words=SaidBy("keeps"))
+    expired: bool | None = setting(
+        None,
+        FLAG,
+        "with_policies.expired",
+        scenario=None,
+        resumes="not with a key, nor for sessions and other kinds of window",
+        words=SaidBy("keeps"),
+    )
     """Whether windows that would have to store it have ``window.expired`` (ST-21); None: if the bolt's code mentions
     it."""
 
     # -- bounds and alignment
     bounds: Bounds = setting(
-        Bounds.END, choice(Bounds), "with_alignment.bounds", preset=True, needs=("edges",), words=SaidBy("windows")
+        Bounds.END,
+        choice(Bounds),
+        "with_alignment.bounds",
+        preset=True,
+        needs=("edges",),
+        resumes=False,
+        words=SaidBy("windows"),
     )
     """Which edge belongs to a window: its end, as in Storm (ST-10), or its start."""
     aligned: Aligned = setting(
@@ -328,7 +386,9 @@ class WindowSettings:
         words=lambda *_: "the starts of windows are multiples of the slide",
     )
     """Which edge of windows is a multiple of the slide (AT-3)."""
-    offset: Shift = setting(Shift(0), SHIFT, "with_alignment.offset", needs=("a grid",), words=SaidBy("windows"))
+    offset: Shift = setting(
+        Shift(0), SHIFT, "with_alignment.offset", needs=("a grid",), resumes=False, words=SaidBy("windows")
+    )
     """How far aligned ends are shifted from the multiples of the slide; less than a slide, below zero: back."""
     anchor: str | int | None = setting(None, ANCHOR, "with_alignment.anchor", resumes=False, words=words.anchor)
     """What aligned windows are counted from: None, the epoch; "start", the first clock of the run; or a moment. No
@@ -339,6 +399,7 @@ class WindowSettings:
         "with_alignment.closes_after_end",
         preset=True,
         needs=("a held end",),
+        resumes="not if windows are then stored otherwise: overlapping ones, and those with lateness by window",
         words=lambda *_: "a window closes when the watermark is past its end, not at it",
     )
     """A window that holds its end closes when the watermark is past that end, not at it, because events of that instant

@@ -409,7 +409,7 @@ def _scenario(seed: int, inputs: int, scale: int) -> Scenario:
     return Scenario.model_validate({"name": str(seed), "topology": "walk", "steps": steps})
 
 
-def built(base: Base, setting: Setting | None, *, with_it: bool) -> Topology:
+def built(base: Base, setting: Setting | None, *, with_it: bool, bolt: Callable[[], WindowedBolt] = Told) -> Topology:
     """The bolt of a base, with a setting or with what it needs besides, and a bolt that reads it."""
     arguments: dict[str, Any] = {"arrival_field": "at", "late": "4s"} if base.system == "azure" else {}
     if setting is not None and setting.of:
@@ -424,20 +424,20 @@ def built(base: Base, setting: Setting | None, *, with_it: bool) -> Topology:
     preset = PRESETS[base.system](**arguments)
     if with_it and setting is not None and setting.preset is not None:
         preset = setting.preset(preset)
-    bolt: WindowedBolt = KINDS[base.kind](Told().with_time(preset))
-    bolt = bolt.with_time(processing=True) if base.clock else bolt.with_timestamp_field("ts")
+    made: WindowedBolt = KINDS[base.kind](bolt().with_time(preset))
+    made = made.with_time(processing=True) if base.clock else made.with_timestamp_field("ts")
     if setting is not None:
-        bolt = (setting.without if not with_it or setting.preset is not None else setting.put)(bolt)
+        made = (setting.without if not with_it or setting.preset is not None else setting.put)(made)
     builder = TopologyBuilder("walk")
-    declared = builder.set_bolt("bolt", bolt)
+    declared = builder.set_bolt("bolt", made)
     for number in range(base.inputs):
         builder.set_spout(f"s{number}", spouts.memory(COLUMNS))
         declared.global_grouping(f"s{number}")
     if setting is not None and OUTPUT & set(setting.rules):
         builder.set_bolt("after", After().with_tumbling_window("3s")).global_grouping("bolt")
         builder.set_sink("times", sinks.memory()).from_("after")
-    if bolt.settings.late_stream is not None:
-        builder.set_sink("late", sinks.memory()).from_("bolt", stream=bolt.settings.late_stream)
+    if made.settings.late_stream is not None:
+        builder.set_sink("late", sinks.memory()).from_("bolt", stream=made.settings.late_stream)
     return builder.build()
 
 
