@@ -43,6 +43,7 @@ from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulWindowedBol
 from windowing.bolts.state import check_types
 from windowing.bolts.temporal_join import TemporalJoin
 from windowing.bolts.window_join import WindowJoin
+from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, TopologyError, WindboltError
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import CountByStart, Hopping, longest_of
@@ -288,7 +289,13 @@ class _Building:
     def _unknown_stream(self, who: str, stream: Stream) -> None:
         streams = sorted(label for (component, label) in self.schemas if component == stream[0])
         components = sorted({component for component, _ in self.schemas})
-        if streams:
+        if streams == [ERRORS] and stream[1] == DEFAULT_STREAM:
+            self._problem(
+                f"{who} what {stream[0]!r} emits, and it emits nothing",
+                "it declares no outputs",
+                'declare its columns: outputs = "user string, total double"',
+            )
+        elif streams:
             self._problem(
                 f"{who} stream {stream[1]!r} of {stream[0]!r}",
                 f"it has the streams {', '.join(streams)}",

@@ -138,7 +138,12 @@ class AggregateBolt(BatchWindowedBolt):
     def execute_all(self, windows: WindowBatch) -> tuple[pa.Table, NDArray[np.int64]] | None:
         """The rows of all windows, from all of their events, in one pass."""
         aggregation = self.aggregation
-        assert aggregation is not None
+        if aggregation is None:
+            raise ConfigError(
+                "an AggregateBolt outside a topology",
+                why="the columns that it reads are not known",
+                do="in a test, give it those: windbolt.testing.prepared(bolt, 'user string, amount double')",
+            )
         if not len(windows.index):
             return None
         table = windows.table

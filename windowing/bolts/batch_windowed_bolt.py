@@ -32,7 +32,8 @@ class BatchWindowedBolt(WindowedBolt):
 
     Which windows come together depends on the batch, so each must be treated as if it were alone. ``outputs`` is one
     stream. A call has at most 65,536 windows, and no further ones once it has about a million events (1,048,576). A key
-    that a trigger forgets ends a call, before ``forget``. With ``Panes`` each window comes alone. If a call fails, its
+    that a trigger forgets ends a call, before ``forget``. With ``Panes`` that retract each window
+    comes alone, and with others a window may be in a call more than once. If a call fails, its
     windows come again one by one, and then the run stops with the window that failed.
     """
 

@@ -49,6 +49,10 @@ On = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 def read_keys(on: On, left: str, right: str) -> JoinKeys:
     """The keys of ``on``: a column, several, or columns for each stream by its name; ConfigError for anything else."""
+    if not all(isinstance(name, str) and name for name in (left, right)):
+        raise ConfigError(
+            f"a join of {left!r:.60} and {right!r:.60}", why="streams have names", do="give the names of two streams"
+        )
     if left == right:
         raise ConfigError(
             f"a join of {left!r} with itself",
@@ -86,6 +90,15 @@ def check_rename(rename: str) -> None:
             why="it must give columns of the two streams different names",
             do="use '{stream}_{column}' or '{column}_{stream}'",
         )
+
+
+def check_moments(**names: object) -> None:
+    """ConfigError for names of the columns of the start and the end that are none."""
+    for moment, name in names.items():
+        if name is not None and not (isinstance(name, str) and name):
+            raise ConfigError(
+                f"a join with {moment}={name!r:.60}", why="it is the name of a column", do=f"use {moment}='since'"
+            )
 
 
 def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: JoinKeys) -> None:

@@ -19,6 +19,7 @@ from windowing.bolts.join_columns import (
     JoinColumn,
     On,
     check_inputs,
+    check_moments,
     check_rename,
     check_types,
     chosen,
@@ -74,6 +75,7 @@ class TemporalJoin(Operator):
     ) -> None:
         self.keys = read_keys(on, left, right)
         check_rename(rename)
+        check_moments(start=start, end=end)
         self.left, self.right = left, right
         self._rename, self._start, self._end = rename, start, end
         self._wanted = None if outputs is None else parse_schema(outputs)

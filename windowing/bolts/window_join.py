@@ -20,6 +20,7 @@ from windowing.bolts.join_columns import (
     JoinColumn,
     On,
     check_inputs,
+    check_moments,
     check_rename,
     check_types,
     chosen,
@@ -91,6 +92,7 @@ class WindowJoin(WindowedBolt):
                 do="use how='inner' for pairs only, 'left' to keep left events without a partner",
             )
         check_rename(rename)
+        check_moments(start=start, end=end)
         self.how = how
         self._rename, self._start, self._end = rename, start, end
         self._wanted = None if outputs is None else parse_schema(outputs)

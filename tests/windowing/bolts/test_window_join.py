@@ -195,6 +195,9 @@ def test_many_pairs_of_one_key_come_in_pieces() -> None:
         (lambda: WindowJoin("a", "b", on={"a": ["k", "l"], "b": "k"}), "2 columns of 'a' and 1 of 'b'"),
         (lambda: WindowJoin("a", "b", on="k", how="outer"), "none of inner, left"),  # type: ignore[arg-type]
         (lambda: WindowJoin("a", "b", on="k", rename="{column}"), "different names"),
+        (lambda: WindowJoin("a", "b", on="k", start=5), "start=5"),  # type: ignore[arg-type]
+        (lambda: WindowJoin("a", "b", on="k", end=""), "end=''"),
+        (lambda: WindowJoin(["a"], "b", on="k"), "names of two streams"),  # type: ignore[arg-type]
     ],
 )
 def test_joins_that_cannot_be_are_refused_where_they_are_made(make: Any, what: str) -> None:
@@ -270,6 +273,19 @@ def test_keys_that_cannot_be_compared_are_refused_when_they_are_built() -> None:
     bolt = WindowJoin("a", "b", on="k").with_tumbling_window(2)
     with pytest.raises(TopologyError, match="lists and maps are not"):
         run_bolt(bolt, {"a": [], "b": []}, {"a": "k array<int>", "b": "k array<int>"})
+
+
+def test_a_bolt_without_outputs_is_told_so() -> None:
+    class Silent(BatchBolt):
+        def execute(self, batch: Any) -> Any:
+            return batch
+
+    builder = TopologyBuilder("t")
+    builder.set_spout("in", spouts.memory("k int"))
+    builder.set_bolt("s", Silent()).shuffle_grouping("in")
+    builder.set_sink("out", sinks.memory()).from_("s")
+    with pytest.raises(TopologyError, match="it declares no outputs"):
+        builder.build()
 
 
 def test_it_is_described() -> None:
