@@ -278,7 +278,7 @@ BOUNDED_ARRIVAL = Need(
 )
 LATE_PANES = Need(
     lambda s: s.event_time or s.settings.panes is None or s.settings.panes.late is None,
-    "that fires again for late events, on a bolt without event times",
+    "on a bolt without event times, to fire again for late events",
     "in processing time no event is late, so no window fires again",
     "call with_timestamp_field, or leave late= out",
 )
