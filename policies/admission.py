@@ -48,8 +48,15 @@ class Decision(IntEnum):
         return self.name.lower()
 
 
+def all_accepted(actions: NDArray[np.int8]) -> bool:
+    """Whether every event is accepted as it came: the usual case, in which much need not be computed."""
+    return not actions.any()  # ACCEPTED is 0
+
+
 def accepted(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Which events are admitted, with the time that they have or an adjusted one."""
+    if all_accepted(actions):
+        return np.ones(len(actions), np.bool_)
     through: NDArray[np.bool_] = (
         (actions == Decision.ACCEPTED)
         | (actions == Decision.ADJUSTED_LATE)
@@ -60,6 +67,8 @@ def accepted(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 def timely(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Which events pass the rules on arrival times; only these advance the watermark."""
+    if all_accepted(actions):
+        return np.ones(len(actions), np.bool_)
     through: NDArray[np.bool_] = (actions == Decision.ACCEPTED) | (actions == Decision.ADJUSTED_LATE)
     return through
 
@@ -114,8 +123,10 @@ class Admission:
     def closed(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The time up to which windows are closed at each watermark; both in microseconds."""
         back = self.allowed + self.past_the_end
+        if not back:
+            return watermarks
         known = (watermarks > NONE) & (watermarks < FOREVER)
-        return np.where(known, watermarks - back, watermarks) if back else watermarks
+        return np.where(known, watermarks - back, watermarks)
 
     def missed(self, times: NDArray[np.int64], last: NDArray[np.int64], over: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which events have missed their last window. An event between two windows is in none, so it is not late
@@ -142,6 +153,8 @@ class Admission:
         reference = self._reference(own, bolt)
         judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
+            if len(judged) and not self.overtakes and int(judged.min()) > _latest(reference):
+                return times, actions, over
             late = judged < reference
             tied = times == reference if end_edges is None else (times == reference) & ~end_edges
             some = np.arange(len(times)) if self.overtakes else np.flatnonzero(tied)
@@ -186,3 +199,8 @@ class Admission:
         if self.overtakes:
             return own
         return np.maximum(own, bolt) if self.per_input else bolt
+
+
+def _latest(marks: NDArray[np.int64]) -> int:
+    """The latest of some marks, which may all be one value that is there once."""
+    return int(marks[0] if marks.strides == (0,) else marks.max())

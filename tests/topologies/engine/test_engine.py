@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from tests.helpers.examples import examples
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.batch.report import BatchReport
+from topologies.engine.ingest.staging import Staging
 from topologies.engine.step import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource, file_splits
@@ -896,3 +898,18 @@ def test_times_finer_than_a_millisecond() -> None:
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
     step.run(BatchPlan(0, TimeAdvance(0, close=True), [TableSource("events", table)]))
     assert [row["value"] for row in out.rows] == [3, 4]
+
+
+def test_what_a_task_has_staged_is_freed_when_it_ends() -> None:
+    """Not at the next collection of circles: by then a fast run would have many batches in memory."""
+    builder = TopologyBuilder("freed")
+    builder.set_spout("events", spout([("a", 1, 1)], [("a", 2, 30)]))
+    builder.set_bolt("sum", tumbling(Sum(), 5).with_timestamp_field("ts")).global_grouping("events")
+    topology = builder.build()
+    gc.collect()
+    gc.disable()
+    try:
+        run(topology)
+        assert not [each for each in gc.get_objects() if isinstance(each, Staging)]
+    finally:
+        gc.enable()

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from manager.keyed.held import Held
 from manager.keyed.open_sessions import turned_away
-from policies.admission import Decision, accepted
+from policies.admission import Decision, accepted, all_accepted
 from policies.marks import NONE
 from topologies.engine.admission.repeats import IncomingIds, Repeats
 from topologies.engine.batch.rows import Rows
@@ -119,7 +119,7 @@ def decide(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
 
 def _by_rules(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
     times, actions, splits = events.times, events.actions, list[int]()
-    closed = np.full(len(times), NONE, np.int64)
+    closed = np.broadcast_to(np.int64(NONE), len(times))
     if node.event_time and joins_sessions(node):
         closed = _closed(node, events)
         late, splits = _late_for_sessions(node, events, known, closed)
@@ -128,8 +128,10 @@ def _by_rules(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
         times, actions, closed = _by_watermark(node, events)
     if node.event_time and events.closed > NONE:
         actions, closed = _by_timeout(node, events, times, actions, closed)
-    moved = actions == Decision.ADJUSTED_OUT_OF_ORDER
-    adjusted, out_of_order = (actions == Decision.ADJUSTED_LATE) | moved, (actions == Decision.OUT_OF_ORDER) | moved
+    adjusted = out_of_order = np.zeros(len(times), np.bool_)
+    if not all_accepted(actions):
+        moved = actions == Decision.ADJUSTED_OUT_OF_ORDER
+        adjusted, out_of_order = (actions == Decision.ADJUSTED_LATE) | moved, (actions == Decision.OUT_OF_ORDER) | moved
     gap = None if node.holds else node.lateness.in_gap(times)  # assigners account for it when the event is finished
     if gap is not None:
         actions = np.where(gap & accepted(actions), np.int8(Decision.UNWINDOWED), actions)

@@ -31,7 +31,7 @@ class Router:
         self.context, self.topology = context, context.topology
         self.ledger = Ledger(context.topology, traced=context.traced)
         self._staging, self._plain = Staging(context), PlainBolts(context)
-        self._windowed = WindowedInputs(context, self.ledger, self._staging, self.emit)
+        self._windowed = WindowedInputs(context, self.ledger, self._staging)
 
     def emit(self, stream: Stream, rows: Rows) -> None:
         """Route rows of a stream to its sinks and bolts."""
@@ -41,7 +41,7 @@ class Router:
             self._staging.serve(sink, rows.table)
         for name, input_index in self.topology.readers.get(stream, ()):
             if name in self.topology.windowed:
-                self._windowed.arrive(self.topology.windowed[name], input_index, rows)
+                self._windowed.arrive(self.topology.windowed[name], input_index, rows, self.emit)
             else:
                 self._run(self.topology.plain[name], input_index, rows)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manager.storage.taking import take_rows
-from policies.admission import Decision, accepted, timely
+from policies.admission import Decision, accepted, all_accepted, timely
 from topologies.engine.admission.deciding import Decisions, Incoming, Known, Marks, decide
 from topologies.engine.admission.late_rows import conform_input
 from topologies.engine.admission.recording import Emit, record
@@ -31,22 +31,25 @@ if TYPE_CHECKING:
 class WindowedInputs:
     """Takes the events that one task reads or emits to the windowed bolts that read them."""
 
-    def __init__(self, context: Context, ledger: Ledger, staging: Staging, emit: Emit) -> None:
-        self._context, self._ledger, self._staging, self._emit = context, ledger, staging, emit
+    def __init__(self, context: Context, ledger: Ledger, staging: Staging) -> None:
+        self._context, self._ledger, self._staging = context, ledger, staging
 
-    def arrive(self, node: WindowedNode, input_index: int, rows: Rows) -> None:
-        """Take in rows for one input of a bolt."""
+    def arrive(self, node: WindowedNode, input_index: int, rows: Rows, emit: Emit) -> None:
+        """Take in rows for one input of a bolt. What is late or invalid goes on by ``emit``.
+
+        It is an argument, and not kept: a task's rows would be part of a circle, and stay until the next collection.
+        """
         rows = self._needed(node, input_index, rows)
         if not rows.table.num_rows:
             return
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
             timed_rows = timed(node, input_index, rows)
-        self._refuse(node, input_index, rows, timed_rows)
+        self._refuse(node, input_index, rows, timed_rows, emit)
         self._see(node, input_index, rows, timed_rows)
         if node.deferred:
             self._defer(node, input_index, rows, timed_rows)
         else:
-            self._admit(node, input_index, rows, timed_rows)
+            self._admit(node, input_index, rows, timed_rows, emit)
 
     def _needed(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
         """The rows without the events older than the first output of the run needs; those are counted as skipped."""
@@ -60,7 +63,7 @@ class WindowedInputs:
         self._ledger.count(node, input_index, "skipped", int(np.count_nonzero(older)) * copies(node, input_index))
         return rows.take(np.flatnonzero(~older))
 
-    def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+    def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: Emit) -> None:
         """Record invalid rows, and emit them on the error stream."""
         places, reasons, number = timed_rows.invalid, timed_rows.reasons, copies(node, input_index)
         if reasons is None or not len(places):
@@ -76,14 +79,14 @@ class WindowedInputs:
             for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
                 self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
         for _ in range(number):
-            self._emit((node.name, ERRORS), Rows.made(bad, rows.clock))
+            emit((node.name, ERRORS), Rows.made(bad, rows.clock))
 
     def _see(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
         """Record what the rows show about how far time is."""
         times, actions = timed_rows.times, timed_rows.actions
         latest = skew = None
         if node.event_time and not node.origins[input_index]:
-            seen = times[timely(actions)]
+            seen = times if all_accepted(actions) else times[timely(actions)]
             latest = int(seen.max()) if len(seen) else None
         elif node.event_time and not node.carries_time[input_index] and rows.times is not None:
             valid = actions != Decision.INVALID
@@ -97,19 +100,19 @@ class WindowedInputs:
         tasks = self._tasks(node, input_index, rows)
         self._staging.arriving(node).add(input_index, rows.table, timed_rows, tasks, partition)
 
-    def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+    def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: Emit) -> None:
         """Admit events at once, by the watermark of the last tick."""
         marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
         events = Incoming(rows, input_index, timed_rows.times, timed_rows.actions, marks)
         decisions = decide(node, events, Known())
-        record(node, events, decisions, self._ledger, self._emit, copies(node, input_index))
+        record(node, events, decisions, self._ledger, emit, copies(node, input_index))
         self._queue(node, input_index, rows, decisions)
 
     def _queue(self, node: WindowedNode, input_index: int, rows: Rows, decisions: Decisions) -> None:
         """Queue admitted events for their tasks."""
-        queued, chosen = replace(rows, times=decisions.times), accepted(decisions.actions)
-        if not chosen.all():
-            queued = queued.take(np.flatnonzero(chosen))
+        queued = replace(rows, times=decisions.times)
+        if not all_accepted(decisions.actions):
+            queued = queued.take(np.flatnonzero(accepted(decisions.actions)))
         times = queued.times
         if times is None or not len(times):
             return
