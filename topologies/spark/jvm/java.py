@@ -21,7 +21,8 @@ from windowing.errors import WindboltError
 _ROOT = str(Path(__file__).resolve().parents[3])
 _GRACE_SECONDS = 20.0
 """Seconds that Java has for cleanup after the driver's end, which it sees on its standard input."""
-_LOGGERS = ("py4j.clientserver", "py4j.java_gateway")
+_LOGGERS = ("py4j.clientserver", "py4j.java_gateway", "")
+"""Those of py4j; some of its errors go to the root logger."""
 
 
 class JavaOptions(dict[str, Any]):
@@ -142,6 +143,8 @@ class _Quiet(logging.Filter):
         self._java = java
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if "py4j" not in record.pathname:
+            return True
         with suppress(subprocess.TimeoutExpired):
             self._java.wait(0.5)
         return self._java.poll() is None
