@@ -40,9 +40,8 @@ from topologies.io.sinks import FileSink
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.asking import asks_for_expired
 from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulWindowedBolt, WindowedBolt
+from windowing.bolts.join import Join
 from windowing.bolts.state import check_types
-from windowing.bolts.temporal_join import TemporalJoin
-from windowing.bolts.window_join import WindowJoin
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, TopologyError, WindboltError
 from windowing.settings import WindowSettings
@@ -365,7 +364,7 @@ class _Building:
             )
         declared = [schema for stream, schema in outputs.items() if stream != ERRORS]
         by = bolt.by if isinstance(bolt, AggregateBolt) else None
-        joined = bolt.keys_by_stream if isinstance(bolt, WindowJoin | TemporalJoin) else None
+        joined = bolt.keys_by_stream if isinstance(bolt, Join) else None
         asks = asks_for_expired(bolt) if settings.expired is None else settings.expired
         partitioned = any(self._partitioned(each.stream[0]) for each in inputs)
         situation = Situation(settings, event_time, len(inputs), partitioned)

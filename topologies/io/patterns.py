@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from contextlib import suppress
 
 from topologies.io.formats.access import reached
 
@@ -48,7 +49,8 @@ def _listable(pattern: str) -> None:
             above = os.sep.join(parts[:at]) or os.sep
             for folder in glob.glob(above, include_hidden=True) if _MAGIC.search(above) else [above]:
                 if _exists(folder) and os.path.isdir(folder):
-                    _inside(folder)
+                    with reached(folder), suppress(FileNotFoundError):  # deleted since it was matched
+                        os.scandir(folder).close()  # opened, and not read: glob will
 
 
 def _exists(path: str) -> bool:

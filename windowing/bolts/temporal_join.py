@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 
-from windowing.bolts.join_columns import (
-    BOTH,
-    END,
-    LEFT,
-    RIGHT,
-    START,
-    JoinColumn,
-    On,
-    check_inputs,
-    check_moments,
-    check_rename,
-    check_types,
-    chosen,
-    named_columns,
-    read_keys,
-)
+from windowing.bolts.join import Join
+from windowing.bolts.join_columns import BOTH, END, LEFT, RIGHT, START, On
 from windowing.bolts.operators import Operator
-from windowing.data.rows import DEFAULT_STREAM, Rows
-from windowing.data.schema import TIMESTAMP, parse_schema
+from windowing.data.rows import Rows
+from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
@@ -37,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class TemporalJoin(Operator):
+class TemporalJoin(Join, Operator):
     """The pairs of a left and a right event with equal keys whose lifetimes overlap (SI-22, SI-32).
 
         TemporalJoin("orders", "prices", on="item").with_timestamp_field("ts").with_lifetime("until")
@@ -73,43 +58,19 @@ class TemporalJoin(Operator):
         start: str = "overlap_start",
         end: str = "overlap_end",
     ) -> None:
-        self.keys = read_keys(on, left, right)
-        check_rename(rename)
-        check_moments(start=start, end=end)
-        self.left, self.right = left, right
-        self._rename, self._start, self._end = rename, start, end
-        self._wanted = None if outputs is None else parse_schema(outputs)
-        self._columns: dict[str, JoinColumn] = {}
+        super().__init__(left, right, on, outputs, rename, start, end)
         self.settings = replace(self.settings, key=self.keys.left)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The join with its columns; ConfigError where they cannot be."""
-        check_inputs(inputs, self.left, self.right, self.keys)
+        bound = super().for_inputs(inputs)
         if self.settings.lifetime is None:
             raise ConfigError(
                 "a join of events without lifetimes",
                 why="pairs are events that live at the same time (SI-22)",
                 do="call with_lifetime(end_field) with the column that says when events end",
             )
-        check_types(inputs[self.left], inputs[self.right], (self.left, self.right), self.keys)
-        columns = named_columns(
-            inputs, {LEFT: self.left, RIGHT: self.right}, self.keys, self._rename,
-            moments={START: self._start, END: self._end}, without=frozenset({self.settings.watermark_field}),
-        )  # fmt: skip
-        bound = copy(self)
-        bound._columns = columns if self._wanted is None else chosen(columns, self._wanted)
         return bound
-
-    @property
-    def keys_by_stream(self) -> dict[str, tuple[str, ...]]:
-        """The key columns of each of the two streams."""
-        return {self.left: self.keys.left, self.right: self.keys.right}
-
-    def output_schemas(self) -> dict[str, pa.Schema]:
-        if self._wanted is not None:
-            return {DEFAULT_STREAM: self._wanted}
-        fields = [pa.field(name, column.kind) for name, column in self._columns.items()]
-        return {DEFAULT_STREAM: pa.schema(fields)} if fields else {}
 
     def execute(self, window: TupleWindow) -> Rows:
         if len(window) < 2:

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import copy
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.bolts.bolt import WindowedBolt
-from windowing.bolts.join_columns import (
-    BOTH,
-    END,
-    LEFT,
-    RIGHT,
-    START,
-    JoinColumn,
-    On,
-    check_inputs,
-    check_moments,
-    check_rename,
-    check_types,
-    chosen,
-    named_columns,
-    read_keys,
-)
+from windowing.bolts.join import Join
+from windowing.bolts.join_columns import BOTH, END, LEFT, RIGHT, START, JoinColumn, On
 from windowing.bolts.matching import pairs
-from windowing.data.rows import DEFAULT_STREAM
-from windowing.data.schema import TIMESTAMP, parse_schema
+from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.window import TupleWindow, whole
 
@@ -43,7 +26,7 @@ _ROWS_AT_ONCE = 1 << 20
 """Rows are made in pieces, so that no column of them is too long for Arrow."""
 
 
-class WindowJoin(WindowedBolt):
+class WindowJoin(Join):
     """The pairs of a left and a right event of one window with equal keys; windows are set as those of any bolt.
 
         WindowJoin("persons", "auctions", on={"persons": "id", "auctions": "seller"})
@@ -84,44 +67,14 @@ class WindowJoin(WindowedBolt):
         start: str | None = None,
         end: str | None = None,
     ) -> None:
-        self.left, self.right, self.keys = left, right, read_keys(on, left, right)
+        super().__init__(left, right, on, outputs, rename, start, end)
         if how not in get_args(How):
             raise ConfigError(
                 f"a join with how={how!r:.60}",
                 why=f"that is none of {', '.join(get_args(How))}",
                 do="use how='inner' for pairs only, 'left' to keep left events without a partner",
             )
-        check_rename(rename)
-        check_moments(start=start, end=end)
-        self.how = how
-        self._rename, self._start, self._end = rename, start, end
-        self._wanted = None if outputs is None else parse_schema(outputs)
-        self._columns: dict[str, JoinColumn] = {}
-
-    @property
-    def keys_by_stream(self) -> dict[str, tuple[str, ...]]:
-        """The key columns of each of the two streams."""
-        return {self.left: self.keys.left, self.right: self.keys.right}
-
-    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The join with its columns; ConfigError where they cannot be."""
-        check_inputs(inputs, self.left, self.right, self.keys)
-        left, right = inputs[self.left], inputs[self.right]
-        check_types(left, right, (self.left, self.right), self.keys)
-        columns = named_columns(
-            inputs, {LEFT: self.left, RIGHT: self.right}, self.keys, self._rename,
-            moments={START: self._start, END: self._end}, without=frozenset({self.settings.watermark_field}),
-            left_only=self.how in ("semi", "anti"),
-        )  # fmt: skip
-        bound = copy(self)
-        bound._columns = columns if self._wanted is None else chosen(columns, self._wanted)
-        return bound
-
-    def output_schemas(self) -> dict[str, pa.Schema]:
-        if self._wanted is not None:
-            return {DEFAULT_STREAM: self._wanted}
-        fields = [pa.field(name, column.kind) for name, column in self._columns.items()]
-        return {DEFAULT_STREAM: pa.schema(fields)} if fields else {}
+        self.how, self.left_only = how, how in ("semi", "anti")
 
     def execute(self, window: TupleWindow) -> Iterator[pa.Table]:
         left, right = window.places(self.left), window.places(self.right)

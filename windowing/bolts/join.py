@@ -1,0 +1,76 @@
+"""What joins of two streams have in common: their keys, and the columns of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Self
+
+import pyarrow as pa
+
+from windowing.bolts.bolt import WindowedBolt
+from windowing.bolts.join_columns import (
+    END,
+    LEFT,
+    RIGHT,
+    START,
+    JoinColumn,
+    On,
+    check_inputs,
+    check_moments,
+    check_rename,
+    check_types,
+    chosen,
+    named_columns,
+    read_keys,
+)
+from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import parse_schema
+
+
+class Join(WindowedBolt):
+    """A bolt whose rows are made of a left and a right event with equal keys."""
+
+    left_only = False
+    """Whether its rows have the columns of left events alone."""
+
+    def __init__(
+        self,
+        left: str,
+        right: str,
+        on: On,
+        outputs: str | pa.Schema | None,
+        rename: str,
+        start: str | None,
+        end: str | None,
+    ) -> None:
+        self.left, self.right, self.keys = left, right, read_keys(on, left, right)
+        check_rename(rename)
+        check_moments(start=start, end=end)
+        self._rename, self._start, self._end = rename, start, end
+        self._wanted = None if outputs is None else parse_schema(outputs)
+        self._columns: dict[str, JoinColumn] = {}
+
+    @property
+    def keys_by_stream(self) -> dict[str, tuple[str, ...]]:
+        """The key columns of each of the two streams."""
+        return {self.left: self.keys.left, self.right: self.keys.right}
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The join with its columns; ConfigError where they cannot be."""
+        check_inputs(inputs, self.left, self.right, self.keys)
+        check_types(inputs[self.left], inputs[self.right], (self.left, self.right), self.keys)
+        columns = named_columns(
+            inputs, {LEFT: self.left, RIGHT: self.right}, self.keys, self._rename,
+            moments={START: self._start, END: self._end}, without=frozenset({self.settings.watermark_field}),
+            left_only=self.left_only,
+        )  # fmt: skip
+        bound = copy(self)
+        bound._columns = columns if self._wanted is None else chosen(columns, self._wanted)
+        return bound
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        if self._wanted is not None:
+            return {DEFAULT_STREAM: self._wanted}
+        fields = [pa.field(name, column.kind) for name, column in self._columns.items()]
+        return {DEFAULT_STREAM: pa.schema(fields)} if fields else {}
