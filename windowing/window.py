@@ -75,10 +75,18 @@ class TupleWindow:
         start_timestamp: int | None,
         end_timestamp: int,
         task: int = 0,
+        expired_from: EventSource | None = None,
+        key: Any = None,
+        kind: int | None = None,
+        ident: Ident | None = None,
+        fired_by: FiredBy | None = None,
+        pane: Pane | None = None,
     ) -> None:
+        """``members``, ``new`` and ``expired`` name events of ``source``; ``expired`` those of ``expired_from`` where
+        that is given, and is None where windows do not follow each other."""
         self._source = source
         self._members, self._new, self._expired = members, new, expired
-        self._expired_from = source
+        self._expired_from = source if expired_from is None else expired_from
         self.start_timestamp = start_timestamp
         """int64 **microseconds** since the epoch, as ``timestamps`` (Storm's are milliseconds; those of scenarios and
         answers too); None where the length is a count. ``start`` is the same as a datetime."""
@@ -86,14 +94,14 @@ class TupleWindow:
         """int64 **microseconds** since the epoch: the aligned end, or the time of the event that a count fired on.
         ``end`` is the same as a datetime."""
         self.task = task
-        self.key: Any = None
+        self.key = key
         """Of a bolt with a key: its value, or a tuple of values where it has several columns (``with_key``)."""
-        self.kind: int | None = None
+        self.kind = kind
         """Of a bolt with several kinds of window: which of them this is, from 0 (``with_window``)."""
-        self.ident: Ident | None = None
-        self.fired_by: FiredBy | None = None
+        self.ident = ident
+        self.fired_by = fired_by
         """Of a bolt with a trigger (``with_trigger``): what made the window fire."""
-        self.pane: Pane | None = None
+        self.pane = pane
         """Of a bolt that fires its windows more than once: which firing this is (``with_trigger(Panes(...))``)."""
         self._table: pa.Table | None = None
         self._codes: NDArray[np.int8] | None = None
@@ -150,10 +158,6 @@ class TupleWindow:
         of other kinds than Storm's where the bolt was not found to ask for it: see ``with_policies(expired=...)``.
         """
         return self._expired_from.table(self._left())
-
-    def expire(self, source: EventSource, members: Members) -> None:
-        """Called by who made the window: what has expired, which lies elsewhere than what is in it."""
-        self._expired_from, self._expired = source, members
 
     @property
     def knows_expired(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +12,6 @@ import pyarrow as pa
 from manager.keyed.held import KEY_COLUMN
 from policies.marks import NONE
 from windowing.time.daytimes import DayTime
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _TIMER, _EMPTY, _MICROS, _ZONE, _CACHE = "_timer", "_empty", "_day_micros", "_day_zone", "_cache"
 
@@ -153,9 +150,3 @@ class KeyStates:
     def _row(self, key: int) -> int | None:
         row = int(np.searchsorted(self._hashes, key))
         return row if row < len(self._hashes) and self._hashes[row] == key else None
-
-
-def hashes_of(keys: NDArray[np.int64], edges: NDArray[np.int64]) -> list[int]:
-    """The key hash of each block of events."""
-    hashes: list[int] = keys[edges[:-1]].tolist()
-    return hashes

@@ -54,7 +54,7 @@ LAYERS = {
 
 
 ORDER = {
-    "manager": "accounts queue watermarks storage keyed slices window_manager",
+    "manager": "accounts queue watermarks storage keyed triggered slices window_manager",
     "windowing": "errors suggestions time data settings window window_batch aggregates bolts",
     "topologies": "io graph compose engine sources run checkpoints step loading scenarios local spark replaying testing"
     " examples.flights cli examples pytest_plugin",

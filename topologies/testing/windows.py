@@ -103,7 +103,7 @@ def make_window(
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
     arranged = np.concatenate([order, np.arange(count, both.num_rows)])
-    window = TupleWindow(
+    return TupleWindow(
         Handmade(both.take(pa.array(arranged)), times[arranged], codes[arranged], list(tables)),
         range(count),
         np.sort(place[_places(new, count)]),
@@ -111,9 +111,11 @@ def make_window(
         begins,
         ends,
         task,
+        key=key,
+        kind=kind,
+        fired_by=fired_by,
+        pane=pane,
     )
-    window.key, window.kind, window.pane, window.fired_by = key, kind, pane, fired_by
-    return window
 
 
 def prepared(bolt: AnyBolt, schema: Declared | Mapping[str, Declared] | None = None, *, name: str = "bolt") -> AnyBolt:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.triggered import Forgotten
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState
+from manager.triggered.firings import Forgotten
 from topologies.engine.batch.failures import bolt_failure, failed
 from topologies.engine.batch.plan import FireItem
 from topologies.engine.batch.rows import Rows

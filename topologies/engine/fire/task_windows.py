@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from manager.keyed.triggered import Forgotten
 from manager.slices.slicing import Slicing
 from manager.storage.segments import Ref, SegmentWriter
 from manager.storage.task_state import WindowsState
+from manager.triggered.firings import Forgotten
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Known
 from topologies.engine.fire.admitting import Admitted

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.key_states import KeyStates
-from manager.keyed.triggered import TriggeredWindows
 from manager.storage.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
+from manager.triggered.windows import TriggeredWindows
 from topologies.engine.admission.deciding import Known
 from topologies.engine.batch.plan import FireItem
 from topologies.engine.fire.admitting import Admitted

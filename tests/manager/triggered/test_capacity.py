@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.keyed import triggered
 from manager.keyed.byte_sizes import byte_sizes
 from manager.keyed.held import Held
 from manager.keyed.key_states import KeyStates
-from manager.keyed.triggered import TriggeredWindows
 from manager.storage.checkpoint import MemoryCheckpoint
+from manager.triggered import room
+from manager.triggered.windows import TriggeredWindows
 from tests.topologies.engine.test_trigger_properties import (
     LOG,
     SPOUTS,
@@ -220,7 +220,7 @@ def test_far_from_the_bound_nothing_is_measured(monkeypatch: pytest.MonkeyPatch)
     def measured(table: pa.Table) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(triggered, "byte_sizes", measured)
+    monkeypatch.setattr(room, "byte_sizes", measured)
     windows = evaluated(CountTrigger(Count(2)), [100] * 50, Capacity(None, 10_000))
     assert len(list(fired_of(windows))) == 25
     with pytest.raises(AssertionError):

@@ -1,0 +1,124 @@
+"""The live events of a task in order of (key, time), as assigners see them; what has become of each; their accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.accounts import Accounts
+from manager.keyed.held import Held
+from manager.storage.taking import take_rows
+from policies.assigners import Live
+from windowing.data.order import group_numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class SortedEvents:
+    """Events of one task, sorted; a *member* is the index of an event in this order, a *place* the one among the events
+    as given."""
+
+    def __init__(self, events: Held, streams: Sequence[str], keys: Sequence[Sequence[str]] = ()) -> None:
+        """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key."""
+        self.stream_names = tuple(streams)
+        self.accounts = Accounts(streams)
+        self._events, self._keys = events, tuple(map(tuple, keys))
+        self._order = events.order()
+        self.hashes: NDArray[np.int64] | None = self._sorted(events.keys)
+        """Hash of the key of each event; None without keys."""
+        self.evaluation: NDArray[np.int64] | None = self._sorted(events.evaluation)
+        """Number of the evaluation before which each event was admitted; None where windows fire once."""
+        codes = None if self.hashes is None else group_numbers(self.hashes)
+        times, ends, closed, gaps = map(self._sorted, (events.times, events.ends, events.closed, events.gaps))
+        self.live = Live(times, codes, ends, closed, gaps)
+        """The events as assigners see them."""
+        self.seen = np.zeros(len(events), np.bool_) if events.seen is None else self._sorted(events.seen).copy()
+        """Which events have been in a window."""
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether events have a key that windows are told."""
+        return any(self._keys)
+
+    def places(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The indices, among the events as given, of these members."""
+        return members if self._order is None else self._order[members]
+
+    def as_given(self, column: NDArray[Any]) -> NDArray[Any]:
+        """A column with a value for each event, put back into the order in which the events were given."""
+        if self._order is None:
+            return column
+        given = np.empty(len(column), column.dtype)
+        given[self._order] = column
+        return given
+
+    def fresh(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which members of windows that fire now are in a window for the first time, each once; counts them as
+        windowed."""
+        fresh: NDArray[np.bool_] = ~self.seen[members]
+        if fresh.any():
+            first = np.zeros(len(members), np.bool_)
+            first[np.unique(members, return_index=True)[1]] = True
+            fresh &= first
+            now = np.zeros(len(self.seen), np.bool_)
+            now[members[fresh]] = True
+            self.count("windowed", now)
+            self.seen |= now
+        return fresh
+
+    def count(self, account: str, which: NDArray[np.bool_]) -> None:
+        """Add events to an account; ``which`` is a mask over all events."""
+        streams = self._events.streams
+        if streams is None:
+            counts = np.zeros(len(self.stream_names), np.int64)
+            counts[0] = np.count_nonzero(which)
+        else:
+            counts = np.bincount(self._sorted(streams)[which], minlength=len(self.stream_names))
+        self.accounts.add(account, counts)
+
+    @cached_property
+    def payload(self) -> pa.Table:
+        """The payload of the events as given, with contiguous columns; combined once for all windows."""
+        return self._events.payload.combine_chunks()
+
+    def key_hashes(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The hash of the key of each of these events; 0 without keys."""
+        return np.zeros(len(members), np.int64) if self.hashes is None else self.hashes[members]
+
+    def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
+        """The keys of these events: a value where the key is one column, else a tuple of values."""
+        if len(set(self._keys)) == 1:
+            return self._keys_by(self._keys[0], members)
+        keys: list[Any] = [None] * len(members)
+        codes = self.stream_codes(members)
+        for code in np.unique(codes).tolist():
+            of_stream = np.flatnonzero(codes == code)
+            values = self._keys_by(self._keys[code], members[of_stream])
+            for index, key in zip(of_stream.tolist(), values, strict=True):
+                keys[index] = key
+        return keys
+
+    def _keys_by(self, names: Sequence[str], members: NDArray[np.int64]) -> list[Any]:
+        rows = take_rows(self.payload.select(list(names)), self.places(members))
+        columns = [column.to_pylist() for column in rows.columns]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def stream_codes(self, members: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Of which stream each of these events is."""
+        codes = self._events.streams
+        return np.zeros(len(members), np.int8) if codes is None else codes[self.places(members)]
+
+    def streams_of(self, members: NDArray[np.int64]) -> list[str]:
+        """The names of the streams of these events."""
+        return [self.stream_names[code] for code in self.stream_codes(members).tolist()]
+
+    def _sorted(self, column: NDArray[Any] | None) -> Any:
+        return column if column is None or self._order is None else column[self._order]
