@@ -75,8 +75,8 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     past = past_the_end(settings, event_time=event_time)
     if Onset() in settings.kinds and not event_time:
         raise ConfigError(
-            "a join or a union without event times",
-            why="it combines events by their times (SI-22, SI-23)",
+            "an operator such as a join, a union or Deduplicate, without event times",
+            why="it works on events in order of their times (SI-22, SI-23)",
             do="call with_timestamp_field or with_timestamp_extractor",
         )
     if settings.kinds:

@@ -4,6 +4,10 @@ from windowing import aggregates
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
 from windowing.bolts.bolt import BatchBolt, Bolt, StatefulWindowedBolt, TaskContext, WindowedBolt
+from windowing.bolts.changes import Changes
+from windowing.bolts.deduplicate import Deduplicate
+from windowing.bolts.ranking import Rank, TopN
+from windowing.bolts.rate_limit import RateLimit
 from windowing.bolts.shifts import AlterLifetime, ShiftTime
 from windowing.bolts.temporal_join import TemporalJoin
 from windowing.bolts.unions import Union
@@ -55,6 +59,7 @@ __all__ = [
     "BoltError",
     "Bounds",
     "Calendar",
+    "Changes",
     "CheckpointError",
     "ConfigError",
     "Count",
@@ -62,12 +67,15 @@ __all__ = [
     "DamagedCheckpoint",
     "DataError",
     "DayTime",
+    "Deduplicate",
     "Duration",
     "Emit",
     "EnvironmentMissing",
     "Events",
     "Hopping",
     "Panes",
+    "Rank",
+    "RateLimit",
     "ScenarioError",
     "SchemaError",
     "Session",
@@ -78,6 +86,7 @@ __all__ = [
     "StorageError",
     "TaskContext",
     "TemporalJoin",
+    "TopN",
     "TopologyError",
     "Tuple",
     "TupleWindow",

@@ -40,7 +40,7 @@ def faults(
 ) -> Iterator[ConfigError]:
     """What is wrong with the time settings of bolt ``name``; ``inputs`` with their columns.
 
-    ``by``: the columns by which the bolt adds up its events, if it does. ``asks_for_expired``: whether it was told, or
+    ``by``: the columns by which the bolt groups its events, if it does. ``asks_for_expired``: whether it was told, or
     its code was seen, to ask its windows what has expired. ``partitioned``: whether a source behind its inputs has
     partitions of its own. ``joined``: the key columns of each input by its name, if the bolt is a join.
     """
@@ -161,12 +161,12 @@ class _Checks:
             )
 
     def sums(self) -> Iterator[ConfigError]:
-        """All events that are added up come to one task; those of windows per key do already."""
+        """All events that a bolt groups come to one task; those of windows per key do already."""
         by = self.by
         for label, grouping in () if by is None or self.settings.key else self._apart(by):
-            fields = f" by {', '.join(by)}" if by else ""
+            fields = f"groups events by {', '.join(by)}" if by else "looks at all events together"
             yield self._fault(
-                f"adds up events{fields}, has {self.parallelism} tasks, and reads {label!r} by {grouping}",
+                f"{fields}, has {self.parallelism} tasks, and reads {label!r} by {grouping}",
                 "each task would have a part of the result",
                 f"use {grouping_call(label, by)}" if by else "use one task",
             )

@@ -37,7 +37,6 @@ from topologies.graph.model import (
 )
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import FileSink
-from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.asking import asks_for_expired
 from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulWindowedBolt, WindowedBolt
 from windowing.bolts.join import Join
@@ -363,7 +362,7 @@ class _Building:
                 "merge some in a plain bolt before it",
             )
         declared = [schema for stream, schema in outputs.items() if stream != ERRORS]
-        by = bolt.by if isinstance(bolt, AggregateBolt) else None
+        by = bolt.groups_by
         joined = bolt.keys_by_stream if isinstance(bolt, Join) else None
         asks = asks_for_expired(bolt) if settings.expired is None else settings.expired
         partitioned = any(self._partitioned(each.stream[0]) for each in inputs)

@@ -161,12 +161,12 @@ def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Batc
             emitted = checked(given, len(windows), self.output_schemas())
         except SchemaError:
             return given  # which the engine will say, with the place
-        rows = [] if emitted is None else emitted[0].to_pylist()
-        index = np.zeros(0, np.int64) if emitted is None else emitted[1]
-        bounds = np.searchsorted(index, np.arange(len(windows) + 1)).tolist()
-        for window, low, high in zip(windows, bounds, bounds[1:], strict=False):
-            start, end = window.start_timestamp, window.end_timestamp
-            note(FiredWindow(name, start, end, len(window), {DEFAULT_STREAM: rows[low:high]}, window))
+        by_window: list[dict[str, list[dict[str, Any]]]] = [{DEFAULT_STREAM: []} for _ in windows]
+        for stream, table, index in emitted:
+            for row, number in zip(table.to_pylist(), index.tolist(), strict=True):
+                by_window[number].setdefault(stream, []).append(row)
+        for window, rows in zip(windows, by_window, strict=True):
+            note(FiredWindow(name, window.start_timestamp, window.end_timestamp, len(window), rows, window))
         return given
 
     return execute_all

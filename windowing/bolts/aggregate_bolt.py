@@ -126,6 +126,10 @@ class AggregateBolt(BatchWindowedBolt):
         return configured
 
     @property
+    def groups_by(self) -> tuple[str, ...]:
+        return self.by
+
+    @property
     def is_as_declared(self) -> bool:
         """Whether its rows are those of its aggregates, and no subclass makes others."""
         cls = type(self)

@@ -146,6 +146,11 @@ class WindowedBolt(Component):
         """
         raise NotImplementedError
 
+    @property
+    def groups_by(self) -> tuple[str, ...] | None:
+        """Columns whose equal values have to come to one task; none of them: all events have to; None: none has to."""
+        return None
+
     def forget(self, key: Any) -> None:
         """Called when a trigger has forgotten a key after empty intervals (UH-22): drop what is kept of it."""
 

@@ -46,8 +46,8 @@ class Union(Operator):
     def _with(self, **changes: Any) -> Self:
         if changes.get("lifetime") is not None:
             raise ConfigError(
-                "a union of events with lifetimes",
-                why="a union orders events by their starts and does not handle their ends",
-                do="call with_lifetime on the bolt that reads the union",
+                f"{type(self).__name__} of events with lifetimes",
+                why="it orders events by their starts and does not handle their ends",
+                do="call with_lifetime on the bolt that reads its output",
             )
         return super()._with(**changes)

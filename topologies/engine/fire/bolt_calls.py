@@ -116,8 +116,8 @@ class BoltCalls:
                         self._call(bolt, window, Emissions(node))
                 raise
             emitted = checked(given, len(windows), node.outputs)
-        if emitted is not None:
-            outputs.add_all(*emitted, windows)
+        for stream, table, index in emitted:
+            outputs.add_all(stream, table, index, windows)
 
     def snapshot(self, fired: Snapshot, writer: SegmentWriter) -> BoltTaskState:
         """Write what the bolt needs later; return what it has left behind. ``fired`` are the windows after the

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from topologies.engine.batch.failures import bolt_failure
 from topologies.graph.model import WindowedNode
-from windowing.data.rows import DEFAULT_STREAM, Loose, from_rows
+from windowing.data.rows import Loose, from_rows
 from windowing.errors import SchemaError
 from windowing.time.timestamps import show
 from windowing.window import TupleWindow
@@ -44,10 +44,10 @@ class Emissions:
         for stream, rows in emitted:
             self._add(stream, _Emitted(rows, self.node.emit_time(window), window))
 
-    def add_all(self, table: pa.Table, index: NDArray[np.int64], windows: Sequence[TupleWindow]) -> None:
+    def add_all(self, stream: str, table: pa.Table, index: NDArray[np.int64], windows: Sequence[TupleWindow]) -> None:
         """Add what several windows emitted; ``index``: of which of them each row is."""
         times = np.array([self.node.emit_time(window) for window in windows], np.int64)[index]
-        self._add(DEFAULT_STREAM, _Emitted(table, times, windows[0]))
+        self._add(stream, _Emitted(table, times, windows[0]))
 
     def _add(self, stream: str, emitted: _Emitted) -> None:
         if not self._by_stream or self._by_stream[-1][0] != stream:
