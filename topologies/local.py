@@ -12,14 +12,16 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.trouble import during
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.run import CheckpointedRun
-from topologies.engine.batch.plan import BatchPlan, InProcess, MergedSplits, SourceSplit, TimeAdvance
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch.splits import MergedSplits, SourceSplit
 from topologies.engine.commit.claims import Claims
-from topologies.engine.step import MicroBatch
+from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.graph.model import SpoutNode, Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.paths import shown_path
 from topologies.io.patterns import is_pattern, leading_folder
-from topologies.io.places import shown_path
 from topologies.io.sinks import FunctionSink
 from topologies.io.spouts import FileSpout, FoundFile, FrameSpout, MemorySpout
 from topologies.run.options import RunOptions, Summary

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from topologies.cli.answering import Outcome
     from topologies.graph.model import Topology
     from topologies.scenarios.run.answer import Answer
-    from topologies.scenarios.schema.loading import Place, Problem
     from topologies.scenarios.schema.model import Scenario
+    from topologies.scenarios.schema.scenario_files import Place, Problem
     from topologies.testing.driver import TopologyDriver
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
@@ -108,7 +108,7 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Called by pytest when it looks for the tests in the file."""
-        from topologies.scenarios.schema.loading import Problem, load
+        from topologies.scenarios.schema.scenario_files import Problem, load
 
         seen: dict[str, int] = {}
         for item in load(self.path):
@@ -148,7 +148,7 @@ class ScenarioItem(pytest.Item):
 
     def __init__(self, *, scenario: Scenario, place: Place, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        from topologies.scenarios.schema.loading import located
+        from topologies.scenarios.schema.scenario_files import located
 
         self.scenario, self.place = located(scenario, self.path, self.config.rootpath), place
 

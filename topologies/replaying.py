@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.loading import Problem, load, located, read_scenario
 from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import Problem, load, located, read_scenario
 from windowing.errors import ScenarioError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from manager.storage.segments import FileSegments, MemorySegments, SegmentStore
 from manager.storage.trouble import UNREADABLE, during
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
-KEPT_STEPS = 3
-"""So many of the last steps are kept, so that two can be gone back by."""
+KEPT_BATCHES = 3
+"""So many of the last batches are kept, so that two can be gone back by."""
 
 
 class Checkpoint(Protocol):
@@ -30,33 +30,33 @@ class Checkpoint(Protocol):
     def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]: ...
     def begin(self, key: str) -> None: ...
     def commit(self, manifest: Manifest) -> None: ...
-    def after_failure(self, step: str) -> str: ...
+    def after_failure(self, batch: str) -> str: ...
 
 
 def batch_key(batch: int, closing: bool) -> str:
-    """The name of a step; names sort in the order of time, that of a closing before any batch (-1) first."""
+    """The name of a batch; names sort in the order of time, that of a closing before any batch (-1) first."""
     return f"{batch:010d}{'-close' if closing else ''}"
 
 
-def step_name(key: str) -> str:
-    """A step as people write it: ``7``, or ``7-close`` for the closing after batch 7."""
+def batch_name(key: str) -> str:
+    """A batch as people write it: ``7``, or ``7-close`` for the closing after batch 7."""
     number, closing, _ = key.partition("-close")
     return f"{int(number)}{closing}"
 
 
-def named_step(key: str) -> str:
-    """A step in a sentence: ``batch 7``, or ``the closing after batch 7``."""
+def batch_in_words(key: str) -> str:
+    """A batch in a sentence: ``batch 7``, or ``the closing after batch 7``."""
     return f"the closing after batch {batch_of(key)}" if key.endswith("-close") else f"batch {batch_of(key)}"
 
 
-def step_key(name: str) -> str | None:
-    """The name of a step as people write it; None where it is none."""
+def key_of(name: str) -> str | None:
+    """The name of a batch as people write it; None where it is none."""
     found = re.fullmatch(r"(-?\d{1,10})(-close)?", name.strip())
     return None if found is None else batch_key(int(found[1]), found[2] is not None)
 
 
 def batch_of(key: str) -> int:
-    """The batch of a step, or that after which it closed."""
+    """The batch of a batch, or that after which it closed."""
     return int(key.removesuffix("-close"))
 
 
@@ -73,22 +73,22 @@ class MemoryCheckpoint:
         return Manifest.from_json(self._committed[-1]) if self._committed else None
 
     def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]:
-        """What the step is: the plan that was written first, if this is a re-run."""
+        """What the batch is: the plan that was written first, if this is a re-run."""
         return self._plans.setdefault(key, plan)
 
     def planned(self, key: str) -> bool:
-        """Whether a step has been planned, and so perhaps begun."""
+        """Whether a batch has been planned, and so perhaps begun."""
         return key in self._plans
 
     def begin(self, key: str) -> None:
-        """A step begins to write."""
+        """A batch begins to write."""
 
-    def after_failure(self, step: str) -> str:
-        """What becomes of a step (``batch 7``) that a file system has ended, for its error."""
+    def after_failure(self, batch: str) -> str:
+        """What becomes of a batch (``batch 7``) that a file system has ended, for its error."""
         return "the run has no checkpoint, and begins anew; delete first what it has written so far"
 
     def commit(self, manifest: Manifest) -> None:
-        """Make the step's outcome the state, and forget what nothing names any more."""
+        """Make the batch's outcome the state, and forget what nothing names any more."""
         self._committed = [*self._committed[-1:], manifest.to_json()]
         needed = set().union(*(Manifest.from_json(text).segments() for text in self._committed))
         for name in self.segments.tables.keys() - needed:
@@ -99,13 +99,13 @@ class MemoryCheckpoint:
 class FileCheckpoint:
     """A checkpoint in a folder of a file system that pyarrow knows.
 
-    ``plans/`` holds what a step is to be, written before it; ``manifests/`` what it came to, written last, atomically;
-    ``segments/`` the rows, one folder a step. Deleted is only what no manifest of the last ``keep`` steps names.
+    ``plans/`` holds what a batch is to be, written before it; ``manifests/`` what it came to, written last, atomically;
+    ``segments/`` the rows, one folder a batch. Deleted is only what no manifest of the last ``keep`` batches names.
 
     Whatever is read is checked: DamagedCheckpoint where it is not what was written (decision 30).
     """
 
-    def __init__(self, root: str, uri: str | None = None, keep: int = KEPT_STEPS) -> None:
+    def __init__(self, root: str, uri: str | None = None, keep: int = KEPT_BATCHES) -> None:
         self.root, self.uri, self.keep = root.rstrip("/"), uri, keep
         self.segments = FileSegments(f"{self.root}/segments", uri)
         self._fs = self.segments.filesystem
@@ -118,24 +118,24 @@ class FileCheckpoint:
 
     def latest(self) -> Manifest | None:
         """The manifest committed last. One that is older and damaged is only left out of what can be gone back to."""
-        steps = self.steps()[-self.keep :]
+        kept = self.batches()[-self.keep :]
         self._kept = []
-        for key in steps[:-1]:
+        for key in kept[:-1]:
             with suppress(*UNREADABLE):
                 self._kept.append(self.manifest(key))
-        self._kept.extend(self.manifest(key) for key in steps[-1:])
+        self._kept.extend(self.manifest(key) for key in kept[-1:])
         return self._kept[-1] if self._kept else None
 
-    def steps(self) -> list[str]:
-        """The steps whose manifests are kept, the last one last."""
+    def batches(self) -> list[str]:
+        """The batches whose manifests are kept, the last one last."""
         return self.files.names("manifests")
 
     def manifest(self, key: str) -> Manifest:
-        """The manifest of a step."""
+        """The manifest of a batch."""
         return read_manifest(self.files, key)
 
     def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]:
-        """What the step is: the plan that was written first, if this is a re-run."""
+        """What the batch is: the plan that was written first, if this is a re-run."""
         name = f"plans/{key}"
         written = read_plan(self.files, key)
         if written is not None:
@@ -145,11 +145,11 @@ class FileCheckpoint:
         return plan
 
     def planned(self, key: str) -> bool:
-        """Whether a step has been planned, and so perhaps begun."""
+        """Whether a batch has been planned, and so perhaps begun."""
         return self.files.has(f"plans/{key}")
 
     def deadly(self, key: str) -> list[dict[str, Any]]:
-        """What of its input a step leaves out since workers die on it, in the order in which it was found."""
+        """What of its input a batch leaves out since workers die on it, in the order in which it was found."""
         return self.files.read(f"deadly/{key}") or []
 
     def note_deadly(self, key: str, found: list[dict[str, Any]]) -> None:
@@ -158,7 +158,7 @@ class FileCheckpoint:
         self.files.write(f"deadly/{key}", found)
 
     def begin(self, key: str) -> None:
-        """A step begins to write: an earlier attempt's segments, which no manifest names, make room."""
+        """A batch begins to write: an earlier attempt's segments, which no manifest names, make room."""
         if not self._swept:
             for documents in ("", "plans", "manifests", "deadly"):
                 self.files.sweep(documents)
@@ -168,16 +168,16 @@ class FileCheckpoint:
         else:
             make_folder(self._fs, folder)
 
-    def after_failure(self, step: str) -> str:
-        """What becomes of a step (``batch 7``) that a file system has ended, for its error."""
-        return f"{step} was not committed, and runs again; nothing is lost"
+    def after_failure(self, batch: str) -> str:
+        """What becomes of a batch (``batch 7``) that a file system has ended, for its error."""
+        return f"{batch} was not committed, and runs again; nothing is lost"
 
     def commit(self, manifest: Manifest) -> None:
-        """Make the step's outcome the state, and delete what nothing names any more."""
+        """Make the batch's outcome the state, and delete what nothing names any more."""
         key = batch_key(manifest.batch, manifest.closing)
         if self.files.has(f"manifests/{key}"):
             raise CheckpointError(
-                f"step {key} of {self.root} has been committed by another run",
+                f"batch {key} of {self.root} has been committed by another run",
                 why="two runs on one checkpoint would delete each other's state",
                 do="stop one of them, and rerun",
             )
@@ -186,7 +186,7 @@ class FileCheckpoint:
         self.files.write(f"manifests/{key}", manifest.to_values())
         last = batch_key(self._kept[-1].batch, self._kept[-1].closing) if self._kept else key
         self._kept = [*self._kept, manifest][-self.keep :]
-        with during(f"deleting what {named_step(key)} has made superfluous", f"{named_step(key)} is committed"):
+        with during(f"deleting what {batch_in_words(key)} has made superfluous", f"{batch_in_words(key)} is committed"):
             self._clean(key, last, before)
 
     def read_note(self, name: str) -> dict[str, Any] | None:
@@ -200,7 +200,7 @@ class FileCheckpoint:
     def _clean(self, key: str, last: str, before: set[str]) -> None:
         """Delete old plans and manifests, and the segments that no manifest still kept names.
 
-        ``last``: the step before, in whose folder lies what only its own tasks needed.
+        ``last``: the batch before, in whose folder lies what only its own tasks needed.
         """
         named = set().union(*(manifest.segments() for manifest in self._kept))
         keep_from = batch_key(self._kept[0].batch, self._kept[0].closing)
@@ -224,8 +224,8 @@ class FileCheckpoint:
         return sorted(base for base in self.files.entries(folder) if not base.startswith("."))
 
 
-def check_step(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
-    """The manifest of a step all of whose segments are whole; DamagedCheckpoint where it has none."""
+def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
+    """The manifest of a batch all of whose segments are whole; DamagedCheckpoint where it has none."""
     manifest = read_manifest(files, key)
     for ref in manifest.refs():
         segments.check(ref)
@@ -233,9 +233,9 @@ def check_step(files: SealedFolder, segments: FileSegments, key: str) -> Manifes
 
 
 def read_manifest(files: SealedFolder, key: str) -> Manifest:
-    """The manifest of a step; DamagedCheckpoint where it is not what was written, or is gone."""
+    """The manifest of a batch; DamagedCheckpoint where it is not what was written, or is gone."""
     name = f"manifests/{key}"
-    values = required(files.read(name), files.path(name), "what the step came to was written there")
+    values = required(files.read(name), files.path(name), "what the batch came to was written there")
     try:
         manifest = Manifest.from_values(values)
     except (ValueError, KeyError, TypeError) as error:
@@ -245,28 +245,28 @@ def read_manifest(files: SealedFolder, key: str) -> Manifest:
     found = batch_key(manifest.batch, manifest.closing)
     if found != key:
         raise DamagedCheckpoint(
-            f"manifest {files.path(name)} belongs to another step", why=f"its content is of step {found}"
+            f"manifest {files.path(name)} belongs to another batch", why=f"its content is of batch {found}"
         )
     return manifest
 
 
 def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
-    """The plan of a step; None where it has none, DamagedCheckpoint where that is not what was written."""
+    """The plan of a batch; None where it has none, DamagedCheckpoint where that is not what was written."""
     name = f"plans/{key}"
     values = files.read(name)
     if values is None:
         return None
     if values.get("step") != key:
         raise DamagedCheckpoint(
-            f"plan {files.path(name)} belongs to another step", why=f"its content is of step {values.get('step')}"
+            f"plan {files.path(name)} belongs to another batch", why=f"its content is of batch {values.get('step')}"
         )
     return values["plan"]  # type: ignore[no-any-return]
 
 
 def check_not_begun(files: SealedFolder, key: str) -> None:
-    """That a step without a plan has not been begun; DamagedCheckpoint if it has, for then its plan is gone."""
+    """That a batch without a plan has not been begun; DamagedCheckpoint if it has, for then its plan is gone."""
     if kind_of(files.filesystem, f"{files.root}/segments/{key}") == pafs.FileType.Directory:
         raise DamagedCheckpoint(
             f"plan {files.path(f'plans/{key}')} is gone",
-            why="the step was begun with this plan; without it the files and the clock of the batch are unknown",
+            why="the batch was begun with this plan; without it the files and the clock of the batch are unknown",
         )

@@ -29,7 +29,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from manager.storage.checkpoint import step_key
+from manager.storage.checkpoint import key_of
 from tests.helpers.played_spark import COMPACT_EVERY, Died, PlayedRun, die_at
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.checkpoints import file_journal
@@ -37,7 +37,7 @@ from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
-from topologies.engine.step import MicroBatch
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.model import Topology
 from topologies.local import LocalRun
 from topologies.run.options import Summary
@@ -184,7 +184,7 @@ DAMAGES: dict[str, Callable[[bytearray, random.Random], None] | None] = {
 class Runs(Protocol):
     """A run of an engine, on a checkpoint."""
 
-    step: MicroBatch
+    micro_batch: MicroBatch
 
     def run(self, files: Path) -> object: ...
 
@@ -201,14 +201,14 @@ class PlayedLocally(LocalRun):
 
         def noted(journal: FileJournal, *rest: Any) -> None:
             note(journal, *rest)
-            self.step.hook("logged")
+            self.micro_batch.hook("logged")
 
         with patch.object(FileJournal, "_note", noted), patch.object(file_journal, "_COMPACT_EVERY", COMPACT_EVERY):
             return super().run()
 
     def batch(self, number: int, *rest: Any) -> None:
         """A batch that has been noted."""
-        self.step.hook("planned")
+        self.micro_batch.hook("planned")
         super().batch(number, *rest)
 
 
@@ -284,7 +284,7 @@ class Campaign:
         if found is None:
             assert "new checkpoint folder" in error.do, f"{case}: {error}"
             return "refused"
-        key = step_key(found[1])
+        key = key_of(found[1])
         assert key is not None
         halves.lock()
         try:

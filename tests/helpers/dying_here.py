@@ -26,23 +26,23 @@ def main(files: str, folder: str, where: str, batch: str) -> None:
     moment, _, what = where.rpartition(" ")
 
     def die(phase: str) -> None:
-        if phase == where and run.step.manifest.batch == int(batch) - (where != "committed"):
+        if phase == where and run.micro_batch.manifest.batch == int(batch) - (where != "committed"):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    run.step.hook = die
+    run.micro_batch.hook = die
     write_log, write_document = spark_files.write_spark_file, SealedFolder.write
 
     def logged(filesystem: Any, path: str, text: str, **rest: Any) -> None:
         mine = f"/spark/{what}/" in path and moment
         after = int(batch) - (what != "commits")
-        if mine == "before" and run.step.manifest.batch == after:
+        if mine == "before" and run.micro_batch.manifest.batch == after:
             os.kill(os.getpid(), signal.SIGKILL)
         write_log(filesystem, path, text, **rest)
-        if mine == "after" and run.step.manifest.batch == after:
+        if mine == "after" and run.micro_batch.manifest.batch == after:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def written(folder: SealedFolder, name: str, values: Any) -> None:
-        mine = name.startswith(f"{what}/") and run.step.manifest.batch == int(batch) - 1 and moment
+        mine = name.startswith(f"{what}/") and run.micro_batch.manifest.batch == int(batch) - 1 and moment
         if mine == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         write_document(folder, name, values)

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 
 from manager.storage.checkpoint import batch_key
 from topologies.checkpoints.pairing import PairedCheckpoint
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.step import MicroBatch
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import file_splits
 
@@ -36,7 +37,7 @@ class PlayedRun:
         try:
             with self.halves.way_back():
                 self.checkpoint = self.halves.open(topology)
-                self.step = MicroBatch(topology, self.checkpoint, InProcess())
+                self.micro_batch = MicroBatch(topology, self.checkpoint, InProcess())
         except BaseException:
             self.halves.release()
             raise
@@ -47,13 +48,13 @@ class PlayedRun:
         """Read the files that are new, one a batch, and close."""
         try:
             with self.halves.way_back():
-                before = self.step.manifest
+                before = self.micro_batch.manifest
                 if not before.closing and self.checkpoint.planned(batch_key(before.batch, True)):
                     self._close()
                 self._batches(files)
                 if flush:
                     self._close()
-                self.step.tidy()
+                self.micro_batch.tidy()
         finally:
             self.halves.release()
 
@@ -79,13 +80,13 @@ class PlayedRun:
             compact = (latest + 1) % COMPACT_EVERY == 0
             lines = [json.dumps(each) for each in (entries if compact else [entry])]
             self._write(f"sources/0/{latest}{'.compact' if compact else ''}", "\n".join(["v1", *lines]))
-            self.step.hook("logged")
+            self.micro_batch.hook("logged")
             self._plan(number, latest)
             number += 1
 
     def _plan(self, number: int, logged: int) -> None:
         self._write(f"offsets/{number}", "\n".join(["v1", '{"batchWatermarkMs":0}', f'{{"logOffset":{logged}}}']))
-        self.step.hook("planned")
+        self.micro_batch.hook("planned")
         self._batch(number)
 
     def _logged(self, planned: int) -> int:
@@ -94,12 +95,12 @@ class PlayedRun:
         return int(json.loads((self.root / f"offsets/{planned}").read_text().split("\n")[2])["logOffset"])
 
     def _batch(self, number: int) -> None:
-        if not self.step.done(number):
+        if not self.micro_batch.done(number):
             key = batch_key(number, False)
             drafted: dict[str, Any] = {"clock": _CLOCK + number, "files": self.log.files(number)}
             plan = self.checkpoint.plan(key, drafted)
             splits = file_splits(self.topology, [(spout, path) for spout, path in plan["files"]], 2)
-            self.step.run(
+            self.micro_batch.run(
                 BatchPlan(number, TimeAdvance(plan["clock"]), splits),
                 again=plan is not drafted,
                 query=self.halves.query(),
@@ -107,11 +108,11 @@ class PlayedRun:
         self._write(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
 
     def _close(self) -> None:
-        before = self.step.manifest
+        before = self.micro_batch.manifest
         if not before.closing:
             plan = self.checkpoint.plan(batch_key(before.batch, True), {"clock": _CLOCK + before.batch})
             ready = BatchPlan(before.batch, TimeAdvance(plan["clock"], close=True), closing=True)
-            self.step.run(ready, query=self.halves.query())
+            self.micro_batch.run(ready, query=self.halves.query())
 
     def _entries(self) -> tuple[list[dict[str, Any]], int]:
         """All files that have been read, from the last file of the log that holds all before it."""
@@ -143,7 +144,7 @@ class PlayedRun:
 class Stepping(Protocol):
     """A run, by its micro-batches."""
 
-    step: MicroBatch
+    micro_batch: MicroBatch
 
 
 class Died(Exception):
@@ -155,10 +156,10 @@ def die_at(phase: str, batch: int) -> Callable[[Stepping], None]:
 
     def prepare(run: Stepping) -> None:
         def hook(reached: str) -> None:
-            if reached == phase and run.step.manifest.batch >= batch - (reached != "committed"):
+            if reached == phase and run.micro_batch.manifest.batch >= batch - (reached != "committed"):
                 raise Died(phase)
 
-        run.step.hook = hook
+        run.micro_batch.hook = hook
 
     return prepare
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.step import MicroBatch
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.comparing import judge
 from topologies.scenarios.run.replay import Recording, watched_topology
-from topologies.scenarios.run.script import Arrival, ScriptSplit, script
+from topologies.scenarios.run.script import ScriptedEvents, ScriptSplit, script
 from topologies.scenarios.schema.model import Scenario
 
 
@@ -26,7 +27,7 @@ def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:
         splits: list[ScriptSplit] = []
         for arrival in batch.arrivals:
             for offset, row in enumerate(arrival.rows):
-                one = Arrival(arrival.component, arrival.stream, arrival.clock, [row], arrival.first + offset)
+                one = ScriptedEvents(arrival.component, arrival.stream, arrival.clock, [row], arrival.first + offset)
                 if splits and chance.random() < 0.3:
                     step.run(BatchPlan(number, TimeAdvance(arrival.clock, tick=False), splits))
                     number, splits = number + 1, []

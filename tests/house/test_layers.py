@@ -56,15 +56,16 @@ LAYERS = {
 ORDER = {
     "manager": "accounts queue watermarks storage keyed triggered slices window_manager",
     "windowing": "errors suggestions time data settings window window_batch aggregates bolts",
-    "topologies": "io graph compose engine sources run checkpoints step loading scenarios local spark replaying testing"
+    "topologies": "io graph compose engine sources run checkpoints step named_topology scenarios local spark replaying testing"
     " examples.flights cli examples pytest_plugin",
-    "topologies.io": "formats documents dead_letters places times patterns file_metadata kafka sinks spouts messages",
+    "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks spouts messages",
     "topologies.graph": "hashing groupings model rules_in_words describing",
     "topologies.compose": "effects checks default_time source_time declarers compile builder",
-    "topologies.engine": "time batch admission ingest fire commit ticking tasks step rehearsal",
+    "topologies.engine": "time batch admission ingest fire commit ticking tasks compaction phases reporting"
+    " micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describing compile",
     "topologies.scenarios": "schema run draw",
-    "topologies.spark": "trouble through_java executor workers jvm metrics kafka frames source runner replay",
+    "topologies.spark": "spark_errors through_java executor workers jvm metrics kafka frames source runner replay",
 }
 """What is in a folder, from the bottom up: each imports only what stands before it, within functions too."""
 

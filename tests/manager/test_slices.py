@@ -19,8 +19,9 @@ from policies.slices import Slices
 from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.step import MicroBatch
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets

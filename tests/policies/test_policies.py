@@ -38,8 +38,9 @@ from tests.helpers import core_driver
 from tests.helpers.examples import examples
 from tests.helpers.strategies import scenarios
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.step import MicroBatch
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import Bounds, ConfigError, Count, Duration, TupleWindow, WindowedBolt, days, micros, millis, seconds

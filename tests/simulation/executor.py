@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from tests.simulation.faults import TaskDied, Weather
+from topologies.engine.batch.context import Context
 from topologies.engine.batch.forks import in_this_process
-from topologies.engine.batch.plan import Context
 from topologies.graph.model import Topology
 
 

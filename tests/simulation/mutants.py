@@ -22,9 +22,9 @@ from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.pairing import START
 from topologies.checkpoints.run import CheckpointedRun
 from topologies.checkpoints.spark_half import SparkHalf
-from topologies.engine import step
-from topologies.engine.commit import delivering
-from topologies.engine.commit.delivering import publish
+from topologies.engine import micro_batch
+from topologies.engine.commit import sink_folders
+from topologies.engine.commit.sink_folders import publish
 from topologies.local import LocalRun
 
 Mutant = Callable[[], AbstractContextManager[Any]]
@@ -36,7 +36,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 @contextmanager
 def _drafts_are_kept() -> Iterator[None]:
-    with patch.object(delivering, "tidy_folders", _nothing), patch.object(step, "tidy_folders", _nothing):
+    with patch.object(sink_folders, "tidy_folders", _nothing), patch.object(micro_batch, "tidy_folders", _nothing):
         yield
 
 
@@ -53,7 +53,7 @@ def _commit_before_the_sinks() -> Iterator[None]:
         waiting.clear()
         publish(*given, **named)
 
-    with patch.object(step, "publish", later), patch.object(FileCheckpoint, "commit", committed):
+    with patch.object(micro_batch, "publish", later), patch.object(FileCheckpoint, "commit", committed):
         yield
 
 
@@ -158,7 +158,7 @@ def _clock_goes_back() -> AbstractContextManager[Any]:
 
 MUTANTS: dict[str, Mutant] = {
     "segments are not synced": lambda: patch.object(FileSegments, "sync", _nothing),
-    "files of sinks are not synced": lambda: patch.object(delivering, "sync_file", _nothing),
+    "files of sinks are not synced": lambda: patch.object(sink_folders, "sync_file", _nothing),
     "documents are not synced": lambda: patch.object(sealed_folder, "sync_file", _nothing),
     "Spark's logs are not synced": lambda: patch.object(spark_files, "sync_file", _nothing),
     "the commit comes before the sinks": _commit_before_the_sinks,

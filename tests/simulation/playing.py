@@ -21,7 +21,8 @@ from tests.simulation.executor import SimulatedExecutor
 from tests.simulation.faults import Fault, SinkFailed, Weather, schedule
 from tests.simulation.judging import Outcome, differences, outcome
 from tests.simulation.worlds import Portion, World
-from topologies.engine.batch.plan import BatchPlan, InProcess
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
 from topologies.graph.model import Topology
 from topologies.io.spouts import FoundFile
@@ -234,7 +235,7 @@ class WildRun(LocalRun):
         self.executor = SimulatedExecutor(self.play.weather, chance, self.play.late)
 
     def _batches(self) -> None:
-        self.step.hook = self._hook
+        self.micro_batch.hook = self._hook
         self.simulated_phase = "listing"
         super()._batches()
         self.simulated_phase = "ending"
@@ -247,7 +248,7 @@ class WildRun(LocalRun):
         with open(f"{self.checkpoint.root}/plans/{key}.json", encoding="utf-8") as file:
             planned = json.loads(file.read().split("\n", 1)[1])["plan"]
         files = tuple(os.path.basename(path) for _, path in planned.get("files", ()))
-        committed = self.step.manifest.batch, self.step.manifest.closing
+        committed = self.micro_batch.manifest.batch, self.micro_batch.manifest.closing
         for step in [step for step in self.play.steps.items() if _in_time(step) > committed]:
             del self.play.steps[step[0]]  # it did not come to its commit, or a power cut has taken that back
         self.play.steps[key] = Step(planned["clock"], planned.get("slots", 1), files)

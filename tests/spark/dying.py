@@ -46,10 +46,10 @@ def main(orders: str, folder: str, where: str, batch: str, whom: str, tasks: str
     attempt = SparkRun(spark, topology, RunOptions(f"{folder}/checkpoint"))
 
     def hook(phase: str) -> None:
-        if phase == where and attempt.step.manifest.batch == int(batch) - (phase != "committed"):
+        if phase == where and attempt.micro_batch.manifest.batch == int(batch) - (phase != "committed"):
             trap.step_on()
 
-    attempt.step.hook = hook
+    attempt.micro_batch.hook = hook
     summary = attempt.run()
     executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     print(json.dumps({"rows": summary.rows, "executors": len(executors) - 1}))

@@ -20,10 +20,10 @@ def main(servers: str, orders: str, out: str, copies: str, checkpoint: str) -> N
     attempt = SparkRun(spark, shop(Kafka(servers), orders, out, copies), RunOptions(checkpoint))
 
     def hook(phase: str) -> None:
-        if phase == "commit" and attempt.step.manifest.batch == 0:
+        if phase == "commit" and attempt.micro_batch.manifest.batch == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    attempt.step.hook = hook
+    attempt.micro_batch.hook = hook
     attempt.run()
 
 

@@ -22,10 +22,10 @@ def main(step: str, checkpoint: str, *moments: str) -> None:
     attempt = SparkRun(spark, built(Path(step)), RunOptions(checkpoint, clock=clock))
 
     def hook(phase: str) -> None:
-        if phase == "commit" and attempt.step.manifest.batch == 0:
+        if phase == "commit" and attempt.micro_batch.manifest.batch == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    attempt.step.hook = hook
+    attempt.micro_batch.hook = hook
     attempt.run()
 
 

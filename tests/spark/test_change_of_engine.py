@@ -91,10 +91,10 @@ def dying(engine: type[CheckpointedRun], built: Topology, checkpoint: Path, batc
     attempt = engine(built, options) if engine is LocalRun else SparkRun(open_session(None, {})[0], built, options)
 
     def hook(reached: str) -> None:
-        if reached == phase and attempt.step.manifest.batch == batch - (phase != "committed"):
+        if reached == phase and attempt.micro_batch.manifest.batch == batch - (phase != "committed"):
             raise Crash(phase)
 
-    attempt.step.hook = hook
+    attempt.micro_batch.hook = hook
     with pytest.raises(Crash):
         attempt.run()
 

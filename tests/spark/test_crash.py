@@ -28,7 +28,7 @@ from tests.spark.tools import (
     run_until,
 )
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.batch.plan import Context
+from topologies.engine.batch.context import Context
 from topologies.engine.tasks import fire, ingest
 from topologies.graph.model import Topology
 from topologies.spark.executor import SparkExecutor

@@ -65,11 +65,11 @@ def test_the_error_of_a_task_comes_to_the_driver_and_the_next_run_goes_on(
     attempt = SparkRun(spark, topology, RunOptions(str(tmp_path / "checkpoint")))
 
     def hook(phase: str) -> None:
-        if phase == "fire" and attempt.step.manifest.batch == 0 and not away.exists():
+        if phase == "fire" and attempt.micro_batch.manifest.batch == 0 and not away.exists():
             segments.rename(away)
             segments.touch()
 
-    attempt.step.hook = hook
+    attempt.micro_batch.hook = hook
     with pytest.raises(StorageError) as raised:
         attempt.run()
     said = rf"firing the windows of batch 1 failed: bolt 'revenue', task \d: {segments}/000000000"

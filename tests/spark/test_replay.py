@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from topologies import TopologyBuilder, replay, sinks, spouts
-from topologies.scenarios.schema.loading import Loaded, load
 from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.spark.replay import replay_on_spark
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.rows import Rows

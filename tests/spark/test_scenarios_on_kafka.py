@@ -20,8 +20,8 @@ from topologies.scenarios.run.replay import Recording
 from topologies.scenarios.run.script import ScriptBatch, script
 from topologies.scenarios.schema.bare import bare_bolt, clock_matters
 from topologies.scenarios.schema.columns import schema_of
-from topologies.scenarios.schema.loading import Problem, load
 from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import Problem, load
 from topologies.scenarios.schema.steps import ClockStep
 from topologies.spark.runner import SparkRun
 from windowing.settings.rules import SOURCE
@@ -95,15 +95,15 @@ class Played:
         clock, close = batch.advance.clock, batch.advance.close
         options = RunOptions(str(self.checkpoint), clock=lambda: clock, flush=close, on_report=note)
         attempt = SparkRun(self.spark, self.topology, options)
-        self.recording.watch(attempt.step)
+        self.recording.watch(attempt.micro_batch)
         attempt.run()
-        self.step = attempt.step
+        self.micro_batch = attempt.micro_batch
 
     def differences(self) -> dict[str, list[str]]:
         """Per way, where the answer is not what the scenario expects."""
-        store, found = self.step.checkpoint.segments, {}
+        store, found = self.micro_batch.checkpoint.segments, {}
         for way in self.topics:
-            args: tuple[Any, ...] = (self.scenario, self.topology, self.step.manifest, store, f"{way}-")
+            args: tuple[Any, ...] = (self.scenario, self.topology, self.micro_batch.manifest, store, f"{way}-")
             judged = judge(self.scenario, self.recording.answer(*args))
             assert judged.ok is not None
             found[way] = judged.differences

@@ -38,12 +38,12 @@ def test_a_batch_whose_input_cannot_be_reached_is_not_committed(
         attempt = SparkRun(spark, topology, RunOptions(str(tmp_path / "checkpoint")))
 
         def hook(phase: str) -> None:
-            if phase == "ingest" and attempt.step.manifest.batch == batch - 1:
+            if phase == "ingest" and attempt.micro_batch.manifest.batch == batch - 1:
                 orders.rename(away)
                 if batch == 1:
                     orders.write_text("a file, where the folder was")
 
-        attempt.step.hook = hook
+        attempt.micro_batch.hook = hook
         attempt.run()
 
     # Spark tries each task again, and each try has pauses: once is enough there.

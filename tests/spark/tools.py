@@ -72,7 +72,7 @@ def run_until(topology: Topology, checkpoint: Path, crash: Callable[[SparkRun, s
         if crash(attempt, phase):
             raise Crash(phase)
 
-    attempt.step.hook = hook
+    attempt.micro_batch.hook = hook
     try:
         attempt.run()
     except Crash:
@@ -82,7 +82,7 @@ def run_until(topology: Topology, checkpoint: Path, crash: Callable[[SparkRun, s
 
 def at_phase(batch: int, wanted: str) -> Callable[[SparkRun, str], bool]:
     """A crash as a phase of the step after ``batch - 1`` begins."""
-    return lambda attempt, phase: phase == wanted and attempt.step.manifest.batch == batch - 1
+    return lambda attempt, phase: phase == wanted and attempt.micro_batch.manifest.batch == batch - 1
 
 
 def in_order(rows: Iterable[dict[str, Any]]) -> list[str]:

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from manager.storage.files import make_folder
 from topologies.checkpoints.spark_files import delete_spark_file, write_spark_file
 from topologies.checkpoints.spark_half import COMPACT, SparkHalf
-from topologies.io.places import shown_path
+from topologies.io.paths import shown_path
 from topologies.io.spouts import FoundFile
 from topologies.run.options import SPARK_KEEPS
 from windowing.errors import CheckpointError

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import pyarrow.fs as pafs
 
-from manager.storage.checkpoint import batch_of, step_name
+from manager.storage.checkpoint import batch_name, batch_of
 from manager.storage.files import delete_folder, is_there, make_folder, move, write_private
 from manager.storage.trouble import UNREADABLE, during
 from topologies.checkpoints.pairing import GOING_BACK, PairedCheckpoint
 from topologies.checkpoints.sinks_note import SINKS, SinkNote, read_sinks
-from topologies.engine.commit.delivering import later_files, step_of
-from topologies.io.places import locate
+from topologies.engine.commit.sink_folders import batch_of_file, later_files
+from topologies.io.paths import locate
 from windowing.errors import CheckpointError
 
 
@@ -43,16 +43,16 @@ def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, where that cannot be.
     """
     _check(halves, key)
-    with during(f"going back to batch {step_name(key)}", "what is left to do is done then"):
+    with during(f"going back to batch {batch_name(key)}", "what is left to do is done then"):
         return _go_back(halves, key)
 
 
 def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     files = halves.files
     begun = _begun(halves, key)
-    aside = f"after-{step_name(key)}-{uuid.uuid4().hex[:8]}" if begun is None else begun
+    aside = f"after-{batch_name(key)}-{uuid.uuid4().hex[:8]}" if begun is None else begun
     files.write(GOING_BACK, {"to": key, "aside": aside})
-    done = Rollback(step_name(key), f"{halves.root}/set-aside/{aside}")
+    done = Rollback(batch_name(key), f"{halves.root}/set-aside/{aside}")
     later = [*files.names("manifests"), *files.names("plans")]
     passed = sorted({step for step in later if step > key})
     _spark_half(halves, key, done)
@@ -65,14 +65,14 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
 def _check(halves: PairedCheckpoint, key: str) -> None:
     steps = halves.files.names("manifests")
     try:
-        halves.check_step(key)
+        halves.check_batch(key)
     except UNREADABLE as error:
         whole = list(halves.whole_steps())
-        others = f"it can be gone back to {' or '.join(map(step_name, whole))}" if whole else ""
+        others = f"it can be gone back to {' or '.join(map(batch_name, whole))}" if whole else ""
         anew = "start with a new checkpoint folder (which reads all input again)"
         kept = key in steps
         raise CheckpointError(
-            f"checkpoint {halves.path!r} cannot go back to batch {step_name(key)}",
+            f"checkpoint {halves.path!r} cannot go back to batch {batch_name(key)}",
             why=f"{error.what}: {error.why}" if kept else f"its manifest is missing: {_kept(steps)}",
             do=f"{others}; or {anew}" if others else f"restore the whole checkpoint from one copy, or {anew}",
         ) from error
@@ -81,7 +81,7 @@ def _check(halves: PairedCheckpoint, key: str) -> None:
 def _kept(steps: list[str]) -> str:
     if not steps:
         return "no batch has been committed"
-    return f"kept are {', '.join(map(step_name, steps))} (--keep-batches of a run says how many)"
+    return f"kept are {', '.join(map(batch_name, steps))} (--keep-batches of a run says how many)"
 
 
 def _begun(halves: PairedCheckpoint, key: str) -> str | None:
@@ -94,8 +94,8 @@ def _begun(halves: PairedCheckpoint, key: str) -> str | None:
         return None
     if note["to"] < key:
         raise CheckpointError(
-            f"checkpoint {halves.path!r} is still going back to batch {step_name(note['to'])}",
-            why=f"some of what batch {step_name(key)} needs may have been set aside already",
+            f"checkpoint {halves.path!r} is still going back to batch {batch_name(note['to'])}",
+            why=f"some of what batch {batch_name(key)} needs may have been set aside already",
             do=f"complete that first: {halves.command(note['to'])}",
         )
     return str(note["aside"])
@@ -145,7 +145,7 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
         filesystem, inside, _ = locate(folder)
         later = later_files(filesystem, inside, key)
         if until is not None:
-            later = [base for base in later if batch_of(step_of(base) or key) <= until]
+            later = [base for base in later if batch_of(batch_of_file(base) or key) <= until]
         target = f"{inside}/.{aside}"
         for base in later:
             make_folder(filesystem, target)
@@ -157,7 +157,7 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
         "function": "has been called with {}; what it did stays, and it is called again",
     }
     if passed:
-        span = " to ".join(step_name(step) for step in dict.fromkeys((passed[0], passed[-1])))
+        span = " to ".join(batch_name(step) for step in dict.fromkeys((passed[0], passed[-1])))
         for note in notes:
             if note["kind"] in words:
                 done.warnings.append(f"sink {note['name']!r} " + words[note["kind"]].format(f"batch {span}"))

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import pyarrow.fs as pafs
 
-from manager.storage.checkpoint import batch_key, read_manifest, read_plan, step_name
+from manager.storage.checkpoint import batch_key, batch_name, read_manifest, read_plan
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import FileSegments
 from manager.storage.trouble import UNREADABLE
 from topologies.checkpoints.pairing import GOING_BACK, START, TOPOLOGY, PairedCheckpoint
 from topologies.checkpoints.sinks_note import read_sinks
-from topologies.engine.commit.delivering import next_steps, refuse_later
-from topologies.io.places import locate
+from topologies.engine.commit.sink_folders import next_batches, refuse_later
+from topologies.io.paths import locate
 from windowing.errors import WindboltError
 from windowing.time.timestamps import show
 
@@ -131,18 +131,18 @@ class _Inspection:
                 self._tried(lambda ref=ref: self.segments.check(ref))  # type: ignore[misc]
             trouble = ""
             try:
-                self.halves.check_step(key)
+                self.halves.check_batch(key)
             except UNREADABLE as error:
                 trouble = _words(error)
             size = sum(ref.length for ref in refs.values())
-            self.look.steps.append(StepLook(step_name(key), manifest, len(refs), size, trouble))
+            self.look.steps.append(StepLook(batch_name(key), manifest, len(refs), size, trouble))
 
     def _plans(self) -> None:
         files, done = self.halves.files, set(self.halves.files.names("manifests"))
         for key in files.names("plans"):
             self._tried(lambda key=key: read_plan(files, key))  # type: ignore[misc]
             if key not in done:
-                self.look.planned.append(step_name(key))
+                self.look.planned.append(batch_name(key))
 
     def _spark(self) -> None:
         spark = self.halves.spark_half
@@ -163,7 +163,7 @@ class _Inspection:
             for ref in manifest.refs():
                 self.segments.check(ref)
         last = keys[-1] if keys else batch_key(-1, True)
-        for key in next_steps(last):
+        for key in next_batches(last):
             read_plan(halves.files, key)
         for sink in self.look.sinks if keys else ():
             if sink["kind"] == "files" and "until" not in sink:

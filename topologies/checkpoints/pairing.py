@@ -12,13 +12,13 @@ from typing import IO, Any
 import pyarrow as pa
 
 from manager.storage.checkpoint import (
-    KEPT_STEPS,
+    KEPT_BATCHES,
     FileCheckpoint,
     batch_key,
+    batch_name,
+    check_batch,
     check_not_begun,
-    check_step,
     read_manifest,
-    step_name,
 )
 from manager.storage.files import is_there
 from manager.storage.manifest import Manifest
@@ -29,9 +29,9 @@ from topologies.checkpoints.fingerprint import differences, fingerprint
 from topologies.checkpoints.sinks_note import note_sinks
 from topologies.checkpoints.source_log import SourceLog
 from topologies.checkpoints.spark_half import SparkHalf
-from topologies.engine.commit.delivering import next_steps
+from topologies.engine.commit.sink_folders import next_batches
 from topologies.graph.model import Topology
-from topologies.io.places import locate
+from topologies.io.paths import locate
 from topologies.run.checkpoint_name import check_named
 from windowing.errors import CheckpointError, DamagedCheckpoint
 from windowing.time.timestamps import show
@@ -120,7 +120,7 @@ class PairedCheckpoint:
         if self._held is not None:
             self._held.close()
 
-    def open(self, topology: Topology, first_output: int | None = None, keep: int = KEPT_STEPS) -> FileCheckpoint:
+    def open(self, topology: Topology, first_output: int | None = None, keep: int = KEPT_BATCHES) -> FileCheckpoint:
         """Our half; CheckpointError, with what to do, where it does not fit the other, the topology or the start.
 
         ``first_output``: where the run is to start; None: at its input, or where the run before it did. ``keep``: so
@@ -161,7 +161,7 @@ class PairedCheckpoint:
         going = self.files.read(GOING_BACK)
         if going is not None:
             raise CheckpointError(
-                f"checkpoint {self.path!r} is still going back to batch {step_name(going['to'])}",
+                f"checkpoint {self.path!r} is still going back to batch {batch_name(going['to'])}",
                 why="going back was begun and did not complete",
                 do=f"complete it: {self.command(going['to'])}",
             )
@@ -177,7 +177,7 @@ class PairedCheckpoint:
         elif manifest is None and committed:
             raise self._refused("the windbolt half holds no batch", seen)
         self.spark_half.check(-1 if manifest is None else manifest.batch)
-        for key in next_steps(steps[-1] if steps else batch_key(-1, True)):
+        for key in next_batches(steps[-1] if steps else batch_key(-1, True)):
             if not self.files.has(f"plans/{key}"):
                 check_not_begun(self.files, key)
         return manifest
@@ -203,25 +203,25 @@ class PairedCheckpoint:
         whole = next(self.whole_steps(), None)
         if whole is None:
             return f"no batch can be gone back to; restore the whole checkpoint from one copy, or {anew}"
-        return f"go back to batch {step_name(whole)}, which is whole: {self.command(whole)}; or {anew}"
+        return f"go back to batch {batch_name(whole)}, which is whole: {self.command(whole)}; or {anew}"
 
     def command(self, key: str) -> str:
         """The command that goes back to a step."""
-        return f"windbolt checkpoint {shlex.quote(self.path)} --back-to {step_name(key)}"
+        return f"windbolt checkpoint {shlex.quote(self.path)} --back-to {batch_name(key)}"
 
     def whole_steps(self) -> Iterator[str]:
         """The steps that can be gone back to, the last one first."""
         for key in reversed(self.files.names("manifests")):
             with suppress(*UNREADABLE):
-                self.check_step(key)
+                self.check_batch(key)
                 yield key
 
-    def check_step(self, key: str) -> None:
+    def check_batch(self, key: str) -> None:
         """That a step can be gone back to; CheckpointError where what that needs is damaged or gone."""
         for note in (TOPOLOGY, START):
             if self.files.read(note) is None:
                 raise self._gone(note, "what it says was known once, when the checkpoint was made")
-        manifest = check_step(self.files, FileSegments(f"{self.files.root}/segments", self.uri), key)
+        manifest = check_batch(self.files, FileSegments(f"{self.files.root}/segments", self.uri), key)
         query = self.spark_half.query()
         if manifest.batch >= 0 and (query is None or manifest.query not in (None, query)):
             raise self._refused("its halves belong to different queries", f"{manifest.query} and {query}")

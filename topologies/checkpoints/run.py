@@ -8,17 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from manager.storage.checkpoint import FileCheckpoint, batch_key, named_step
+from manager.storage.checkpoint import FileCheckpoint, batch_in_words, batch_key
 from manager.storage.trouble import during
 from topologies.checkpoints.memory import as_files
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.source_log import Partitions, SourceLog
 from topologies.checkpoints.unplanned import forget_unplanned
-from topologies.engine.batch.plan import BatchPlan, Context, Output, RunExecutor, TimeAdvance
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.executor import RunExecutor
+from topologies.engine.batch.output import Output
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.claims import Claims
-from topologies.engine.commit.delivering import Frames
-from topologies.engine.step import MicroBatch
+from topologies.engine.commit.frames import Frames
+from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.graph.model import Topology
 from topologies.run.options import RunOptions, Summary
@@ -36,7 +39,7 @@ class CheckpointedRun(ABC):
     executor: RunExecutor
     topology: Topology
     checkpoint: FileCheckpoint
-    step: MicroBatch
+    micro_batch: MicroBatch
     log: SourceLog
 
     def __init__(self, topology: Topology, options: RunOptions) -> None:
@@ -82,7 +85,7 @@ class CheckpointedRun(ABC):
         self.topology = as_files(topology, folder)
         self.executor.load(self.topology)
         first = FirstOutput.of(self.topology, self.halves.first_output)
-        self.step = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
+        self.micro_batch = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
         self.log = self.halves.source_log(*self._open_source())
         forget_unplanned(self.log.filesystem, self.log.root)
 
@@ -100,7 +103,7 @@ class CheckpointedRun(ABC):
             self.summary.stopped = self.options.stop.is_set()
             if self.options.flush and self.options.every is None and not self.summary.stopped:
                 self._close()
-            self.step.tidy()
+            self.micro_batch.tidy()
             self.summary.complaints += self._passed_over()
         finally:
             self.executor.close()
@@ -111,10 +114,10 @@ class CheckpointedRun(ABC):
 
     def batch(self, number: int, rows: IngestRows = lambda slots, there: None) -> None:
         """Run a batch whose files are noted in the log; as it was planned, if it was not committed then."""
-        if self.step.done(number):
+        if self.micro_batch.done(number):
             return
         key = batch_key(number, False)
-        drafted: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots, "run": self.step.run_id}
+        drafted: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots, "run": self.micro_batch.run_id}
         order, there = list(self.topology.spouts), self.log.partitions(number)
         drafted["files"] = sorted(self.log.files(number), key=lambda found: order.index(found[0]))
         drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in there.items()}
@@ -132,7 +135,7 @@ class CheckpointedRun(ABC):
 
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
         """What a step is, as it was planned first."""
-        step = named_step(key)
+        step = batch_in_words(key)
         with during(f"planning {step}", self.checkpoint.after_failure(step)):
             return self.checkpoint.plan(key, drafted)
 
@@ -142,23 +145,23 @@ class CheckpointedRun(ABC):
 
     def _close(self) -> None:
         """The closing tick: fire what is open. It has a number of its own, so that it too happens once."""
-        before = self.step.manifest
+        before = self.micro_batch.manifest
         if before.closing:
             return
-        drafted = {"clock": self._now(), "run": self.step.run_id}
+        drafted = {"clock": self._now(), "run": self.micro_batch.run_id}
         plan = self._planned(batch_key(before.batch, True), drafted)
         advance = TimeAdvance(plan["clock"], close=True)
         self._run(BatchPlan(before.batch, advance, closing=True, run=plan.get("run", "")), again=True)
 
     def _finish_closing(self) -> None:
         """A run that died while it was closing is closed first: some of its output may be out already."""
-        before = self.step.manifest
+        before = self.micro_batch.manifest
         if not before.closing and self.checkpoint.planned(batch_key(before.batch, True)):
             self._close()
 
     def _run(self, plan: BatchPlan, *, again: bool) -> None:
         query = self.halves.query()
-        report = self.step.run(plan, again=again, query=query)
+        report = self.micro_batch.run(plan, again=again, query=query)
         if self.options.every is not None:
             report.complaints.extend(self._passed_over())
         self._note(query, report)
@@ -176,6 +179,6 @@ class CheckpointedRun(ABC):
 
     def _now(self) -> int:
         """The clock, which never goes back, not even where the machine's does."""
-        before = self.step.manifest.clock
+        before = self.micro_batch.manifest.clock
         now = self.options.clock()
         return now if before is None else max(now, before)

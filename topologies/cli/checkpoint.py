@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from manager.storage.checkpoint import step_key
+from manager.storage.checkpoint import key_of
 from topologies.cli.consoles import out, warn
 from topologies.cli.failing import FAILED, Debug, readable_errors
 from windowing.errors import CheckpointError, ConfigError
@@ -55,7 +55,7 @@ def checkpoint(
             if look.damage or look.refused:
                 raise typer.Exit(FAILED)
             return
-        key = step_key(back_to)
+        key = key_of(back_to)
         if key is None:
             raise ConfigError(
                 f"--back-to {back_to!r}",

@@ -19,7 +19,7 @@ from topologies.cli.running import Engine, loaded
 from topologies.graph.model import Topology
 from topologies.scenarios.draw.arrival_table import arrival_table
 from topologies.scenarios.draw.timeline import timeline
-from topologies.scenarios.schema.loading import Loaded, Problem, load, located
+from topologies.scenarios.schema.scenario_files import Loaded, Problem, load, located
 from windowing.errors import ConfigError
 
 FEW = 5

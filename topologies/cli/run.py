@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from manager.storage.checkpoint import KEPT_STEPS
+from manager.storage.checkpoint import KEPT_BATCHES
 from topologies.cli.consoles import out
 from topologies.cli.failing import Debug, readable_errors
 from topologies.cli.progress import print_summary
@@ -43,7 +43,7 @@ def run(
     ] = None,
     keep_batches: Annotated[
         int, typer.Option("--keep-batches", metavar="N", help="So many of the last batches can be gone back to.")
-    ] = KEPT_STEPS,
+    ] = KEPT_BATCHES,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].")] = None,
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")

@@ -16,7 +16,7 @@ from types import FrameType
 from topologies.cli.progress import ProgressDisplay, shown_progress
 from topologies.cli.steps import NO_OPTIONS, StepOptions
 from topologies.graph.model import Topology
-from topologies.loading import load_topology
+from topologies.named_topology import load_topology
 from topologies.run.options import RunOptions, Summary
 from topologies.step.config import is_step
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from topologies.step.config import StepConfig, StepProblem, is_step, load_step
-from topologies.step.config.loading import Further
+from topologies.step.config.step_files import Further
 from windowing.errors import ConfigError
 
 With = Annotated[

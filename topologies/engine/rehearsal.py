@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.engine.batch.plan import BatchPlan, InProcess
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
-from topologies.engine.step import MicroBatch
+from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.phases import Phase
 from topologies.graph.model import Topology
-
-Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "committed"]
-"""The phases of a micro-batch, in order. From ``committed`` on, the batch survives a crash."""
-
-PHASES: tuple[str, ...] = get_args(Phase)
 
 
 class Crash(Exception):
@@ -24,17 +20,17 @@ class Crash(Exception):
 class Rehearsal:
     """Runs micro-batches of a topology. Committed batches survive a simulated crash, as they would in a folder."""
 
-    def __init__(self, topology: Topology, watch: Callable[[MicroBatch], object] = lambda step: None) -> None:
+    def __init__(self, topology: Topology, watch: Callable[[MicroBatch], object] = lambda batch: None) -> None:
         """``watch`` is called with the ``MicroBatch`` at the start, and with the new one after each crash."""
         self.topology, self.checkpoint, self._watch = topology, MemoryCheckpoint(), watch
-        self.step = self._begin()
+        self.micro_batch = self._begin()
 
     def run(
         self,
         plan: BatchPlan,
         *,
         crash_at: Phase | None = None,
-        before: Callable[[MicroBatch], object] = lambda step: None,
+        before: Callable[[MicroBatch], object] = lambda batch: None,
     ) -> BatchReport | None:
         """Run a batch. With ``crash_at``, everything in memory is lost as that phase begins, and the batch is run
         again.
@@ -44,30 +40,30 @@ class Rehearsal:
         """
         try:
             if crash_at is not None:
-                before(self.step)
+                before(self.micro_batch)
                 self._crash(plan, crash_at)
-                self.step = self._begin()
-                if self.step.done(plan.batch):
+                self.micro_batch = self._begin()
+                if self.micro_batch.done(plan.batch):
                     return None
-            before(self.step)
-            return self.step.run(plan)
+            before(self.micro_batch)
+            return self.micro_batch.run(plan)
         except BaseException:
-            self.step = self._begin()
+            self.micro_batch = self._begin()
             raise
 
     def _begin(self) -> MicroBatch:
-        step = MicroBatch(self.topology, self.checkpoint, InProcess())
-        self._watch(step)
-        return step
+        micro_batch = MicroBatch(self.topology, self.checkpoint, InProcess())
+        self._watch(micro_batch)
+        return micro_batch
 
     def _crash(self, plan: BatchPlan, crash_at: Phase) -> None:
         def fail(phase: str) -> None:
             if phase == crash_at:
                 raise Crash
 
-        self.step.hook = fail
+        self.micro_batch.hook = fail
         try:
-            self.step.run(plan)
+            self.micro_batch.run(plan)
         except Crash:
             return
         raise AssertionError(f"the crash did not happen: no phase {crash_at!r}")

@@ -13,20 +13,15 @@ import pyarrow as pa
 from manager.storage.segments import Ref, SegmentStore
 from manager.storage.task_state import TaskState
 from manager.storage.trouble import touching_for
-from topologies.engine.batch.plan import (
-    CompactItem,
-    Context,
-    FireItem,
-    FireOutcome,
-    Output,
-    SourceBatch,
-    SourceSplit,
-    partition_name,
-)
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.output import Output
 from topologies.engine.batch.rows import Rows
+from topologies.engine.batch.source_batch import SourceBatch, partition_name
+from topologies.engine.batch.splits import SourceSplit
+from topologies.engine.batch.work import CompactItem, FireItem, FireOutcome
 from topologies.engine.fire.admitting import admit
 from topologies.engine.fire.bolt_calls import BoltCalls
-from topologies.engine.fire.kinds import kind_of
+from topologies.engine.fire.kinds import windows_of
 from topologies.engine.ingest.merging import SOURCE_COLUMN
 from topologies.engine.ingest.router import Router
 from topologies.engine.time.anchoring import anchored
@@ -56,13 +51,13 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
     what the bolt emits."""
     node, router = anchored(context.topology.windowed[item.bolt], item.anchor), Router(context)
     with touching_for(f"bolt {item.bolt!r}, task {item.task}"):
-        windows = kind_of(node).restore(item, node, router)
+        windows = windows_of(node).restore(item, node, router)
         admitted = admit(item, node, router, windows.known)
         if admitted is not None:
             windows.accept(admitted)
         calls = BoltCalls(item, node, router)
         calls.make(windows.advance())
-        with context.store.writer(context.folder) as writer:
+        with context.store.writer(context.key) as writer:
             after = windows.snapshot(writer)
             state = TaskState(after.windows, after.refs, after.decided_by_stream, calls.snapshot(after, writer))
         router.ledger.count_by_stream(node, after.counts)
@@ -73,12 +68,12 @@ def compact(item: CompactItem, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, in order of time."""
     node = context.topology.windowed[item.bolt]
     with touching_for(f"bolt {item.bolt!r}, task {item.task}"):
-        return kind_of(node).compact(item, node, context)
+        return windows_of(node).compact(item, node, context)
 
 
 def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that are in no window yet and may still be in one. For inspection after a traced run."""
-    return kind_of(node).pending(store, node, task, state)
+    return windows_of(node).pending(store, node, task, state)
 
 
 def _errors(delivery: SourceBatch) -> pa.Table:

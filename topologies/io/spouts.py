@@ -26,8 +26,8 @@ from topologies.io.kafka import (
     checked_start,
     checked_topics,
 )
+from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates
-from topologies.io.places import shown_path
 from windowing.data.rows import DEFAULT_STREAM, Rows, tables
 from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import ConfigError, DataError, UnreachableError

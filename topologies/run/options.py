@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from manager.storage.checkpoint import KEPT_STEPS
+from manager.storage.checkpoint import KEPT_BATCHES
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.time.first_output import as_moment
 from topologies.run.checkpoint_name import check_named
@@ -38,7 +38,7 @@ class RunOptions:
     first_output: datetime | str | None = None
     """Time of the first output: input that it does not need is not read, and windows that end before are not emitted.
     None for no such limit."""
-    keep_batches: int = KEPT_STEPS
+    keep_batches: int = KEPT_BATCHES
     """Number of last batches, 1 to 100, whose state the checkpoint keeps so that one can go back to it; the closing at
     the end of a run counts as a batch."""
     clock: Clock = system_clock

@@ -15,14 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from topologies.engine.batch.plan import Context, MergedSplits, SourceBatch, SourceSplit
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.source_batch import SourceBatch
+from topologies.engine.batch.splits import MergedSplits, SourceSplit
 from topologies.engine.ingest.merging import keys_of
 from topologies.graph.model import Topology
 from topologies.io.file_metadata import FileMetadata
 from topologies.io.formats import Chunk, FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.formats.bad import BAD_SCHEMA
-from topologies.io.places import locate, shown_path
+from topologies.io.paths import locate, shown_path
 from topologies.io.spouts import FileSpout, hidden
 from topologies.sources.deaths import (
     Deadly,

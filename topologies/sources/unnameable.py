@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 
 from topologies.graph.model import Topology
+from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates
-from topologies.io.places import shown_path
 from topologies.io.spouts import FileSpout, Spout, hidden
 from windowing.errors import DataError
 

@@ -17,13 +17,14 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.core.broadcast import Broadcast
 from pyspark.errors import PySparkException
 
-from topologies.engine.batch.plan import Context, RunExecutor
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.executor import RunExecutor
 from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import FunctionSink, Sink
 from topologies.io.spouts import FrameSpout, Spout
+from topologies.spark.spark_errors import kafka_trouble, storage_trouble
 from topologies.spark.through_java import failure_in, run_for_java
-from topologies.spark.trouble import kafka_trouble, storage_trouble
 from windowing.errors import WindboltError
 
 _TOPOLOGIES: dict[str, Topology] = {}

@@ -15,16 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from manager.storage.segments import SegmentStore
-from topologies.engine.batch.plan import Context, SinkRows
-from topologies.engine.commit.delivering import SinkBatch
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.sink_rows import SinkBatch, SinkRows
 from topologies.graph.model import SinkNode, Topology
 from topologies.io.dead_letters import redirect_missing
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.run.options import RECORDS_PER_BATCH
 from topologies.sources.records import OUTGOING, outgoing
 from topologies.spark.executor import spark_failures
+from topologies.spark.spark_errors import unreachable
 from topologies.spark.through_java import run_for_java
-from topologies.spark.trouble import unreachable
 from windowing.errors import ConfigError, WindboltError
 from windowing.suggestions import nearest
 

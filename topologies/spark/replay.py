@@ -20,8 +20,8 @@ from manager.storage.checkpoint import batch_key
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rehearsal import Crash
-from topologies.engine.step import MicroBatch
 from topologies.graph.model import Topology
 from topologies.run.clock import system_clock
 from topologies.run.options import RunOptions

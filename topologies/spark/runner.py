@@ -13,9 +13,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from topologies.checkpoints.run import CheckpointedRun
 from topologies.checkpoints.source_log import Partitions
-from topologies.engine.batch.plan import BatchPlan, Context, Output
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.output import Output
+from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
-from topologies.engine.commit.delivering import Frames
+from topologies.engine.commit.frames import Frames
 from topologies.graph.model import Topology
 from topologies.run.options import RunOptions, Summary
 from topologies.sources.deaths import Death
@@ -26,8 +28,8 @@ from topologies.spark.jvm.session import check_session, names_of_java, open_sess
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.source import StreamSource
+from topologies.spark.spark_errors import kafka_trouble, storage_trouble
 from topologies.spark.through_java import failure_in
-from topologies.spark.trouble import kafka_trouble, storage_trouble
 from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
 from topologies.spark.workers.pool import executor_for
 from topologies.spark.workers.processes import WorkerDied

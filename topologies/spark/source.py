@@ -16,7 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType
 
-from topologies.engine.batch.plan import Context, Output, SourceBatch
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.output import Output
+from topologies.engine.batch.source_batch import SourceBatch
 from topologies.engine.ingest.merging import Part, Run, runs, write_parts
 from topologies.engine.tasks import ingest
 from topologies.graph.model import Topology

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from topologies.engine.batch.context import Context
 from topologies.engine.batch.forks import in_this_process
-from topologies.engine.batch.plan import Context
 from topologies.engine.batch.task_failure import TaskFailure
 from windowing.errors import WindboltError
 

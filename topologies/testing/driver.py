@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.rehearsal import PHASES, Phase, Rehearsal
-from topologies.engine.step import MicroBatch
+from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.phases import PHASES, Phase
+from topologies.engine.rehearsal import Rehearsal
 from topologies.engine.tasks import pending_events
 from topologies.engine.time.promising import can_promise, promise
 from topologies.graph.model import (
@@ -146,7 +147,7 @@ class TopologyDriver:
                 "windowed bolts inherits theirs",
                 do=f"name one of {', '.join(able)}" if able else "push rows, or advance the clock",
             )
-        bolts = self._run.step.manifest.bolts
+        bolts = self._run.micro_batch.manifest.bolts
         known = [bolts[name].watermark.emitted for name in chosen]
         if all(each is not None and each >= moment for each in known):
             there = all(each == moment for each in known)
@@ -218,13 +219,13 @@ class TopologyDriver:
     def accounts(self, bolt: str) -> dict[str, int]:
         """Where the events of a bolt are: ``received`` is the sum of the others, but for ``adjusted``."""
         self._part(bolt)
-        state = self._run.step.manifest.bolts[bolt]
+        state = self._run.micro_batch.manifest.bolts[bolt]
         return state.accounts.totals(sum(state.pending))
 
     def counters(self, bolt: str) -> dict[str, int]:
         """What a bolt has counted by itself (``context.counters``)."""
         self._part(bolt)
-        return self._run.step.manifest.bolts[bolt].counters
+        return self._run.micro_batch.manifest.bolts[bolt].counters
 
     def pending(self, bolt: str) -> list[dict[str, Any]]:
         """The events of a bolt that are in no window yet, and may still be in one.
@@ -239,7 +240,7 @@ class TopologyDriver:
                 do=f"accounts({bolt!r})['pending'] says how many there are",
             )
         found: list[dict[str, Any]] = []
-        for task, state in enumerate(self._run.step.manifest.bolts[bolt].tasks):
+        for task, state in enumerate(self._run.micro_batch.manifest.bolts[bolt].tasks):
             for events in pending_events(self._run.checkpoint.segments, part, task, state):
                 found.extend(events.select(part.schema.names).to_pylist())
         return found
@@ -247,7 +248,7 @@ class TopologyDriver:
     def watermark(self, bolt: str) -> datetime | None:
         """The watermark of a bolt in UTC; None before the first, and in processing time."""
         part = self._part(bolt)
-        at = self._run.step.manifest.bolts[bolt].watermark.emitted if part.event_time else None
+        at = self._run.micro_batch.manifest.bolts[bolt].watermark.emitted if part.event_time else None
         return None if at is None else to_datetime(at)
 
     @property
@@ -262,7 +263,11 @@ class TopologyDriver:
             accounts = {account: number for account, number in self.accounts(name).items() if number}
             shown = ", ".join(f"{number} {account}" for account, number in accounts.items()) or "nothing received"
             at = self.watermark(name)
-            mark = "" if at is None else f", watermark {show(self._run.step.manifest.bolts[name].watermark.emitted)}"
+            mark = (
+                ""
+                if at is None
+                else f", watermark {show(self._run.micro_batch.manifest.bolts[name].watermark.emitted)}"
+            )
             lines.append(f"{name}: {shown}{mark}")
             fired = [each for batch in self._notes.fired.values() for each in batch if each.bolt == name]
             lines += [f"  {each!r}" for each in fired[-_MOST:]]
@@ -277,7 +282,7 @@ class TopologyDriver:
     @property
     def _batch(self) -> int:
         """The number of the next batch."""
-        return self._run.step.manifest.batch + 1
+        return self._run.micro_batch.manifest.batch + 1
 
     def _now(self) -> int:
         now = system_clock() + self._ahead if self._told is None else self._told
@@ -313,7 +318,7 @@ class TopologyDriver:
             if promised is not None:
                 promise(self.topology, step.manifest, *promised)
 
-        plan = BatchPlan(number, TimeAdvance(clock, close=close), pieces, run=self._run.step.run_id)
+        plan = BatchPlan(number, TimeAdvance(clock, close=close), pieces, run=self._run.micro_batch.run_id)
         try:
             self._run.run(plan, crash_at=crash_at, before=begin)
         except BaseException:

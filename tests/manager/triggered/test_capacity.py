@@ -32,8 +32,9 @@ from tests.topologies.engine.test_trigger_properties import (
     time_rule,
 )
 from topologies import TopologyBuilder, spouts
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.step import MicroBatch
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import window_in_words
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.tuples import Tuple

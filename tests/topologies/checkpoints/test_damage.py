@@ -133,7 +133,7 @@ def test_an_older_manifest_that_is_damaged_does_not_stop_a_run(campaign: Campaig
 def test_a_segment_that_is_gone_and_not_needed_does_not_stop_a_run(campaign: Campaign) -> None:
     folder = _at(campaign, "died before a commit")
     ours = FileCheckpoint(str(folder / "ck/windbolt"))
-    first, last = (ours.manifest(ours.steps()[at]).segments() for at in (0, -1))
+    first, last = (ours.manifest(ours.batches()[at]).segments() for at in (0, -1))
     for name in first - last:
         (folder / "ck/windbolt/segments" / name).unlink()
     assert first - last
@@ -216,9 +216,9 @@ def test_files_of_later_batches_are_not_written_beside(campaign: Campaign, ended
 @pytest.mark.parametrize("key", ["0000000006-close", "0000000006", "0000000005"])
 def test_the_next_run_does_what_came_after_anew(campaign: Campaign, ended: Path, key: str) -> None:
     _back(ended, key)
-    assert FileCheckpoint(str(ended / "ck/windbolt")).steps()[-1] == key
+    assert FileCheckpoint(str(ended / "ck/windbolt")).batches()[-1] == key
     assert _run(campaign) == campaign.right
-    assert FileCheckpoint(str(ended / "ck/windbolt")).steps()[-1] == "0000000006-close"
+    assert FileCheckpoint(str(ended / "ck/windbolt")).batches()[-1] == "0000000006-close"
 
 
 def test_going_back_may_be_interrupted_anywhere(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:

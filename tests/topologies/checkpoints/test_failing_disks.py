@@ -138,11 +138,11 @@ def blocked_at(files: Path, folder: Path, phase: str, batch: int, place: str) ->
     away = folder / "away"
 
     def hook(now: str) -> None:
-        if now == phase and run.step.manifest.batch == batch - 1:
+        if now == phase and run.micro_batch.manifest.batch == batch - 1:
             (folder / place).rename(away)
             (folder / place).touch()
 
-    run.step.hook = hook
+    run.micro_batch.hook = hook
     with pytest.raises(StorageError) as raised:
         run.run()
     (folder / place).unlink()

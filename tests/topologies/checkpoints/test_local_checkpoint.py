@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from manager.storage.checkpoint import batch_key, step_key
+from manager.storage.checkpoint import batch_key, key_of
 from tests.helpers.damage import BATCHES, SCHEMA, Ids, rows_of, topology, write_input
 from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -249,7 +249,7 @@ def test_a_checkpoint_of_another_topology_is_refused(files: Path, tmp_path: Path
 def test_a_checkpoint_goes_back_and_on(back: str, files: Path, right: Any, tmp_path: Path) -> None:
     go(files, tmp_path)
     halves = PairedCheckpoint(str(tmp_path / "ck"))
-    key = step_key(back)
+    key = key_of(back)
     assert key is not None
     halves.lock()
     go_back(halves, key)

@@ -16,7 +16,7 @@ from tests.helpers.examples import examples
 from topologies.engine.admission import deciding
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.loading import read_scenario
+from topologies.scenarios.schema.scenario_files import read_scenario
 from windbolt import Arrival, TopologyError, TupleWindow, WindowedBolt
 from windbolt.testing import run_bolt
 

@@ -16,13 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.storage.checkpoint import KEPT_STEPS, FileCheckpoint, MemoryCheckpoint, batch_key
+from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint, MemoryCheckpoint, batch_key
 from tests.helpers.examples import examples
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.ingest.staging import Staging
-from topologies.engine.step import MicroBatch
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource, file_splits
 from windowing import (
@@ -716,7 +717,7 @@ def test_restarting_from_disk_after_every_batch_changes_nothing(tmp_path: Path) 
     topology, out = everything()
     checkpoint = FileCheckpoint(str(tmp_path))
     assert outcome(list(steps(topology, 6, checkpoint, restart=True)), out) == expected
-    assert len(list((tmp_path / "manifests").iterdir())) == KEPT_STEPS
+    assert len(list((tmp_path / "manifests").iterdir())) == KEPT_BATCHES
     latest = FileCheckpoint(str(tmp_path)).latest()
     assert latest is not None
     kept = {str(path.relative_to(tmp_path / "segments")) for path in (tmp_path / "segments").rglob("*.arrow")}

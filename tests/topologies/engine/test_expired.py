@@ -16,7 +16,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.replaying import replay
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.loading import read_scenario
+from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.bolts.asking import asks_for_expired
@@ -199,8 +199,9 @@ def test_where_windows_do_not_follow_each_other_the_build_says_so(bolt: Windowed
 
 def test_only_the_last_window_of_each_key_is_kept() -> None:
     from manager.storage.checkpoint import MemoryCheckpoint
-    from topologies.engine.batch.plan import BatchPlan, InProcess
-    from topologies.engine.step import MicroBatch
+    from topologies.engine.batch.executor import InProcess
+    from topologies.engine.batch.plan import BatchPlan
+    from topologies.engine.micro_batch import MicroBatch
     from topologies.scenarios.run.replay import watched_topology
     from topologies.scenarios.run.script import ScriptSplit, script
 

@@ -22,9 +22,12 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from policies.marks import NONE
 from tests.helpers.examples import examples
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.engine.batch.plan import BatchPlan, InProcess, MergedSplits, Origins, SourceBatch, TimeAdvance
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch.source_batch import RowPartitions, SourceBatch
+from topologies.engine.batch.splits import MergedSplits
 from topologies.engine.ingest import merging
-from topologies.engine.step import MicroBatch
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import as_text
 from topologies.graph.model import Topology
 from topologies.io.formats.bad import BAD_SCHEMA
@@ -101,7 +104,7 @@ def delivered(rows: list[Row], source: str, turn: int) -> SourceBatch:
         turn=turn if source else np.array([row.part for row in good], np.int64),
         keys=np.array([NONE if row.key is None else row.key for row in good], np.int64),
         bad_keys=np.array([NONE if row.key is None else row.key for row in bad], np.int64),
-        partition=f"p/{turn}" if source else Origins(PARTITIONS, np.array([row.part for row in good], np.int32)),
+        partition=f"p/{turn}" if source else RowPartitions(PARTITIONS, np.array([row.part for row in good], np.int32)),
     )
 
 

@@ -14,7 +14,7 @@ from tests.helpers.recut import run_cut
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.loading import read_scenario
+from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import AggregateBolt, Count, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.errors import ConfigError, TopologyError

@@ -16,9 +16,10 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from policies.assigners import Live, OnsetWindows
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.step import MicroBatch
-from topologies.engine.ticking import _promise
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.ticking.inherited import promise_of
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import (
@@ -85,7 +86,7 @@ def _fail(phase: str) -> None:
 
 def promised(topology: Topology, step: MicroBatch, bolt: str) -> int | None:
     """What a bolt promises those behind it, in milliseconds."""
-    found = _promise(topology.windowed[bolt], step.manifest.bolts[bolt])
+    found = promise_of(topology.windowed[bolt], step.manifest.bolts[bolt])
     return None if found is None else found // 1000
 
 

@@ -17,13 +17,15 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.plan import BatchPlan, InProcess, SourceBatch, TimeAdvance
-from topologies.engine.step import MicroBatch
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.batch.source_batch import SourceBatch
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.loading import read_scenario
+from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import BatchBolt, Bolt, Tuple, TupleWindow, WindowedBolt, presets
 from windowing.data.rows import Rows
 from windowing.errors import ConfigError, ScenarioError, TopologyError

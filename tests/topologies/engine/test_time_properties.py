@@ -14,8 +14,8 @@ from tests.oracles import time_oracle
 from tests.oracles.units import duration
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.loading import read_scenario
 from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing.errors import ConfigError, TopologyError
 
 Json = dict[str, Any]

@@ -22,9 +22,11 @@ from tests.helpers.examples import examples
 from tests.oracles.test_trigger_oracle import WORKED, at
 from tests.oracles.trigger_oracle import UNBOUNDED, Asked, Event, Expected, Firing, Forgot, expected, next_time
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.plan import BatchPlan, InProcess, SourceBatch, TimeAdvance
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.batch.report import BatchReport
-from topologies.engine.step import MicroBatch
+from topologies.engine.batch.source_batch import SourceBatch
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.model import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.data.rows import Rows

@@ -20,14 +20,15 @@ from tests.helpers.strategies import scenarios
 from tests.oracles import window_oracle as oracle
 from tests.oracles.test_window_oracle import assert_holds, by_name, from_storm, worked
 from topologies import TopologyBuilder
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.step import MicroBatch
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.model import Topology
 from topologies.scenarios.run.replay import Recording, ScenarioSpout, replay_locally, watched_topology
-from topologies.scenarios.run.script import Arrival, ScriptSplit, script
-from topologies.scenarios.schema.loading import read_scenario
+from topologies.scenarios.run.script import ScriptedEvents, ScriptSplit, script
 from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.schema import TIMESTAMP
 
@@ -127,7 +128,7 @@ def recut(found: Scenario, chance: random.Random) -> list[tuple[TimeAdvance, lis
         splits: list[ScriptSplit] = []
         for arrival in batch.arrivals:
             for offset, row in enumerate(arrival.rows):
-                one = Arrival(arrival.component, arrival.stream, arrival.clock, [row], arrival.first + offset)
+                one = ScriptedEvents(arrival.component, arrival.stream, arrival.clock, [row], arrival.first + offset)
                 match chance.randrange(4):
                     case 0 if splits:
                         batches.append((TimeAdvance(arrival.clock, tick=False), splits))

@@ -15,8 +15,8 @@ from tests.helpers.recut import differences, run_cut
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally, watched_topology
 from topologies.scenarios.schema import bare
-from topologies.scenarios.schema.loading import Loaded, load
 from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.scenarios.schema.steps import CloseStep, CrashStep
 from windowing import AggregateBolt
 from windowing.aggregates import count

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.helpers.places import SCENARIOS
 from topologies.scenarios.draw.arrival_table import Moments, arrival_table
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.loading import Loaded, load, read_scenario
+from topologies.scenarios.schema.scenario_files import Loaded, load, read_scenario
 
 NOON = 1_704_110_400_000_000  # 2024-01-01T12:00:00Z
 MINUTE = 60_000_000

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from topologies.scenarios.run.script import ScriptBatch, script
-from topologies.scenarios.schema.loading import read_scenario
+from topologies.scenarios.schema.scenario_files import read_scenario
 
 PLAIN = {"length": "10s", "tumbling": True, "timestamp_field": "ts"}
 IDLE = {**PLAIN, "watermark_every": 1, "idle_timeout": "1s"}

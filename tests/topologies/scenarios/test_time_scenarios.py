@@ -10,8 +10,8 @@ import pytest
 from tests.helpers.places import SCENARIOS
 from tests.helpers.recut import differences, run_cut
 from topologies.scenarios.run.replay import replay_locally, watched_topology
-from topologies.scenarios.schema.loading import Loaded, load
 from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.scenarios.schema.steps import CloseStep, CrashStep
 
 SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler")

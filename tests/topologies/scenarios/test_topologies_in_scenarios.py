@@ -10,8 +10,8 @@ import pytest
 from tests.helpers import places
 from tests.helpers.recut import differences, run_cut
 from topologies.scenarios.run.replay import replay_locally
-from topologies.scenarios.schema.loading import Loaded, load
 from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.scenarios.schema.steps import CloseStep, CrashStep
 
 BEYOND = places.SCENARIOS / "beyond"

@@ -23,8 +23,8 @@ import topologies.sources.splits
 from tests.helpers.object_store import ObjectStore, object_store
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.formats import FileSplit, access, file_format
+from topologies.io.paths import locate
 from topologies.io.patterns import candidates
-from topologies.io.places import locate
 from topologies.sources.splits import FileSource
 from windowing import WindowedBolt
 from windowing.data.schema import parse_schema

@@ -19,7 +19,7 @@ import pytest
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.segments import FileSegments
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.plan import Context
+from topologies.engine.batch.context import Context
 from topologies.engine.tasks import ingest
 from topologies.graph.model import Topology
 from topologies.io.formats.lines.csv import CsvFormat
@@ -125,7 +125,7 @@ def survive(pool: WorkerPool, built: Topology, path: str, folder: Path, wanted: 
     pool.load(packed(built), own_paths())
     store = FileSegments(str(folder / "segments"))
     (folder / "segments/0").mkdir(parents=True, exist_ok=True)
-    context = Context(built, store, "0", "0", 0, 0, {})
+    context = Context(built, store, "0", 0, 0, {})
     deaths, transient = list[Death](), 0
     while True:
         splits = file_splits(built, [("names", path)], wanted, deaths)
@@ -206,7 +206,7 @@ def test_many_small_files_that_one_task_reads_are_looked_at_one_by_one(pool: Wor
     paths = [write(tmp_path / f"in/{name}.jsonl", ["a", "boom" if name == "b" else "b"]) for name in "abc"]
     built = topology(tmp_path / "in")
     pool.load(packed(built), own_paths())
-    context = Context(built, FileSegments(str(tmp_path)), "0", "0", 0, 0, {})
+    context = Context(built, FileSegments(str(tmp_path)), "0", 0, 0, {})
     (tmp_path / "0").mkdir()
     files = FileSources(tuple(FileSource("names", FileSplit(path)) for path in paths))
     with pytest.raises(WorkerDied) as caught:

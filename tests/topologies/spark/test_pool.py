@@ -27,7 +27,7 @@ import pytest
 from manager.storage.segments import FileSegments
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.engine.batch.plan import Context
+from topologies.engine.batch.context import Context
 from topologies.graph.model import Topology
 from topologies.spark.executor import SparkExecutor, own_paths, packed
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
@@ -53,7 +53,7 @@ def topology(name: str = "numbers", bolt: Bolt | None = None) -> Topology:
 
 
 def context(of: Topology | None = None) -> Context:
-    return Context(of or topology(), FileSegments("nowhere"), "5", "5", 5, 0, {})
+    return Context(of or topology(), FileSegments("nowhere"), "5", 5, 0, {})
 
 
 def load(pool: WorkerPool, of: Topology, wanted: int = 1) -> None:

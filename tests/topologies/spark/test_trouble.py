@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.spark.trouble import storage_trouble
+from topologies.spark.spark_errors import storage_trouble
 
 JAVA = """org.apache.spark.SparkException: Job aborted due to stage failure
 	at org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2844)

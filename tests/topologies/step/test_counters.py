@@ -11,8 +11,9 @@ from typer.testing import CliRunner, Result
 
 from manager.storage.checkpoint import FileCheckpoint, batch_key
 from topologies.cli.app import app
-from topologies.engine.batch.plan import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.step import MicroBatch
+from topologies.engine.batch.executor import InProcess
+from topologies.engine.batch.plan import BatchPlan, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
 from topologies.io.spouts import FileSpout
 from topologies.sources.splits import file_splits
 from topologies.step.compile import step_topology

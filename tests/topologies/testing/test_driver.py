@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from topologies.engine.rehearsal import PHASES, Phase
+from topologies.engine.phases import PHASES, Phase
 from topologies.testing.driver import TopologyDriver as Driver
 from windbolt import (
     AggregateBolt,
@@ -271,7 +271,7 @@ def test_an_interval_between_watermarks_does_not_hold_a_promise_back() -> None:
 
 def test_the_phases_are_those_of_the_engine() -> None:
     driver, begun = TopologyDriver(revenue()), list[str]()
-    driver._run.step.hook = begun.append
+    driver._run.micro_batch.hook = begun.append
     driver.push("orders", order("ada", 1.0, 1))
     assert tuple(dict.fromkeys(begun)) == PHASES == get_args(Phase)
 

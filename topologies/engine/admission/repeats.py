@@ -17,7 +17,7 @@ from manager.storage.segments import SegmentStore, read_events
 from manager.window_manager import WindowManager
 from policies.admission import between_windows
 from policies.marks import NONE
-from topologies.engine.batch.plan import FireItem
+from topologies.engine.batch.work import FireItem
 from topologies.graph.model import WindowedNode
 from windowing.data.events import Events
 from windowing.time.timestamps import FOREVER
@@ -117,8 +117,8 @@ class Repeats:
         times = new.times if old is None else np.concatenate([old.times, new.times])
         marks = incoming.marks if node.event_time else new.times
         over = node.over(marks)
-        if node.event_time and self.item.forced is not None:
-            over = np.maximum(over, self.item.forced)
+        if node.event_time:
+            over = np.maximum(over, self.item.admit.closed)
         if node.last_end is not None:
             ends = _both(None if old is None else old.ends, new.ends)
             return _ByLastEnd(times, node.last_end(times, ends), over, node.admission.holds_start)
@@ -206,7 +206,7 @@ class _ByQueue:
         self._node, self._times, self._marks = node, times, marks
         self._accepted, self._duplicates = accepted, duplicates
         assert isinstance(item.state.windows, QueueState)
-        state = replace(item.state.windows, passed=item.passed)
+        state = replace(item.state.windows, passed=item.frontiers.passed)
         self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
         self._before = sum(map(len, parts))
         numbered, first = [], 0
@@ -216,7 +216,7 @@ class _ByQueue:
         self._manager.restore(numbered)
         self._manager.resume()
         self._fed = 0
-        self._reached = item.passed
+        self._reached = item.frontiers.passed
         self._alive = self._needed()
 
     def __call__(self, place: int, row: int) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from manager.storage.segments import SegmentWriter
 from topologies.engine.batch.input_progress import InputProgress
-from topologies.engine.batch.plan import Recorded
+from topologies.engine.batch.output import Recorded
 from topologies.engine.batch.trace import TRACES
 from topologies.graph.model import Topology, WindowedNode
 from windowing.errors import DataError

@@ -8,8 +8,12 @@ from functools import reduce
 
 from manager.storage.manifest import Manifest
 from manager.storage.segments import Ref
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.deferred_events import DeferredEvents
 from topologies.engine.batch.input_progress import InputProgress
-from topologies.engine.batch.plan import Arrived, Context, Output, SinkRows, StagedArrivals
+from topologies.engine.batch.output import Output
+from topologies.engine.batch.sink_rows import SinkRows
+from topologies.engine.batch.work import FireItem, FireOutcome
 
 _INPUT = "input"
 """Origin of rows that came with the input. The origin of a bolt's rows ends in a period and a task number."""
@@ -30,7 +34,7 @@ class BatchProgress:
     emitted: dict[str, int] = field(default_factory=dict)
     windows: dict[str, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
-    arrived: dict[str, ArrivedEvents] = field(default_factory=dict)
+    deferred: dict[str, DeferredEvents] = field(default_factory=dict)
     """Per bolt, events not admitted yet."""
     inputs: dict[str, dict[str, InputProgress]] = field(default_factory=dict)
     """Per bolt and input stream, what the events of the batch have shown."""
@@ -40,8 +44,8 @@ class BatchProgress:
         staged, recorded = output.staged, output.recorded
         for name, task, ref in staged.queued:
             self.state.bolts[name].tasks[task].refs.append(ref)
-        for name, arrivals in staged.arrived.items():
-            self.arrived.setdefault(name, ArrivedEvents()).add(arrivals)
+        for name, events in staged.deferred.items():
+            self.deferred.setdefault(name, DeferredEvents()).add(events)
         for name, ref in staged.for_sinks:
             first = self.numbers.get((name, origin), 0)
             self.for_sinks.setdefault(name, []).append(SinkRows(ref, origin, first))
@@ -61,6 +65,21 @@ class BatchProgress:
             for what, number in counted.items():
                 spout[what] = spout.get(what, 0) + number
 
+    def take_fired(self, item: FireItem, outcome: FireOutcome) -> None:
+        """Add what a task of a windowed bolt has come to."""
+        self.state.bolts[item.bolt].tasks[item.task] = outcome.state
+        self.windows[item.bolt] = self.windows.get(item.bolt, 0) + outcome.windows
+        self.take(outcome.output, f"{item.bolt}.{item.task}")
+
+    def check_accounts(self) -> None:
+        """Raise an error if the accounts of a bolt do not add up."""
+        for name, bolt in self.state.bolts.items():
+            bolt.accounts.check(bolt.pending, name)
+
+    def deferred_of(self, bolt: str) -> DeferredEvents:
+        """The events of the batch that the tasks of a bolt have yet to admit."""
+        return self.deferred.get(bolt, DeferredEvents())
+
     def seen(self, bolt: str) -> InputProgress:
         """What the events of the batch have shown on all inputs of a bolt."""
         return reduce(InputProgress.merge, self.inputs.get(bolt, {}).values(), InputProgress())
@@ -72,20 +91,3 @@ class BatchProgress:
             for greatest, value in ((watermark.latest, progress.latest), (watermark.skew, progress.skew)):
                 if value is not None:
                     greatest[stream] = max(value, greatest.get(stream, value))
-
-
-@dataclass
-class ArrivedEvents:
-    """The events of a batch that the tasks of one bolt are to admit, in order of arrival."""
-
-    by_task: dict[int, list[Arrived]] = field(default_factory=dict)
-    order: list[Ref] = field(default_factory=list)
-    """Segments with the order of arrival, where the watermark follows it."""
-    count: int = 0
-
-    def add(self, staged: StagedArrivals) -> None:
-        """Add the events that a further task has read."""
-        for task, ref in staged.sections:
-            self.by_task.setdefault(task, []).append(Arrived(ref, self.count))
-        self.order += [] if staged.order is None else [staged.order]
-        self.count += staged.count

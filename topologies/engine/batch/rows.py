@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.taking import take_rows
-from topologies.engine.batch.plan import Origins
+from topologies.engine.batch.source_batch import RowPartitions
 from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Rows:
     """Whether the positions are those in the source; False where they only count the rows of a BatchBolt."""
     turns: NDArray[np.int64] | int = 0
     """Offset of a shuffle grouping for the source of the rows, or one per row."""
-    partition: str | Origins = ""
+    partition: str | RowPartitions = ""
     """The partition of the rows with its spout, or one per row; "" where it is unknown."""
 
     @staticmethod

@@ -8,7 +8,7 @@ import os
 from manager.storage.files import make_folder
 from manager.storage.trouble import touching, touching_for
 from topologies.graph.model import Topology
-from topologies.io.places import locate
+from topologies.io.paths import locate
 from topologies.io.sinks import FileSink
 from windowing.errors import ConfigError
 

@@ -16,8 +16,8 @@ from policies.marks import NONE
 from topologies.engine.admission.deciding import Decisions, Incoming, Known, Marks, decide
 from topologies.engine.admission.recording import record
 from topologies.engine.admission.repeats import Repeats
-from topologies.engine.batch.plan import FireItem
 from topologies.engine.batch.rows import Rows
+from topologies.engine.batch.work import FireItem
 from topologies.engine.ingest.arriving import ACTION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
@@ -41,7 +41,7 @@ class Admitted:
 def admit(item: FireItem, node: WindowedNode, router: Router, known: Known) -> Admitted | None:
     """Admit the events that arrived for a task; the others are turned away as the rules say. None where none is
     admitted."""
-    if not item.arrived:
+    if not item.admit.segments:
         return None
     rows = _read(item, router)
     events = _incoming(item, node, router, known, rows)
@@ -56,10 +56,10 @@ def admit(item: FireItem, node: WindowedNode, router: Router, known: Known) -> A
 def _read(item: FireItem, router: Router) -> Rows:
     """All events that arrived for the task, with their columns; positions count the events of the batch."""
     tables, numbers = [], []
-    for arrived in item.arrived:
-        table = router.context.store.read(arrived.ref)
+    for segment in item.admit.segments:
+        table = router.context.store.read(segment.ref)
         tables.append(table)
-        numbers.append(table.column(SEQ_COLUMN).to_numpy() + arrived.base)
+        numbers.append(table.column(SEQ_COLUMN).to_numpy() + segment.first)
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     return Rows(table.combine_chunks(), None, np.concatenate(numbers), router.context.clock)
 
@@ -69,10 +69,10 @@ def _incoming(item: FireItem, node: WindowedNode, router: Router, known: Known, 
     keys = _column(rows, KEY_COLUMN)
     marks = _marks(item, router, rows) if known.key_marks is None else known.key_marks(keys, times, timely(actions))
     if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
-        times = np.clip(times, NONE if item.passed is None else item.passed, item.clock)
+        times = np.clip(times, NONE if item.frontiers.passed is None else item.frontiers.passed, item.end.clock)
     return Incoming(
         rows, _column(rows, STREAM_COLUMN), times, actions, marks,
-        closed=NONE if item.forced is None else item.forced,
+        closed=item.admit.closed,
         keys=keys,
         ends=_column(rows, END_COLUMN),
         end_edges=_column(rows, END_EDGE_COLUMN),
@@ -82,10 +82,10 @@ def _incoming(item: FireItem, node: WindowedNode, router: Router, known: Known, 
 
 def _marks(item: FireItem, router: Router, rows: Rows) -> Marks:
     """The watermarks that the driver has computed: one before each event, or one for all."""
-    if item.marks is None:
-        before = np.full(len(rows.positions), item.watermark, np.int64)
+    if item.admit.marks is None:
+        before = np.full(len(rows.positions), item.admit.watermark, np.int64)
         return Marks(before, before)
-    table = router.context.store.read(item.marks)
+    table = router.context.store.read(item.admit.marks)
     return Marks(**{name: table.column(name).to_numpy()[rows.positions] for name in table.column_names})
 
 

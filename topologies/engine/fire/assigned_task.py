@@ -19,11 +19,11 @@ from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Known, Marks
-from topologies.engine.batch.plan import FireItem
+from topologies.engine.batch.work import FireItem
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.edges import concerned, expired, match_edges
 from topologies.engine.fire.held_task import HeldTask, OldEvents
-from topologies.engine.fire.task_windows import Firing, Snapshot
+from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
 from windowing.time.timestamps import FOREVER
@@ -65,7 +65,7 @@ class AssignedTask(HeldTask):
         if self._admitted is not None and concerned(self._admitted, self._waiting):
             self._match_edges()
         if self._waiting is not None:
-            self._waiting = expired(self.node, self.router, self._waiting, self.item.frontier)
+            self._waiting = expired(self.node, self.router, self._waiting, self.item.frontiers.reached)
         if not self._due():
             return
         old = self._still_needed()
@@ -74,7 +74,7 @@ class AssignedTask(HeldTask):
             self._next_end, self._states, self._open_ends = None, WindowStates.of(None), []
             self._released = ReleasedEnds.of(None)
             if self._substreams is not None:
-                self._substreams.raise_floor(self.item.floor)
+                self._substreams.raise_floor(self.item.end.floor)
             self._finish_keys()
             return
         self._evaluated = True
@@ -83,19 +83,19 @@ class AssignedTask(HeldTask):
         self._seen = np.zeros(count, np.bool_) if events.seen is None else events.seen.copy()
         self._gone = np.zeros(count, np.bool_) if events.gone is None else events.gone.copy()
         last = LastWindows(events, self.node.streams) if self.node.remembers else None
-        after: int = NONE if self.item.passed is None else self.item.passed
+        after: int = NONE if self.item.frontiers.passed is None else self.item.frontiers.passed
         for index, limit in self._splits:
             yield from self._evaluate(events, before + index, after, max(after, limit), last)
             after = max(after, limit)
         if self._substreams is not None:
-            self._substreams.raise_floor(self.item.floor)
-        yield from self._evaluate(events, count, after, self.item.frontier, last)
+            self._substreams.raise_floor(self.item.end.floor)
+        yield from self._evaluate(events, count, after, self.item.frontiers.reached, last)
         self._last = None if last is None else last.flags()
-        if self._substreams is not None and self.item.frontier == FOREVER and self._last_end is not None:
+        if self._substreams is not None and self.item.frontiers.reached == FOREVER and self._last_end is not None:
             self._substreams.raise_floor(self._last_end)
         self._finish_keys()
 
-    def snapshot(self, writer: SegmentWriter) -> Snapshot:
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """The live events, and what is known of their keys and windows."""
         streams, before = len(self.node.inputs), self._before
         refs = self._kept(writer, streams)
@@ -117,8 +117,8 @@ class AssignedTask(HeldTask):
             end_edges=None if waiting is None else waiting.ref,
         )
         counts = {"windowed": self.windowed, "unwindowed": self.unwindowed}
-        closed = NONE if self.item.frontier is None else self.item.frontier
-        return Snapshot(windows, refs, self._decided(streams), counts, closed=closed)
+        closed = NONE if self.item.frontiers.reached is None else self.item.frontiers.reached
+        return TaskSnapshot(windows, refs, self._decided(streams), counts, closed=closed)
 
     def _key_marks(self, keys: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_]) -> Marks:
         assert self._substreams is not None
@@ -128,7 +128,7 @@ class AssignedTask(HeldTask):
 
     def _due(self) -> bool:
         """Whether a window may be due. If not, the events of earlier batches are not read."""
-        frontier, new = self.item.frontier, self._new
+        frontier, new = self.item.frontiers.reached, self._new
         settings = self.node.bolt.settings
         if settings.panes is not None or settings.idle_timeout is not None:
             return True
@@ -187,11 +187,11 @@ class AssignedTask(HeldTask):
         panes = self.node.bolt.settings.panes
         if panes is None:
             return None
-        mark = NONE if self.item.now is None else self.item.now
+        mark = NONE if self.item.end.watermark is None else self.item.end.watermark
         limit = NONE if upto is None else upto
         reached = FOREVER if limit == FOREVER else max(limit, self._reached(mark))
         return PaneDecisions(
-            panes, self._states, Moment(self._before.evaluations, self.item.clock, mark, reached, limit)
+            panes, self._states, Moment(self._before.evaluations, self.item.end.clock, mark, reached, limit)
         )
 
     def _reached(self, mark: int) -> int:

@@ -16,13 +16,13 @@ from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState
 from manager.triggered.firings import Forgotten
 from topologies.engine.batch.failures import bolt_failure, failed
-from topologies.engine.batch.plan import FireItem
 from topologies.engine.batch.rows import Rows
 from topologies.engine.batch.trace import joined_rows, window_row
 from topologies.engine.batch.whereabouts import worker_position
+from topologies.engine.batch.work import FireItem
 from topologies.engine.fire.emissions import Emissions, place, places
 from topologies.engine.fire.retracting import Retractions
-from topologies.engine.fire.task_windows import Firing, Snapshot, SummedWindows
+from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
@@ -119,7 +119,7 @@ class BoltCalls:
         for stream, table, index in emitted:
             outputs.add_all(stream, table, index, windows)
 
-    def snapshot(self, fired: Snapshot, writer: SegmentWriter) -> BoltTaskState:
+    def snapshot(self, fired: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
         """Write what the bolt needs later; return what it has left behind. ``fired`` are the windows after the
         calls."""
         before, bolt = self.before, self._bolt

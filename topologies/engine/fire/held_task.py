@@ -13,7 +13,8 @@ import pyarrow as pa
 from manager.keyed.held import GONE, LAST, SEEN, Held, flag, is_kept, kept, live, read_held, write_held
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
-from topologies.engine.batch.plan import CompactItem, Context, FireItem
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.work import CompactItem, FireItem
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
 from windowing.data.events import count_by_stream
@@ -141,7 +142,7 @@ def _write(writer: SegmentWriter, held: Held, flags: NDArray[np.uint8], streams:
 def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, without the events that are no longer needed."""
     held = Held.concat([kept(*read_held(context.store, ref)) for ref in item.refs]).sorted()
-    with context.store.writer(context.folder) as writer:
+    with context.store.writer(context.key) as writer:
         ref = write_held(writer, held, len(node.inputs))
     return replace(ref, level=1 + max(source.level for source in item.refs))
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from manager.queue.queue_state import QueueState
 from manager.storage.segments import Ref, SegmentStore
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
-from topologies.engine.batch.plan import CompactItem, Context, FireItem
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.work import CompactItem, FireItem
 from topologies.engine.fire.assigned_task import AssignedTask
 from topologies.engine.fire.held_task import compact_held, pending_held
 from topologies.engine.fire.queue_task import (
@@ -51,7 +52,7 @@ TRIGGERED = Kind(TriggeredState, TriggeredTask, compact_held, pending_held)
 """Windows of keys that a trigger fires."""
 
 
-def kind_of(node: WindowedNode) -> Kind:
+def windows_of(node: WindowedNode) -> Kind:
     """The kind of windows that a bolt has."""
     if node.assigners:
         return ASSIGNED

@@ -15,11 +15,12 @@ from manager.storage.segments import Ref, SegmentStore, SegmentWriter, read_even
 from manager.storage.task_state import TaskState
 from manager.window_manager import WindowManager
 from topologies.engine.admission.deciding import Known
+from topologies.engine.batch.context import Context
 from topologies.engine.batch.failures import bolt_failure
-from topologies.engine.batch.plan import CompactItem, Context, FireItem
 from topologies.engine.batch.trace import summed_ids
+from topologies.engine.batch.work import CompactItem, FireItem
 from topologies.engine.fire.admitting import Admitted
-from topologies.engine.fire.task_windows import Firing, Snapshot, SummedWindows
+from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
 from windowing.data.events import Events
@@ -56,31 +57,31 @@ class QueueTask:
         held = admitted.events
         (payload,) = held.payload.combine_chunks().to_batches()
         events = self._stored(Events(held.times, payload, held.streams)).sorted()
-        with self.context.store.writer(self.context.folder) as writer:
+        with self.context.store.writer(self.context.key) as writer:
             self._refs.append(write_events(writer, events, len(self.node.inputs)))
 
     def advance(self) -> Iterator[Firing]:
         """Yield the windows that are due at the frontier; none where the batch has no frontier."""
-        frontier, node = self.item.frontier, self.node
+        frontier, node = self.item.frontiers.reached, self.node
         if frontier is None:
             return
         self._parts = [_due(self.context.store, ref, frontier) for ref in self._refs]
-        state = replace(self._before, passed=self.item.passed)
+        state = replace(self._before, passed=self.item.frontiers.passed)
         self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=self.item.task, state=state)
         self._manager.restore([events for events in self._parts if events is not None])
         yield from self._shown(self._manager.advance(frontier))
 
-    def snapshot(self, writer: SegmentWriter) -> Snapshot:
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """The queue without what no window needs any more."""
-        manager, frontier, streams = self._manager, self.item.frontier, len(self.node.inputs)
+        manager, frontier, streams = self._manager, self.item.frontiers.reached, len(self.node.inputs)
         if manager is None or frontier is None:
-            return Snapshot(self._before, self._refs, self.item.state.decided_by_stream)
+            return TaskSnapshot(self._before, self._refs, self.item.state.decided_by_stream)
         refs, alive = _left(self._refs, self._parts, manager, streams)
         newly_settled = manager.queue.settled + manager.dropped[0] - self._before.settled
         if frontier != FOREVER and manager.queue.settled >= _LONG_LIFE * newly_settled:
             refs = _in_final_order(refs, manager, frontier, streams, self.context.store, writer)
         counts = {name: np.array(manager.accounts.by_stream(name)) for name in ("windowed", "unwindowed")}
-        return Snapshot(manager.snapshot(), refs, (alive - np.array(manager.pending)).tolist(), counts)
+        return TaskSnapshot(manager.snapshot(), refs, (alive - np.array(manager.pending)).tolist(), counts)
 
     def _stored(self, events: Events) -> Events:
         """Admitted events as the queue holds them."""
@@ -148,7 +149,7 @@ def _read(item: CompactItem, context: Context) -> Events:
 
 
 def _compacted(events: Events, item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    with context.store.writer(context.folder) as writer:
+    with context.store.writer(context.key) as writer:
         ref = write_events(writer, events, len(node.inputs))
     return replace(ref, level=1 + max(source.level for source in item.refs))
 

@@ -33,7 +33,7 @@ Firing: TypeAlias = TupleWindow | SummedWindows | Forgotten
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class TaskSnapshot:
     """The windows of a task after a batch."""
 
     windows: WindowsState
@@ -68,6 +68,6 @@ class TaskWindows(Protocol):
         """Yield what is due, in order. Exhausted before ``snapshot`` is called."""
         ...
 
-    def snapshot(self, writer: SegmentWriter) -> Snapshot:
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """Write what is still needed; return the state after the batch."""
         ...

@@ -13,10 +13,10 @@ from manager.storage.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
 from manager.triggered.windows import TriggeredWindows
 from topologies.engine.admission.deciding import Known
-from topologies.engine.batch.plan import FireItem
+from topologies.engine.batch.work import FireItem
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.held_task import HeldTask
-from topologies.engine.fire.task_windows import Firing, Snapshot
+from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
 from windowing.time.timestamps import FOREVER
@@ -60,14 +60,14 @@ class TriggeredTask(HeldTask):
             trigger, events, before, self._key_states, node.streams, key=node.bolt.settings.key, task=self.item.task,
             capacity=node.bolt.settings.capacity,
         )  # fmt: skip
-        yield from windows.windows(self.item.clock, close=self.item.frontier == FOREVER)
+        yield from windows.windows(self.item.end.clock, close=self.item.frontiers.reached == FOREVER)
         self._evaluated = True
         flags = windows.flags()
         self._seen, self._gone = (flags & SEEN) != 0, (flags & GONE) != 0
         if windows.refused:
             self.router.refuse_events(node, events, windows.refused)
 
-    def snapshot(self, writer: SegmentWriter) -> Snapshot:
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """The open windows: their events and the records of their keys."""
         windows, keys = self._windows, self._before.keys
         assert windows is not None
@@ -76,7 +76,7 @@ class TriggeredTask(HeldTask):
             table = self._key_states.table(None if self._events is None else self._events.payload)
             keys = None if table is None else writer.add(table)
         counted = {UNKNOWN: windows.unknown_answers, FULL: windows.full}
-        return Snapshot(
+        return TaskSnapshot(
             TriggeredState(windows.next_due, windows.still_open, keys),
             refs,
             self._decided(len(self.node.inputs)),

@@ -15,7 +15,8 @@ from policies.admission import Decision, timely
 from policies.marks import NONE
 from topologies.engine.admission.late_rows import conform_input
 from topologies.engine.admission.timing import Timed
-from topologies.engine.batch.plan import Origins, StagedArrivals
+from topologies.engine.batch.deferred_events import DeferredEvents, DeferredSegment
+from topologies.engine.batch.source_batch import RowPartitions
 from topologies.graph.hashing import hash_rows
 from topologies.graph.model import WindowedNode
 from windowing.settings.rules import Partition
@@ -50,7 +51,7 @@ class Arriving:
         table: pa.Table,
         timed_rows: Timed,
         tasks: NDArray[np.int64] | None,
-        partition: str | Origins = "",
+        partition: str | RowPartitions = "",
     ) -> None:
         """Add rows of an input.
 
@@ -90,7 +91,7 @@ class Arriving:
             codes = self._codes(settings.watermark_partition, table, partition)
             self._arrivals.append(_arrival_columns(node, timed_rows, inner[STREAM_COLUMN], codes))
 
-    def write(self, writer: SegmentWriter) -> StagedArrivals:
+    def write(self, writer: SegmentWriter) -> DeferredEvents:
         """Write the events: a section per task, and one section with the order of arrival of all events, where the
         watermark follows the events."""
         node = self._node
@@ -108,8 +109,8 @@ class Arriving:
                 if edges[task + 1] > edges[task]:
                     split = table.slice(edges[task], edges[task + 1] - edges[task])
                     sections.append((task, _section(writer, split, len(node.inputs))))
-        arrival = writer.add(self._order()) if self._arrivals else None
-        return StagedArrivals(sections, self.count, arrival)
+        by_task = {task: [DeferredSegment(ref, 0)] for task, ref in sections}
+        return DeferredEvents(by_task, [writer.add(self._order())] if self._arrivals else [], self.count)
 
     def _order(self) -> pa.Table:
         """The order of arrival of all events; the partition is null where an event has none."""
@@ -128,10 +129,10 @@ class Arriving:
             )
         return pa.table(columns)
 
-    def _codes(self, by: str | Partition | None, table: pa.Table, own: str | Origins) -> NDArray[np.int32] | None:
+    def _codes(self, by: str | Partition | None, table: pa.Table, own: str | RowPartitions) -> NDArray[np.int32] | None:
         """The partition code of each row; None where the rows have no partition."""
         rows = table.num_rows
-        if isinstance(by, Partition) and isinstance(own, Origins):
+        if isinstance(by, Partition) and isinstance(own, RowPartitions):
             present = np.unique(own.codes).tolist()
             codes_of = np.full(len(own.names), -1, np.int32)
             codes_of[present] = [self._code(own.names[code]) if own.names[code] else -1 for code in present]

@@ -18,7 +18,10 @@ import pyarrow as pa
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.taking import take_rows
 from policies.marks import NONE
-from topologies.engine.batch.plan import Context, Executor, MergedSplits, Origins, SourceBatch, SourceSplit
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.executor import Executor
+from topologies.engine.batch.source_batch import RowPartitions, SourceBatch
+from topologies.engine.batch.splits import MergedSplits, SourceSplit
 from topologies.io.formats.bad import BAD_SCHEMA
 from windowing.data.order import merged_order
 from windowing.time.timestamps import integers
@@ -82,7 +85,7 @@ class Run:
         turns = _per_row(self.slices, "rows", [piece.part.turn for piece in self.slices])
         names = tuple(dict.fromkeys(piece.part.partition for piece in self.slices))
         codes = _per_row(self.slices, "rows", [names.index(piece.part.partition) for piece in self.slices])
-        origins = Origins(names, codes.astype(np.int32))
+        origins = RowPartitions(names, codes.astype(np.int32))
         order = merged_order([keys])
         if order is not None:
             table, turns, origins = take_rows(table, order), turns[order], origins.take(order)
@@ -114,7 +117,7 @@ class Run:
 
 def write_parts(split: SourceSplit, context: Context) -> list[Part]:
     """Read a split and write its rows with their keys; returns a part for each of its sources."""
-    with context.store.writer(context.folder) as writer:
+    with context.store.writer(context.key) as writer:
         by_source = groupby(
             split.read(context.topology), key=lambda batch: (batch.component, batch.stream, batch.source)
         )

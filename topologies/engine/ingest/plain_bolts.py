@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from topologies.engine.batch.context import Context
 from topologies.engine.batch.failures import bolt_failure
-from topologies.engine.batch.plan import Context
 from topologies.engine.batch.rows import Rows
 from topologies.graph.model import PlainNode, copies, stream_label
 from windowing.bolts.bolt import BatchBolt, Bolt, TaskContext

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from manager.keyed.held import Held
 from manager.storage.taking import take_rows
+from topologies.engine.batch.context import Context
 from topologies.engine.batch.ledger import Ledger
-from topologies.engine.batch.plan import Context, Output
+from topologies.engine.batch.output import Output
 from topologies.engine.batch.rows import Rows
 from topologies.engine.ingest.error_rows import error_rows, of_component
 from topologies.engine.ingest.plain_bolts import PlainBolts
@@ -47,7 +48,7 @@ class Router:
 
     def finish(self, spouts: Mapping[str, Mapping[str, int]] | None = None) -> Output:
         """Write all routed rows and all records; return their references. ``spouts`` are counts of rows by spout."""
-        with self.context.store.writer(self.context.folder) as writer:
+        with self.context.store.writer(self.context.key) as writer:
             return Output(self._staging.write(writer), self.ledger.write(writer), spouts or {})
 
     def refuse(self, component: str, bad: pa.Table, clock: int) -> None:

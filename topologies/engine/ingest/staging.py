@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from manager.storage.segments import Ref, SegmentWriter, write_events
 from manager.storage.trouble import touching, touching_for
+from topologies.engine.batch.context import Context
 from topologies.engine.batch.failures import bolt_failure
-from topologies.engine.batch.plan import Context, Staged
+from topologies.engine.batch.output import Staged
 from topologies.engine.ingest.arriving import Arriving
 from topologies.graph.groupings import AllGrouping
 from topologies.graph.model import WindowedNode
 from topologies.io.formats import write_table
-from topologies.io.places import locate
+from topologies.io.paths import locate
 from topologies.io.sinks import DiscardSink, FileSink
 from windowing.data.events import Events
 from windowing.data.order import is_sorted, stable_order
@@ -74,7 +75,7 @@ class Staging:
             node = self._topology.windowed[name]
             for task, events in self._by_task(node, of_bolt):
                 queued.append((name, task, write_events(writer, events, len(node.inputs))))
-        arrived = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
+        deferred = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
         files, for_sinks = list[tuple[str, str]](), list[tuple[str, Ref]]()
         for name, tables in self._for_sinks.items():
             match self._topology.sinks[name].sink:
@@ -85,7 +86,7 @@ class Staging:
                         files.append((name, self._write_file(sink, pa.concat_tables(tables))))
                 case _:
                     for_sinks.append((name, writer.add(pa.concat_tables(tables))))
-        return Staged(queued, arrived, for_sinks, files)
+        return Staged(queued, deferred, for_sinks, files)
 
     def _by_task(self, node: WindowedNode, queued: _Queued) -> Iterator[tuple[int, Events]]:
         """Yield (task, events), ordered by (time, arrival)."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from topologies.io.documents.showing import kind_of, shown
+from topologies.io.documents.showing import kind_shown, shown
 from windowing.suggestions import did_you_mean
 
 _MOST_LISTED = 25
@@ -50,7 +50,7 @@ def _explained(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Explai
     """The problems in one of pydantic's errors, one for each of its lines."""
     spot = _spot(details["loc"], model)
     context = details.get("ctx", {})
-    found = kind_of(details["input"]) if spot.is_secret else shown(details["input"])
+    found = kind_shown(details["input"]) if spot.is_secret else shown(details["input"])
     match details["type"]:
         case "value_error":
             for line in str(context["error"]).split("\n"):

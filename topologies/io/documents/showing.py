@@ -18,7 +18,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def kind_of(value: object) -> str:
+def kind_shown(value: object) -> str:
     """The kind of a value, for errors about values that may be secret."""
     if isinstance(value, str):
         return "a text"

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from topologies.io.formats.trouble import reading
+from topologies.io.formats.file_errors import reading
 from windowing.errors import DataError, MissingError, UnreachableError
 
 _T = TypeVar("_T")

@@ -14,8 +14,8 @@ from pyarrow import ipc
 
 from topologies.io.formats.access import opened
 from topologies.io.formats.conform import as_bytes, is_text, refuse_impossible, settle
+from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty
 from topologies.io.formats.split import Chunk, FileSplit
-from topologies.io.formats.trouble import declared_once, reading, refuse_absent, refuse_empty
 from windowing.errors import DataError
 
 _MAGIC = b"ARROW1"

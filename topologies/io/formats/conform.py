@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topologies.io.formats.bad import BadRow, BadRows, python_columns, row_as_json, shown
+from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import Converted, Mask, attempt, blank, either, isolate, valid
 from topologies.io.formats.lines.moments import from_dates, from_milliseconds, from_timestamps, within_calendar
 from topologies.io.formats.lines.text import convertible_text, parse_text
-from topologies.io.formats.trouble import type_name
 from windowing.errors import DataError
 
 _kinds = pa.types

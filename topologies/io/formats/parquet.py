@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from topologies.io.formats.access import opened
 from topologies.io.formats.conform import refuse_impossible, settle
+from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
 from topologies.io.formats.split import Chunk, FileSplit
-from topologies.io.formats.trouble import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
 
 
 @dataclass(frozen=True)

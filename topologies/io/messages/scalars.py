@@ -17,7 +17,7 @@ from uuid import UUID
 
 import numpy as np
 
-from topologies.io.messages.places import Misfit, shown
+from topologies.io.messages.misfit import Misfit, shown
 
 _PLAIN = frozenset({str, int, float, bool, dict, list, NoneType})
 

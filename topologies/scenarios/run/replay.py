@@ -15,12 +15,12 @@ from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.batch.trace import event_ids
+from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rehearsal import Rehearsal
-from topologies.engine.step import MicroBatch
 from topologies.engine.tasks import pending_events
 from topologies.graph.model import Topology, stream_label
 from topologies.io.sinks import MemorySink
-from topologies.loading import load_topology
+from topologies.named_topology import load_topology
 from topologies.scenarios.run.answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
 from topologies.scenarios.run.comparing import judge, judge_midway
 from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
@@ -47,11 +47,11 @@ def _replayed(scenario: Scenario, topology: Topology | None) -> Replayed:
     run = Rehearsal(built, recording.watch)
     for number, batch in enumerate(script(scenario)):
         split = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))
-        plan = BatchPlan(number, batch.advance, [split] if batch.arrivals else [], run=run.step.run_id)
+        plan = BatchPlan(number, batch.advance, [split] if batch.arrivals else [], run=run.micro_batch.run_id)
         report = run.run(plan, crash_at="commit" if batch.crash else None)
         assert report is not None
         recording.note(batch, report)
-    return judge(scenario, recording.answer(scenario, built, run.step.manifest, run.checkpoint.segments))
+    return judge(scenario, recording.answer(scenario, built, run.micro_batch.manifest, run.checkpoint.segments))
 
 
 def watched_topology(scenario: Scenario, topology: Topology | None = None, prefix: str = "") -> Topology:

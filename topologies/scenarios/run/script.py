@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from topologies.engine.batch.plan import SourceBatch, TimeAdvance
+from topologies.engine.batch.plan import TimeAdvance
+from topologies.engine.batch.source_batch import SourceBatch
 from topologies.graph.model import Topology
 from topologies.io.formats import BadRows, FileSplit, JsonlFormat
 from topologies.scenarios.schema.bare import clock_matters
@@ -24,7 +25,7 @@ from windowing.data.rows import DEFAULT_STREAM
 
 
 @dataclass
-class Arrival:
+class ScriptedEvents:
     """Events that arrive one after the other on one stream, at one clock; ``rows`` are JSON objects."""
 
     component: str
@@ -43,7 +44,7 @@ class Arrival:
 class ScriptBatch:
     """A micro-batch of a scenario."""
 
-    arrivals: list[Arrival] = field(default_factory=list)
+    arrivals: list[ScriptedEvents] = field(default_factory=list)
     advance: TimeAdvance = field(default_factory=lambda: TimeAdvance(0, tick=False))
     crash: bool = False
     """Whether it crashes before its commit; it then runs again, as it was."""
@@ -117,7 +118,7 @@ def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep
         component, stream = f"{prefix}events", step.stream or ""
     last = batch.arrivals[-1] if batch.arrivals else None
     if last is None or (last.component, last.stream, last.clock) != (component, stream, clock):
-        last = Arrival(component, stream, clock, [], number)
+        last = ScriptedEvents(component, stream, clock, [], number)
         batch.arrivals.append(last)
     last.rows.append(_row(scenario, step, number))
 

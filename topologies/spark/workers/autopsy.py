@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from manager.storage.checkpoint import FileCheckpoint
-from topologies.engine.batch.plan import Context
+from topologies.engine.batch.context import Context
 from topologies.engine.tasks import ingest
 from topologies.graph.model import Topology
 from topologies.io.spouts import FileSpout

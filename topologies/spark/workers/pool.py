@@ -13,7 +13,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from topologies.engine.batch.plan import Context
+from topologies.engine.batch.context import Context
 from topologies.graph.model import Topology
 from topologies.spark.executor import SparkExecutor, TaskExecutor, own_paths, packed
 from topologies.spark.workers.spare import SPARE

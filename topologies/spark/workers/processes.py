@@ -18,7 +18,7 @@ from threading import Lock, Thread
 from typing import Any, cast
 
 from manager.storage.trouble import in_words
-from topologies.engine.batch.plan import Context
+from topologies.engine.batch.context import Context
 from topologies.engine.batch.task_failure import TaskFailure
 from topologies.engine.batch.whereabouts import SIZE, WorkerPosition
 from topologies.graph.model import Topology

@@ -30,7 +30,7 @@ from topologies.engine.batch.task_failure import TaskFailure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from topologies.engine.batch.plan import Context
+    from topologies.engine.batch.context import Context
     from topologies.graph.model import Topology
 
 _PR_SET_PDEATHSIG = 1

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
-from topologies.io.documents.showing import kind_of
+from topologies.io.documents.showing import kind_shown
 from topologies.step.config.values import File, Section, Text, Whole, at_most, listed, shown_value
 from windowing.errors import ConfigError
 
@@ -98,7 +98,7 @@ def _servers(value: object) -> str:
     from topologies.io.kafka import checked_servers
 
     if not isinstance(value, str | list) or not all(isinstance(server, str) for server in value):
-        raise ValueError(f'expected servers such as "host:9092,host:9092", found {kind_of(value)}')
+        raise ValueError(f'expected servers such as "host:9092,host:9092", found {kind_shown(value)}')
     try:
         return checked_servers(value)
     except ConfigError as error:
@@ -184,4 +184,4 @@ def _property(name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise ValueError(f"{name}: expected a text, found {kind_of(value)}; put it in quotes")
+    raise ValueError(f"{name}: expected a text, found {kind_shown(value)}; put it in quotes")

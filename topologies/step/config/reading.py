@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from topologies.io.documents.loading import load
-from topologies.io.documents.showing import kind_of
+from topologies.io.documents.document_files import load
+from topologies.io.documents.showing import kind_shown
 from topologies.step.config.errors import StepConfigError, StepProblem
 from topologies.step.config.values import Given
 
@@ -38,7 +38,7 @@ def read_tree(path: Path) -> Tree:
     except RecursionError:
         raise _unreadable(path, "it is nested too deep") from None
     if not isinstance(content, dict):
-        raise _unreadable(path, f"expected a mapping with name, type, format and so on, found {kind_of(content)}")
+        raise _unreadable(path, f"expected a mapping with name, type, format and so on, found {kind_shown(content)}")
     tree: Tree = with_folders(content, path.absolute().parent)
     return tree
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 
-from topologies.step.rules.loading import FORMS, Path, find_rule, text_of, unclear_error, unfit_error
 from topologies.step.rules.rule import LIMIT_SECONDS, Kind, Rule
+from topologies.step.rules.rule_modules import FORMS, Path, find_rule, text_of, unclear_error, unfit_error
 from topologies.step.rules.sources import broken
 from windowing.errors import ConfigError
 

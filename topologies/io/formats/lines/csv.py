@@ -27,12 +27,12 @@ import pyarrow.fs as pafs
 from topologies.io.formats.access import opened
 from topologies.io.formats.bad import BadRow, BadRows, python_columns, row_as_json
 from topologies.io.formats.conform import parted
+from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
 from topologies.io.formats.isolate import Mask, either
 from topologies.io.formats.lines.jsonvalue import parse_cells
 from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text
 from topologies.io.formats.lines.utf8 import ESCAPED, Utf8Stream, unescaped, unmarked
 from topologies.io.formats.split import Chunk, FileSplit
-from topologies.io.formats.trouble import declared_once, reading, refuse_absent
 from windowing.errors import ConfigError, DataError
 
 _BLOCK = 4 << 20

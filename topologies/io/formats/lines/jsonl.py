@@ -28,13 +28,13 @@ import pyarrow.json as pajson
 from topologies.io.formats.access import opened
 from topologies.io.formats.bad import BAD_SCHEMA, LONGEST_DATA, BadRow, BadRows
 from topologies.io.formats.conform import misfit
+from topologies.io.formats.file_errors import declared_once, reading
 from topologies.io.formats.isolate import Mask, either, valid
 from topologies.io.formats.lines.jsonvalue import Number, Object, column_of, declared_value, jsonable, parse_json
 from topologies.io.formats.lines.long_lines import LONGEST_ROW, LongLine, blocks_of_lines
 from topologies.io.formats.lines.moments import from_milliseconds, within_calendar
 from topologies.io.formats.lines.text import parse_base64, parse_text
 from topologies.io.formats.split import Chunk, FileSplit
-from topologies.io.formats.trouble import declared_once, reading
 from windowing.errors import ConfigError
 
 _BLOCK = 4 << 20

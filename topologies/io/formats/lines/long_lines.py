@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from topologies.io.formats.bad import LONGEST_DATA, BadRow
-from topologies.io.formats.trouble import reading
+from topologies.io.formats.file_errors import reading
 
 LONGEST_ROW = 16 << 20
 """Default maximum size of a text row in bytes, the same as for messages."""

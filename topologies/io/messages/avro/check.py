@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from topologies.io.messages.avro.parsing import RECORDS, Parsed, kind_of, logical_type
-from topologies.io.messages.places import Misfit
+from topologies.io.messages.avro.parsing import RECORDS, Parsed, avro_type, logical_type
+from topologies.io.messages.misfit import Misfit
 
 Check = Callable[[bytes, int, int], int]
 
@@ -34,7 +34,7 @@ class _Checks:
         self._named: dict[str, Check] = {}
 
     def of(self, schema: Any) -> Check:
-        kind = kind_of(schema)
+        kind = avro_type(schema)
         if logical := _logical(schema):
             return logical
         return _PRIMITIVE[kind] if kind in _PRIMITIVE else self._composed(kind, schema)
@@ -60,7 +60,7 @@ class _Checks:
         return self._named[name]
 
     def _definition(self, schema: Any) -> Check:
-        if kind_of(schema) not in RECORDS:
+        if avro_type(schema) not in RECORDS:
             return self.of(schema)
         return _record(tuple((str(field["name"]), self.of(field["type"])) for field in schema["fields"]))
 

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from topologies.io.messages.avro.logical import LOGICAL
-from topologies.io.messages.avro.parsing import RECORDS, Parsed, kind_of, logical_type, tag_of
-from topologies.io.messages.places import Misfit, shown
+from topologies.io.messages.avro.parsing import RECORDS, Parsed, avro_type, logical_type, tag_of
+from topologies.io.messages.misfit import Misfit, shown
 from topologies.io.messages.scalars import simple
 
 Fit = Callable[[Any, int], Any]
@@ -39,7 +39,7 @@ class _Fits:
         self._named: dict[str, Fit] = {}
 
     def of(self, schema: Any) -> Fit:
-        kind = kind_of(schema)
+        kind = avro_type(schema)
         if logical := LOGICAL.get(logical_type(schema)):
             return logical(schema)
         return _PRIMITIVE[kind] if kind in _PRIMITIVE else self._composed(kind, schema)
@@ -65,19 +65,19 @@ class _Fits:
         return self._named[name]
 
     def _definition(self, schema: Any) -> Fit:
-        if kind_of(schema) not in RECORDS:
+        if avro_type(schema) not in RECORDS:
             return self.of(schema)
         fields = {str(field["name"]): self.of(field["type"]) for field in schema["fields"]}
         defaults = {str(field["name"]): self._default(field) for field in schema["fields"] if "default" in field}
         return _record(str(schema["name"]), fields, defaults)
 
     def _default(self, field: Any) -> Any:
-        binary = kind_of(self._parsed.resolved(field["type"])) in {"bytes", "fixed"}
+        binary = avro_type(self._parsed.resolved(field["type"])) in {"bytes", "fixed"}
         return field["default"].encode("latin-1") if binary else field["default"]
 
     def _union(self, schema: list[Any]) -> Fit:
-        ordered = sorted(schema, key=lambda branch: _LATER.get(kind_of(branch), 0))
-        branches = tuple((tag_of(branch), self.of(branch)) for branch in ordered if kind_of(branch) != "null")
+        ordered = sorted(schema, key=lambda branch: _LATER.get(avro_type(branch), 0))
+        branches = tuple((tag_of(branch), self.of(branch)) for branch in ordered if avro_type(branch) != "null")
         return _union(branches, "null" in schema or {"type": "null"} in schema)
 
 

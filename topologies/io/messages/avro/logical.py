@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from topologies.io.messages.places import Misfit, shown
+from topologies.io.messages.misfit import Misfit, shown
 
 LogicalFit = Callable[[Any, int], Any]
 

@@ -17,7 +17,7 @@ from topologies.io.messages.avro.schema import AvroSchema
 from topologies.io.messages.errors import Unreadable, Unwritable
 from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
-from topologies.io.messages.places import shown
+from topologies.io.messages.misfit import shown
 from windowing.errors import ConfigError
 
 SCHEMA_NAME = "schemaName"

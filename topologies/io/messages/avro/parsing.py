@@ -10,7 +10,7 @@ from fastavro.schema import UnknownType, parse_schema
 
 from topologies.io.messages.errors import Unreadable
 from topologies.io.messages.json.messages import JsonMessages
-from topologies.io.messages.places import shown
+from topologies.io.messages.misfit import shown
 from windowing.errors import ConfigError
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -32,7 +32,7 @@ class Parsed:
         return self.named.get(schema, schema) if isinstance(schema, str) else schema
 
 
-def kind_of(schema: Any) -> str:
+def avro_type(schema: Any) -> str:
     """The type of a schema: an Avro type, "union", or the name of a named type."""
     if isinstance(schema, list):
         return "union"
@@ -74,7 +74,7 @@ def parsed(text: str) -> Parsed:
 
 def _problems(schema: Any, made: Parsed) -> Iterator[str]:
     """Problems that fastavro does not report."""
-    kind = kind_of(schema)
+    kind = avro_type(schema)
     yield from _decimal_problems(schema)
     if kind == "union":
         yield from _union_problems(schema, made)
@@ -120,12 +120,12 @@ def _union_problems(union: list[Any], made: Parsed) -> Iterator[str]:
 
 def tag_of(branch: Any) -> str:
     """What identifies a branch of a union: its name, else its type."""
-    return str(branch["name"]) if isinstance(branch, dict) and branch["type"] in NAMED else kind_of(branch)
+    return str(branch["name"]) if isinstance(branch, dict) and branch["type"] in NAMED else avro_type(branch)
 
 
 def _takes_no_bytes(schema: Any, made: Parsed, within: tuple[str, ...]) -> bool:
     schema = made.resolved(schema)
-    kind = kind_of(schema)
+    kind = avro_type(schema)
     if kind in RECORDS:
         inner = (*within, schema["name"])
         return schema["name"] in within or all(_takes_no_bytes(one["type"], made, inner) for one in schema["fields"])

@@ -12,7 +12,7 @@ from topologies.io.messages.avro.check import Check, check_of
 from topologies.io.messages.avro.fit import Fit, fit_of
 from topologies.io.messages.avro.parsing import parsed
 from topologies.io.messages.errors import Unreadable, Unwritable
-from topologies.io.messages.places import Misfit
+from topologies.io.messages.misfit import Misfit
 from windowing.errors import ConfigError
 
 

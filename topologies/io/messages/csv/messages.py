@@ -27,7 +27,7 @@ from topologies.io.messages.csv.types import TYPES, CsvType, Guessed
 from topologies.io.messages.errors import Unreadable, Unwritable
 from topologies.io.messages.limits import MAX_BYTES, check_limits, present, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
-from topologies.io.messages.places import Misfit, shown
+from topologies.io.messages.misfit import Misfit, shown
 from windowing.errors import ConfigError
 
 _BOM = b"\xef\xbb\xbf"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from topologies.io.documents.strict import exact_float
 from topologies.io.messages.errors import Unreadable
-from topologies.io.messages.places import Misfit, shown
+from topologies.io.messages.misfit import Misfit, shown
 from topologies.io.messages.scalars import simple, text_of
 
 _ENDS_OF_NUMBERS = frozenset("0123456789")

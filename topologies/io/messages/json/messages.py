@@ -22,7 +22,7 @@ from topologies.io.messages.json.numbers import exact
 from topologies.io.messages.json.plain import may_have_nan, plain
 from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, too_deep, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
-from topologies.io.messages.places import Misfit
+from topologies.io.messages.misfit import Misfit
 
 _BOM = b"\xef\xbb\xbf"
 _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from topologies.io.messages.places import Misfit, shown
+from topologies.io.messages.misfit import Misfit, shown
 from topologies.io.messages.scalars import as_text, number_text, simple
 
 _LARGEST = 2**64 - 1

@@ -23,7 +23,7 @@ from xml.parsers.expat import ExpatError
 from topologies.io.messages.errors import Unreadable, Unwritable
 from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
-from topologies.io.messages.places import Misfit
+from topologies.io.messages.misfit import Misfit
 from topologies.io.messages.xml.reading import XmlReading
 from topologies.io.messages.xml.writing import XmlWriting
 

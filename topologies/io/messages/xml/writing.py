@@ -10,7 +10,7 @@ from xml.parsers import expat
 
 from topologies.io.messages.errors import Unwritable
 from topologies.io.messages.limits import too_deep
-from topologies.io.messages.places import Misfit, shown
+from topologies.io.messages.misfit import Misfit, shown
 from topologies.io.messages.scalars import simple, text_of
 
 _PROLOG = '<?xml version="1.0" encoding="utf-8"?>\n'

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from topologies.io.documents import loading as documents
+from topologies.io.documents import document_files as documents
 from topologies.io.documents.explaining import explain
 from topologies.io.documents.showing import shown
 from topologies.scenarios.schema.model import Scenario

@@ -1,0 +1,36 @@
+"""What every task of a batch receives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from manager.storage.segments import SegmentStore
+
+if TYPE_CHECKING:
+    from topologies.engine.time.first_output import FirstOutput
+    from topologies.graph.model import Topology
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every task of a batch receives."""
+
+    topology: Topology
+    store: SegmentStore
+    key: str
+    """Name of the batch: of the folder of its segments in the store, and in the names of sink files."""
+    batch: int
+    clock: int
+    watermarks: Mapping[str, int | None]
+    """Per windowed bolt, the watermark in microseconds at the start of the batch, which decides who is late; None
+    before the first."""
+    traced: bool = False
+    """Whether tracing is on: windows and late events are then recorded with the ids of their events."""
+    first: FirstOutput | None = None
+    """The first output of the run; None for a run that starts with its input."""
+    run: str = ""
+    """Id of the run, new after each start."""
+    partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per spout, the partitions of its source."""

@@ -1,0 +1,36 @@
+"""Who runs the tasks of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.forks import in_this_process
+
+if TYPE_CHECKING:
+    from topologies.graph.model import Topology
+
+
+class Executor(Protocol):
+    """Runs the tasks of a batch, in this process or on Spark's workers. Results come in the order of the items."""
+
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]: ...
+
+
+class RunExecutor(Executor, Protocol):
+    """Runs the tasks of a run; ``close`` frees its resources."""
+
+    slots: int
+    """Number of tasks that run concurrently."""
+
+    def load(self, topology: Topology) -> None: ...
+    def close(self) -> None: ...
+
+
+class InProcess:
+    """Runs tasks one after another in this process."""
+
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
+        return [in_this_process(partial(function, item, context)) for item in items]

@@ -1,0 +1,82 @@
+"""The work of one task in a batch: what it is given, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from manager.storage.segments import Ref
+from manager.storage.task_state import TaskState
+from policies.marks import NONE
+from topologies.engine.batch.deferred_events import DeferredSegment
+from topologies.engine.batch.output import Output
+
+
+@dataclass(frozen=True)
+class Frontiers:
+    """Which windows of a task are to be evaluated: those that end after one frontier and up to the other."""
+
+    passed: int | None
+    """Frontier of the last evaluation, in microseconds; None before the first."""
+    reached: int | None
+    """Frontier of this one; None where no window is to be evaluated."""
+
+
+@dataclass(frozen=True)
+class ToAdmit:
+    """The events that a task has yet to admit, and the watermarks at which it does."""
+
+    segments: tuple[DeferredSegment, ...] = ()
+    """In order of arrival."""
+    marks: Ref | None = None
+    """Segment of the watermarks before each event of the batch; None where ``watermark`` applies to all."""
+    watermark: int = NONE
+    """The watermark in microseconds before all events, where there are no ``marks``."""
+    closed: int = NONE
+    """End, in microseconds, of the last window that the idle timeout closed before the batch."""
+
+
+@dataclass(frozen=True)
+class BatchEnd:
+    """How far time is at the end of the batch."""
+
+    clock: int = 0
+    watermark: int | None = None
+    """The watermark of the bolt in microseconds; None before the first."""
+    floor: int = NONE
+    """Lower bound, in microseconds, on the event times still admitted for every key (AZ-16)."""
+
+
+@dataclass(frozen=True)
+class FireItem:
+    """Work item: one task of a windowed bolt that may have windows due."""
+
+    bolt: str
+    task: int
+    state: TaskState
+    frontiers: Frontiers
+    admit: ToAdmit = ToAdmit()
+    end: BatchEnd = BatchEnd()
+    anchor: int | None = None
+    """Time in microseconds from which aligned windows are counted, where that is the first clock of the run."""
+
+
+@dataclass(frozen=True)
+class FireOutcome:
+    """What a task of a windowed bolt wrote and counted, and its new state."""
+
+    output: Output
+    state: TaskState
+    windows: int
+    """Number of windows."""
+
+
+@dataclass(frozen=True)
+class CompactItem:
+    """Work item: segments of one task, adjacent in arrival, to be compacted into one."""
+
+    bolt: str
+    task: int
+    refs: Sequence[Ref]
+    passed: int | None = None
+    """Frontier of the last evaluation in microseconds: the order and positions of events up to it are final."""

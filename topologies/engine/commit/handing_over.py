@@ -1,0 +1,50 @@
+"""Hands the rows of a batch to the sinks that the driver serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from manager.storage.segments import Ref, SegmentStore
+from topologies.engine.batch.forks import in_this_process
+from topologies.engine.batch.sink_rows import SinkBatch, SinkRows
+from topologies.engine.commit.frames import Frames
+from topologies.graph.model import SinkNode
+from topologies.io.kafka import KafkaSink
+from topologies.io.sinks import ConsoleSink, FunctionSink, MemorySink
+from windowing.data.printable import printable
+
+
+def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames) -> None:
+    """Hand the rows of a batch to a sink that the driver serves."""
+    sink, key, serial = node.sink, batch.key, batch.serial
+    refs = [rows.ref for rows in sink_rows]
+    match sink:
+        case MemorySink():
+            sink.batches[key] = _table(store, refs)
+        case ConsoleSink():
+            _show(node.name, key, store, refs, sink.rows)
+        case FunctionSink(function, "spark"):
+            in_this_process(lambda: function(frames.frame(store, refs, node.schema), serial))
+        case FunctionSink(function, "arrow"):
+            in_this_process(lambda: function(_table(store, refs), serial))
+        case FunctionSink(function, _):
+            in_this_process(lambda: function(_table(store, refs).to_pandas(), serial))
+        case KafkaSink():
+            frames.send(node, batch, sink_rows, store)
+
+
+def _table(store: SegmentStore, refs: Iterable[Ref]) -> pa.Table:
+    return pa.concat_tables([store.read(ref) for ref in refs])
+
+
+def _show(name: str, key: str, store: SegmentStore, refs: list[Ref], most: int) -> None:
+    total = sum(ref.rows for ref in refs)
+    shown: list[dict[str, object]] = []
+    for ref in refs:
+        if len(shown) < most:
+            shown.extend(store.read(ref).slice(0, most - len(shown)).to_pylist())
+    print(f"-- {name}, batch {key}: {total} rows{f', the first {most}' if total > most else ''}")
+    for row in shown:
+        print("   " + "  ".join(f"{printable(column)}={printable(str(value))}" for column, value in row.items()))

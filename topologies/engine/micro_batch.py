@@ -1,0 +1,160 @@
+"""Runs one micro-batch on the driver, on every engine alike: ingest, tick, fire, compact, sinks, commit."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from manager.accounts import Accounts
+from manager.storage.checkpoint import Checkpoint, batch_key
+from manager.storage.manifest import BoltState, Manifest
+from manager.storage.task_state import TaskState
+from topologies.engine.batch.context import Context
+from topologies.engine.batch.executor import Executor
+from topologies.engine.batch.plan import BatchPlan
+from topologies.engine.batch.progress import BatchProgress
+from topologies.engine.batch.report import BatchReport
+from topologies.engine.batch.sink_rows import SinkBatch
+from topologies.engine.batch.work import FireItem
+from topologies.engine.commit.frames import Frames, NoSpark
+from topologies.engine.commit.handing_over import hand_over
+from topologies.engine.commit.sink_folders import prepare_folders, publish, tidy_folders
+from topologies.engine.compaction import compact_segments
+from topologies.engine.fire.kinds import windows_of
+from topologies.engine.ingest.merging import replace_merged
+from topologies.engine.phases import Phases
+from topologies.engine.reporting import report
+from topologies.engine.tasks import fire, ingest
+from topologies.engine.ticking.closing import close
+from topologies.engine.ticking.tick import tick
+from topologies.engine.time.first_output import FirstOutput
+from topologies.graph.model import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ORIGIN = 8
+"""Length, in hexadecimal digits, of the id that distinguishes a checkpoint from others."""
+
+
+class MicroBatch:
+    """Runs micro-batches of a topology against a checkpoint, each exactly once."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        checkpoint: Checkpoint,
+        executor: Executor,
+        frames: Frames | None = None,
+        first: FirstOutput | None = None,
+    ) -> None:
+        """``frames`` serves the sinks that need Spark; None where there is no Spark. ``first`` is the first output of
+        the run; None for a run that starts with its input."""
+        self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
+        self.frames, self.first = frames or NoSpark(), first
+        committed = checkpoint.latest()
+        self.manifest = committed or self._fresh()
+        self.hook: Callable[[str], None] = lambda phase: None
+        """Called with the name of each phase as it begins; tests let it raise."""
+        self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
+        """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None
+        where tracing is off."""
+        self.run_id = uuid.uuid4().hex
+        """Id of this run, new after each start. It is written into the plans of batches, and is kept when a later run
+        repeats them."""
+        last = None if committed is None else batch_key(committed.batch, committed.closing)
+        prepare_folders(topology, last, checkpoint.planned)
+
+    def tidy(self) -> None:
+        """Delete the files that failed attempts left in the folders of sinks. Called at the end of a run."""
+        tidy_folders(self.topology)
+
+    def done(self, batch: int) -> bool:
+        """Whether the batch of this number has been committed."""
+        return batch <= self.manifest.batch
+
+    def run(self, plan: BatchPlan, *, again: bool = True, query: str | None = None) -> BatchReport:
+        """Run a batch and commit it.
+
+        ``again`` is whether an earlier attempt at the batch may have left files in the folders of sinks. ``query`` is
+        the id of the Spark query, which is noted in the manifest; None without Spark. Returns the report of the batch.
+        After an exception nothing of the batch is committed.
+        """
+        key = batch_key(plan.batch, plan.closing)
+        phases = Phases(key, self.checkpoint, self.hook)
+        with phases.during("beginning {}"):
+            self.checkpoint.begin(key)
+        progress = self._begin(plan, key, query)
+        with phases.phase("ingest"):
+            self._ingest(progress, plan)
+        for level in self.topology.levels:
+            with phases.phase("tick"):
+                store = self.checkpoint.segments
+                items = [item for node in level for item in tick(progress, node, plan.advance_of(node.name), store)]
+            with phases.phase("fire"):
+                self._fire(progress, items)
+            for node in level:
+                if plan.advance_of(node.name).close and node.bolt.settings.close_fires:
+                    close(node, progress.state.bolts[node.name])
+        with phases.phase("compact"):
+            compact_segments(self.topology, progress, self.executor)
+        progress.check_accounts()
+        with phases.phase("sinks"):
+            self._serve_sinks(progress, plan, again=again)
+            self._show_traces(progress)
+        with phases.phase("commit"):
+            self.checkpoint.commit(progress.state)
+        self.manifest = progress.state
+        return report(self.topology, progress, plan, phases.end())
+
+    def _begin(self, plan: BatchPlan, key: str, query: str | None) -> BatchProgress:
+        state, run = Manifest.from_json(self.manifest.to_json()), plan.run or self.run_id
+        state.batch, state.closing, state.clock, state.query = plan.batch, plan.closing, plan.advance.clock, query
+        state.origin = state.origin or run[:_ORIGIN]
+        context = Context(
+            topology=self.topology,
+            store=self.checkpoint.segments,
+            key=key,
+            batch=plan.batch,
+            clock=plan.advance.clock,
+            watermarks={name: bolt.watermark.emitted for name, bolt in state.bolts.items()},
+            traced=self.tracer is not None,
+            first=self.first,
+            run=run,
+            partitions=plan.partitions,
+        )
+        return BatchProgress(state, context)
+
+    def _ingest(self, progress: BatchProgress, plan: BatchPlan) -> None:
+        context = progress.context
+        splits = replace_merged(plan.splits, self.executor, context, plan.slots)
+        outputs = self.executor.map(ingest, splits, context)
+        for output in outputs if plan.ingest is None else outputs + plan.ingest(context):
+            progress.take(output)
+
+    def _fire(self, progress: BatchProgress, items: list[FireItem]) -> None:
+        for item, outcome in zip(items, self.executor.map(fire, items, progress.context), strict=True):
+            progress.take_fired(item, outcome)
+
+    def _serve_sinks(self, progress: BatchProgress, plan: BatchPlan, *, again: bool) -> None:
+        key = progress.context.key
+        batch = SinkBatch(self.topology.name, progress.state.origin, key, plan.serial)
+        for name, sink_rows in progress.for_sinks.items():
+            hand_over(self.topology.sinks[name], batch, sink_rows, self.checkpoint.segments, self.frames)
+        publish(self.topology, key, progress.files, again=again)
+
+    def _show_traces(self, progress: BatchProgress) -> None:
+        if self.tracer is None:
+            return
+        for kind, refs in progress.traced.items():
+            rows = [row for ref in refs for row in self.checkpoint.segments.read(ref).to_pylist()]
+            self.tracer(progress.context.key, kind, rows)
+
+    def _fresh(self) -> Manifest:
+        bolts = {
+            node.name: BoltState(
+                Accounts(node.streams), [TaskState(windows_of(node).fresh()) for _ in range(node.parallelism)]
+            )
+            for node in self.topology.windowed.values()
+        }
+        return Manifest(bolts=bolts)

@@ -1,0 +1,57 @@
+"""The phases of a micro-batch: how long each took, and what windbolt was doing when a file system failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Literal, get_args
+
+from manager.storage.checkpoint import Checkpoint, batch_in_words
+from manager.storage.trouble import during
+
+Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "committed"]
+"""The phases of a micro-batch, in order. From ``committed`` on, the batch survives a crash."""
+
+PHASES: tuple[Phase, ...] = get_args(Phase)
+
+_DOING: dict[Phase, str] = {
+    "ingest": "reading the input of {}",
+    "tick": "moving time on in {}",
+    "fire": "firing the windows of {}",
+    "compact": "joining segments in {}",
+    "sinks": "bringing {} to its sinks",
+    "commit": "committing {}",
+}
+"""By phase, what windbolt is doing then with a batch."""
+
+
+class Phases:
+    """The phases of one micro-batch."""
+
+    def __init__(self, key: str, checkpoint: Checkpoint, hook: Callable[[str], None]) -> None:
+        """``hook`` is called with the name of each phase as it begins."""
+        self._batch, self._hook = batch_in_words(key), hook
+        self._becomes = checkpoint.after_failure(self._batch)
+        self._started = time.perf_counter()
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: Phase) -> Iterator[None]:
+        """Within it, a phase runs; one may run several times."""
+        self._hook(name)
+        started = time.perf_counter()
+        with self.during(_DOING[name]):
+            yield
+        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def during(self, doing: str) -> AbstractContextManager[None]:
+        """Where a file cannot be written or read: in which batch that was, and that it runs again. ``doing`` has braces
+        for the batch."""
+        return during(doing.format(self._batch), self._becomes)
+
+    def end(self) -> dict[str, float]:
+        """Called after the commit: wall time in seconds by phase; ``total`` for the whole batch."""
+        self._hook("committed")
+        self._seconds["total"] = time.perf_counter() - self._started
+        return self._seconds

@@ -1,0 +1,82 @@
+"""Makes the report of a batch of what has become of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from manager.accounts import SKIPPED
+from manager.storage.manifest import BoltState
+from manager.storage.task_state import TriggeredState
+from policies.marks import NONE
+from policies.trigger import TimeTriggerPolicy
+from topologies.engine.batch.plan import BatchPlan
+from topologies.engine.batch.progress import BatchProgress
+from topologies.engine.batch.report import BatchReport, BoltReport
+from topologies.engine.time.watermark_delay import watermark_delay
+from topologies.graph.model import Topology, WindowedNode
+
+
+def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds: Mapping[str, float]) -> BatchReport:
+    """The report of a batch that has been committed; ``seconds`` is its wall time by phase."""
+    first = progress.context.first
+    return BatchReport(
+        batch=plan.batch,
+        closing=plan.closing,
+        clock=plan.advance.clock,
+        rows=progress.rows,
+        seconds=dict(seconds),
+        bolts={
+            name: _bolt_report(node, progress, plan.advance_of(name).clock) for name, node in topology.windowed.items()
+        },
+        spouts={name: dict(counts) for name, counts in progress.state.spouts.items()},
+        complaints=progress.complaints,
+        first_output=None if first is None else first.time,
+        read_from=None if first is None else first.read_from,
+    )
+
+
+def _bolt_report(node: WindowedNode, progress: BatchProgress, clock: int) -> BoltReport:
+    bolt = progress.state.bolts[node.name]
+    watermark = bolt.watermark.emitted if node.event_time else None
+    return BoltReport(
+        watermark=watermark,
+        emitted=progress.emitted.get(node.name),
+        behind=_behind_the_latest(bolt, watermark),
+        windows=progress.windows.get(node.name, 0),
+        fired=bolt.fired,
+        open=open_windows(node, bolt),
+        accounts=bolt.accounts.totals(sum(bolt.pending)),
+        streams=bolt.accounts.of_streams(bolt.pending),
+        metrics=bolt.accounts.metrics(),
+        delay=watermark_delay(node, bolt, clock),
+        skipped=bolt.accounts[SKIPPED],
+        suppressed=bolt.suppressed,
+        rows=bolt.emitted,
+        counters=bolt.counters,
+    )
+
+
+def _behind_the_latest(bolt: BoltState, watermark: int | None) -> int | None:
+    """How far the watermark lies behind the latest time seen, in microseconds; None where either is unknown."""
+    seen = [mark.latest for mark in bolt.watermark.sources.values() if mark.latest > NONE]
+    latest = max([*bolt.watermark.latest.values(), *seen], default=None)
+    return None if watermark is None or latest is None else max(latest - watermark, 0)
+
+
+def open_windows(node: WindowedNode, bolt: BoltState) -> int:
+    """Upper bound on the number of windows that hold pending events, estimated from the times of the segments alone."""
+    if node.bolt.settings.key_trigger is not None:
+        return sum(task.windows.open_windows for task in bolt.tasks if isinstance(task.windows, TriggeredState))
+    streams = len(node.inputs)
+    waiting = [task for task in bolt.tasks if sum(task.pending(streams)) > sum(task.waiting_edges)]
+    trigger, reach = node.trigger, node.eviction.reach
+    if not isinstance(trigger, TimeTriggerPolicy) or reach is None:
+        return len(waiting)
+    total = 0
+    for task in waiting:
+        low = min(ref.earliest for ref in task.refs)
+        if bolt.frontier is not None:
+            low = max(low, bolt.frontier)
+        high = max(ref.latest for ref in task.refs) + reach.micros
+        total += max((trigger.last_passed(high) - trigger.last_passed(low)) // trigger.slide.micros, 0)
+    return total

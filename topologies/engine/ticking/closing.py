@@ -1,0 +1,23 @@
+"""The end of the streams of a bolt."""
+
+from __future__ import annotations
+
+from manager.storage.manifest import BoltState
+from topologies.graph.model import WindowedNode
+
+
+def close(node: WindowedNode, bolt: BoltState) -> None:
+    """Set the frontier of a bolt, after its streams have ended, to the end of its last window, so that a later run
+    continues there."""
+    if node.bolt.settings.key_trigger is not None:
+        return  # its windows fired before their time; the frontier has not moved
+    fired = [task.last_end for task in bolt.tasks]
+    over = [node.trigger.over_at(reference) for reference in fired if reference is not None]
+    known = [bolt.frontier, *bolt.watermark.latest.values(), *over]
+    reached = max((moment for moment in known if moment is not None), default=None)
+    bolt.frontier = reached
+    if node.event_time:
+        before = bolt.watermark.emitted
+        bolt.watermark.emitted = reached if before is None or reached is None else max(before, reached)
+        if node.deferred and reached is not None:
+            bolt.watermark.forced = reached

@@ -1,0 +1,56 @@
+"""Whether a task may have something to do at a frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from manager.queue.queue_state import QueueState
+from manager.storage.segments import Ref
+from manager.storage.task_state import AssignedState, TaskState, TriggeredState
+from policies.eviction import CountEvictionPolicy, EvictionPolicy
+from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
+from topologies.engine.batch.deferred_events import DeferredSegment
+from topologies.engine.batch.work import Frontiers
+from topologies.graph.model import WindowedNode
+from windowing.time.timestamps import FOREVER
+
+
+def has_work(node: WindowedNode, task: TaskState, arrived: Sequence[DeferredSegment], frontiers: Frontiers) -> bool:
+    """Whether a task may have something to do at the frontier that is reached."""
+    frontier = frontiers.reached
+    if frontier is None:
+        return False
+    match task.windows:
+        case QueueState() as queue:
+            refs = [*task.refs, *(segment.ref for segment in arrived)]
+            return not _queue_is_idle(node, queue, refs, frontiers.passed, frontier)
+        case AssignedState(next_end=due) | TriggeredState(next_due=due):
+            waits = due is not None and due <= frontier
+            return bool(arrived) or waits or (frontier == FOREVER and bool(task.refs))
+
+
+def _queue_is_idle(
+    node: WindowedNode, queue: QueueState, refs: Sequence[Ref], passed: int | None, frontier: int
+) -> bool:
+    """Whether a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
+
+    ``passed`` and ``frontier`` are the frontiers of the last evaluation and of this one, in microseconds.
+    """
+    seen = queue.settled
+    ready = sum(ref.alive for ref in refs if ref.earliest <= frontier)
+    if not ready:
+        return True
+    eviction, trigger = node.eviction, node.trigger
+    crowded = isinstance(eviction, CountEvictionPolicy) and ready > eviction.length.value
+    if crowded and isinstance(trigger, TimeTriggerPolicy):
+        return False
+    if node.eviction.reach is not None and isinstance(node.trigger, CountTriggerPolicy):
+        return False
+    if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
+        return False
+    return is_idle(node.trigger, passed, frontier, queue.base + seen, queue.base + ready)
+
+
+def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
+    """Whether some events lie between windows, which is known as soon as they have their place in the order."""
+    return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value

@@ -1,0 +1,69 @@
+"""How far the windows of a bolt may be evaluated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from manager.storage.manifest import BoltState
+from policies.idleness import estimated
+from policies.marks import NONE
+from policies.trigger import TimeTriggerPolicy
+from topologies.engine.batch.plan import TimeAdvance
+from topologies.engine.batch.work import Frontiers
+from topologies.graph.model import WindowedNode
+from windowing.settings.rules import LateBy
+from windowing.time.timestamps import FOREVER
+
+
+def frontiers_of(node: WindowedNode, bolt: BoltState, advance: TimeAdvance, emitted: int | None) -> Frontiers:
+    """What a bolt evaluated last, and how far it may do so now; ``emitted`` is the watermark that this batch has
+    emitted, None if it has emitted none. Nothing is evaluated behind the last evaluation."""
+    passed = bolt.frontier
+    if advance.close and node.bolt.settings.close_fires:
+        reached: int | None = FOREVER
+    elif not node.event_time:
+        reached = _by_clock(node, advance.clock)
+    else:
+        reached = _by_watermark(node, bolt) if node.deferred else emitted
+    if reached is not None and passed is not None and reached < passed:
+        reached = None
+    return Frontiers(passed, reached)
+
+
+def _by_clock(node: WindowedNode, clock: int) -> int | None:
+    if node.assigners:
+        return int(node.over(np.array([clock]))[0])
+    return clock if node.holds else node.trigger.frontier(clock, None)
+
+
+def _by_watermark(node: WindowedNode, bolt: BoltState) -> int | None:
+    """The frontier in event time, in the terms of the policies: windows that end up to it are closed. None where no
+    window can be due."""
+    settings = node.bolt.settings
+    if settings.watermark_per_key:
+        return None
+    emitted, forced = bolt.watermark.emitted, bolt.watermark.forced
+    if emitted is None:
+        return None
+    if node.assigners:
+        over = int(node.over(np.array([emitted]))[0])
+        return over if forced is None else max(over, forced)
+    frontier = emitted - settings.allowed_lateness.micros
+    if forced is not None:
+        frontier = max(frontier, node.trigger.over_at(forced))
+    by_window = settings.late_by is LateBy.WINDOW or node.overtakes
+    if by_window and isinstance(node.trigger, TimeTriggerPolicy):
+        # Events that may still come belong to windows that end later: everything up to the last closed end is
+        # settled.
+        return node.trigger.over_at(node.trigger.last_due(frontier))
+    return frontier
+
+
+def floor_of(node: WindowedNode, bolt: BoltState, clock: int) -> int:
+    """Lower bound on the event times still admitted, for every key, from the arrivals so far (AZ-16); NONE where there
+    is none."""
+    arrival, mark = node.bolt.settings.arrival, bolt.watermark
+    if not node.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or mark.arrived is None:
+        return NONE
+    assert mark.arrived_at is not None
+    return estimated(mark.arrived, mark.arrived_at, max(clock, mark.arrived_at)) - arrival.late.micros

@@ -1,0 +1,58 @@
+"""One tick of a bolt, of whatever kind its windows are."""
+
+from __future__ import annotations
+
+from manager.storage.segments import SegmentStore
+from manager.storage.task_state import TaskState
+from policies.marks import NONE
+from topologies.engine.batch.plan import TimeAdvance
+from topologies.engine.batch.progress import BatchProgress
+from topologies.engine.batch.work import BatchEnd, FireItem, Frontiers, ToAdmit
+from topologies.engine.ticking.due import has_work
+from topologies.engine.ticking.frontiers import floor_of, frontiers_of
+from topologies.engine.ticking.watermarks import first_clock, move_watermark
+from topologies.engine.time.anchoring import anchored
+from topologies.graph.model import WindowedNode
+from windowing.settings.rules import START
+from windowing.time.timestamps import FOREVER
+
+
+def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore) -> list[FireItem]:
+    """Advance the time of a bolt at the end of a batch. Returns the work of its tasks that may have something to do."""
+    bolt = progress.state.bolts[node.name]
+    if node.deferred and node.bolt.settings.anchor == START and bolt.anchor is None:
+        bolt.anchor = first_clock(progress.seen(node.name), advance)
+    node = anchored(node, bolt.anchor)
+    before, closed = bolt.watermark.emitted, bolt.watermark.forced
+    marks = move_watermark(progress, node, advance, store) if node.event_time else None
+    frontiers = frontiers_of(node, bolt, advance, progress.emitted.get(node.name))
+    end = BatchEnd(advance.clock, bolt.watermark.emitted, floor_of(node, bolt, advance.clock))
+    segments, items = progress.deferred_of(node.name).by_task, list[FireItem]()
+    for number, state in enumerate(bolt.tasks):
+        waiting = ToAdmit(
+            tuple(segments.get(number, ())),
+            marks,
+            watermark=NONE if before is None else before,
+            closed=NONE if closed is None else closed,
+        )
+        due = has_work(node, state, waiting.segments, frontiers)
+        if due or waiting.segments or _may_fire_otherwise(node, state, frontiers, end):
+            evaluated = frontiers if due else Frontiers(frontiers.passed, None)
+            items.append(FireItem(node.name, number, state, evaluated, waiting, end, bolt.anchor))
+    if frontiers.reached is not None and frontiers.reached != FOREVER:
+        bolt.frontier = frontiers.reached
+    return items
+
+
+def _may_fire_otherwise(node: WindowedNode, task: TaskState, frontiers: Frontiers, end: BatchEnd) -> bool:
+    """Whether a task that holds events may fire without reaching a frontier: by the watermarks of its keys, or a window
+    early or once more."""
+    settings = node.bolt.settings
+    if not task.refs:
+        return False
+    if settings.watermark_per_key and end.floor > task.key_floor:
+        return True
+    if settings.panes is None:
+        return False
+    time_is_known = not node.event_time or end.watermark is not None or frontiers.reached == FOREVER
+    return settings.panes.uses_clock or time_is_known
