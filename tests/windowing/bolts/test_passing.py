@@ -133,8 +133,8 @@ def test_several_inputs_are_one_stream() -> None:
 
 
 def remembered(driver: TopologyDriver) -> pa.Table:
-    step = driver._run.step
-    return load_state(step.checkpoint.segments, step.manifest.bolts["bolt"].tasks[0].bolt.user)["passed"]
+    run = driver._run.micro_batch
+    return load_state(run.checkpoint.segments, run.manifest.bolts["bolt"].tasks[0].bolt.user)["passed"]
 
 
 @pytest.mark.parametrize(

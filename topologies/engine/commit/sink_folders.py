@@ -21,8 +21,9 @@ from windowing.errors import CheckpointError, ConfigError
 def prepare_folders(topology: Topology, last: str | None, planned: Callable[[str], bool]) -> None:
     """Create the folders of file sinks, and check what lies there before a run writes beside it.
 
-    ``last`` is the key of the batch that was committed last; None for a new run, which must not mix its files with those of
-    another. ``planned`` says whether a batch has been planned, and so may have left files, which it will replace.
+    ``last`` is the key of the batch that was committed last; None for a new run, which must not mix its files with
+    those of another. ``planned`` says whether a batch has been planned, and so may have left files, which it will
+    replace.
     """
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
