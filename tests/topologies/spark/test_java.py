@@ -64,7 +64,9 @@ def test_errors_while_java_runs_are_what_they_are(java: subprocess.Popen[bytes])
 
 def test_py4j_is_quiet_about_a_java_that_has_died(java: subprocess.Popen[bytes]) -> None:
     logger = logging.getLogger("py4j.clientserver")
-    record = logger.makeRecord(logger.name, logging.ERROR, __file__, 1, "Exception while sending command.", (), None)
+    record = logger.makeRecord(
+        logger.name, logging.ERROR, "py4j/clientserver.py", 1, "Exception while sending command.", (), None
+    )
 
     def broken() -> None:
         with explaining_javas_end():
