@@ -12,6 +12,7 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.trouble import during
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.run import CheckpointedRun
+from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.batch.splits import MergedSplits, SourceSplit
@@ -128,6 +129,7 @@ class _Here(InProcess):
 
 def _run(topology: Topology, options: RunOptions) -> Summary:
     summary, started = Summary(), time.perf_counter()
+    topology = with_needed_columns(topology)
     first = FirstOutput.of(topology, options.first_output_at)
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess(), first=first)
     clock, number = options.clock(), -1

@@ -14,6 +14,7 @@ from topologies.checkpoints.memory import as_files
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.source_log import Partitions, SourceLog
 from topologies.checkpoints.unplanned import forget_unplanned
+from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import RunExecutor
 from topologies.engine.batch.output import Output
@@ -82,7 +83,7 @@ class CheckpointedRun(ABC):
 
     def _open(self, topology: Topology, folder: str) -> None:
         self.checkpoint = self.halves.open(topology, self.options.first_output_at, self.options.keep_batches)
-        self.topology = as_files(topology, folder)
+        self.topology = as_files(with_needed_columns(topology), folder)
         self.executor.load(self.topology)
         first = FirstOutput.of(self.topology, self.halves.first_output)
         self.micro_batch = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)

@@ -17,6 +17,7 @@ from policies.choose import choose_assigners, choose_policies, placeholder_lengt
 from topologies.compose.checks import faults
 from topologies.compose.default_time import settled_time, with_record_time
 from topologies.compose.effects import Situation, all_idle, idle_setting
+from topologies.compose.needed_columns import declared_columns
 from topologies.compose.source_time import asked_at_sources, checked_source_time, distinct, with_source_time
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.model import (
@@ -352,7 +353,7 @@ class _Building:
             self.problems.append(error)
             return None
         bolt = bolt.configured(settings)
-        schema = self._unified(name, inputs)
+        schema = self._unified(name, bolt, inputs)
         event_time, carried = self._times(name, bolt, inputs)
         self._check_limits(name, settings)
         if len(inputs) > 127:
@@ -430,7 +431,7 @@ class _Building:
             return False
         return any(self._partitioned(each.stream[0]) for each in declared.inputs)
 
-    def _unified(self, name: str, inputs: tuple[Input, ...]) -> pa.Schema | None:
+    def _unified(self, name: str, bolt: WindowedBolt, inputs: tuple[Input, ...]) -> pa.Schema | None:
         schemas = [self.schemas[each.stream] for each in inputs]
         try:
             schema = pa.unify_schemas(schemas)
@@ -444,7 +445,11 @@ class _Building:
         reserved = [column for column in schema.names if column in RESERVED or column.startswith(WEIGHT_COLUMN)]
         if reserved:
             self._problem(f"bolt {name!r} reads columns {reserved}", "these names are windbolt's own", "rename them")
-        return schema
+        try:
+            return declared_columns(name, bolt, schema, inputs)
+        except ConfigError as error:
+            self.problems.append(error)
+            return None
 
     def _times(self, name: str, bolt: WindowedBolt, inputs: tuple[Input, ...]) -> tuple[bool, tuple[bool, ...]]:
         """Whether the bolt has event times, and for each input whether its events bring them along."""

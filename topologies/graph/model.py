@@ -112,6 +112,15 @@ class SpoutNode:
     name: str
     spout: Spout
     outputs: Mapping[str, pa.Schema]
+    needed: frozenset[str] | None = None
+    """Those of its columns that are asked for; None: all."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that its rows have in a run."""
+        declared = self.outputs[DEFAULT_STREAM]
+        needed = self.needed
+        return declared if needed is None else pa.schema([field for field in declared if field.name in needed])
 
 
 @dataclass(frozen=True)

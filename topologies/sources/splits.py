@@ -19,7 +19,7 @@ from topologies.engine.batch.context import Context
 from topologies.engine.batch.source_batch import SourceBatch
 from topologies.engine.batch.splits import MergedSplits, SourceSplit
 from topologies.engine.ingest.merging import keys_of
-from topologies.graph.model import Topology
+from topologies.graph.model import SpoutNode, Topology
 from topologies.io.file_metadata import FileMetadata
 from topologies.io.formats import Chunk, FileSplit
 from topologies.io.formats.access import reached
@@ -68,15 +68,16 @@ class FileSource:
         node = topology.spouts[self.component]
         spout = node.spout
         assert isinstance(spout, FileSpout)
-        schema = node.outputs[DEFAULT_STREAM]
         try:
-            read = self._tried(spout, schema)
+            read = self._tried(node, spout)
         except (DataError, MissingError) as error:
             if isinstance(error, MissingError) and spout.on_missing == "stop":
                 raise
             bad = pa.table([[None], [str(error)], [self._shown]], schema=BAD_SCHEMA)
             none = np.zeros(0, np.int64)
-            yield SourceBatch(self.component, DEFAULT_STREAM, schema.empty_table(), none, bad, self._shown, keys=none)
+            yield SourceBatch(
+                self.component, DEFAULT_STREAM, node.schema.empty_table(), none, bad, self._shown, keys=none
+            )
             return
         turn = zlib.crc32(os.path.basename(self.split.path).encode())
         for table, numbers, bad_rows in read:
@@ -85,27 +86,39 @@ class FileSource:
                 self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self._shown, turn=turn, keys=keys
             )
 
-    def _tried(self, spout: FileSpout, schema: pa.Schema) -> list[Chunk]:
+    def _tried(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
         """Read the whole split, retrying what is unreachable, since disks, networks and stores recover."""
         for pause in PAUSES:
             try:
-                return self._whole(spout, schema)
+                return self._whole(node, spout)
             except UnreachableError as error:
                 if isinstance(error, MissingError) and spout.on_missing == "invalid":
                     raise
                 time.sleep(pause)
-        return self._whole(spout, schema)
+        return self._whole(node, spout)
 
-    def _whole(self, spout: FileSpout, schema: pa.Schema) -> list[Chunk]:
+    def _whole(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
         """Read the whole split before passing any of it on, because a file may turn out to be damaged in the middle."""
         with reached(self.split.path):
             filesystem, path, _ = locate(self.split.path)
-        chunks = self._chunks(spout, filesystem, path, spout.row_schema(schema))
+        schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
+        chunks = self._chunks(spout, filesystem, path, schema, node.needed)
         with reached(self.split.path):
             about = FileMetadata(filesystem, path, self._shown, spout.metadata)
-        return [(about.beside(rows), numbers, bad) for rows, numbers, bad in chunks]
+        chunks = [(about.beside(rows), numbers, bad) for rows, numbers, bad in chunks]
+        if node.needed is None:
+            return chunks
+        names = node.schema.names
+        return [(rows.select(names), numbers, bad) for rows, numbers, bad in chunks]
 
-    def _chunks(self, spout: FileSpout, filesystem: pafs.FileSystem, path: str, schema: pa.Schema) -> list[Chunk]:
+    def _chunks(
+        self,
+        spout: FileSpout,
+        filesystem: pafs.FileSystem,
+        path: str,
+        schema: pa.Schema,
+        needed: frozenset[str] | None,
+    ) -> list[Chunk]:
         """Read the file without its deadly parts."""
         doomed = {what: [death for death in self.deaths if death.what is what] for what in Deadly}
         for death in doomed[Deadly.FILE]:
@@ -115,12 +128,14 @@ class FileSource:
             lines = [death for death in lines if self.lines[0] <= death.at < self.lines[1]]
         if not lines and self.lines is None:
             split = FileSplit(path, self.split.part, self.split.parts)
-            chunks = list(spout.format.read(filesystem, split, schema))
+            chunks = list(spout.format.read(filesystem, split, schema, needed))
         else:
             header = header_lines(spout.format.name)
             with without_lines(filesystem, path, lines, self.lines, header) as (files, copy):
                 readable = without_marked_lines(
-                    list(spout.format.read(files, FileSplit(copy), schema)), lines, raw_lines(filesystem, path, lines)
+                    list(spout.format.read(files, FileSplit(copy), schema, needed)),
+                    lines,
+                    raw_lines(filesystem, path, lines),
                 )
             if readable is None:
                 raise DataError(

@@ -117,7 +117,8 @@ class StreamSource:
             ) from error
 
     def _rows(self, spark: SparkSession, name: str) -> DataFrame:
-        spout, declared = self.topology.spouts[name].spout, self._columns(name)
+        node = self.topology.spouts[name]
+        spout, declared = node.spout, node.outputs[DEFAULT_STREAM]
         if isinstance(spout, KafkaSpout):
             return self._row(name, read_records(spark, name, spout))
         assert isinstance(spout, FrameSpout)
@@ -182,7 +183,7 @@ class StreamSource:
 def _columns(topology: Topology, name: str) -> pa.Schema:
     """The columns read through Spark for a spout."""
     node = topology.spouts[name]
-    return node.spout.record if isinstance(node.spout, KafkaSpout) else node.outputs[DEFAULT_STREAM]
+    return node.spout.record if isinstance(node.spout, KafkaSpout) else node.schema
 
 
 @dataclass(frozen=True)

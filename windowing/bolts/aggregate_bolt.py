@@ -130,6 +130,12 @@ class AggregateBolt(BatchWindowedBolt):
         return self.by
 
     @property
+    def columns_read(self) -> frozenset[str]:
+        """The columns of its key, and those of its aggregates; known once the topology is built."""
+        aggregates = () if self.aggregation is None else self.aggregation.aggregates
+        return frozenset((*self.by, *(field for _, aggregate in aggregates for field in aggregate.fields)))
+
+    @property
     def is_as_declared(self) -> bool:
         """Whether its rows are those of its aggregates, and no subclass makes others."""
         cls = type(self)

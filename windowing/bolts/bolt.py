@@ -138,6 +138,9 @@ class WindowedBolt(Component):
     """
 
     settings: WindowSettings = WindowSettings()
+    reads: ClassVar[str | Sequence[str] | None] = None
+    """The columns that its windows have, ``"user, amount"``, beside those that its rules name; None, or ``"*"``: all. A
+    run reads and keeps no others."""
 
     def execute(self, window: TupleWindow) -> Rows:
         """Called once for each window that fires, in order; what it returns is emitted with the window's end as time.
@@ -150,6 +153,21 @@ class WindowedBolt(Component):
     def groups_by(self) -> tuple[str, ...] | None:
         """Columns whose equal values have to come to one task; none of them: all events have to; None: none has to."""
         return None
+
+    @property
+    def declared_columns(self) -> frozenset[str] | None:
+        """The columns of ``reads``; None where it is not given, or all. ConfigError where it is something else."""
+        given = self.reads
+        names = given.split(",") if isinstance(given, str) else given
+        if names is None or given == "*":
+            return None
+        if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in names):
+            raise ConfigError(
+                f"{type(self).__name__}.reads = {given!r:.60}",
+                why="it is the names of columns",
+                do='write reads = "user, amount"',
+            )
+        return frozenset(name.strip() for name in names if name.strip())
 
     def forget(self, key: Any) -> None:
         """Called when a trigger has forgotten a key after empty intervals (UH-22): drop what is kept of it."""

@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -74,16 +74,20 @@ def dies_on(fs: pafs.FileSystem, split: FileSplit) -> None:
 
 @dataclass(frozen=True)
 class FragileJson(JsonlFormat):
-    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+    def read(
+        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+    ) -> Iterator[Chunk]:
         dies_on(fs, split)
-        yield from super().read(fs, split, schema)
+        yield from super().read(fs, split, schema, needed)
 
 
 @dataclass(frozen=True)
 class FragileCsv(CsvFormat):
-    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+    def read(
+        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+    ) -> Iterator[Chunk]:
         dies_on(fs, split)
-        yield from super().read(fs, split, schema)
+        yield from super().read(fs, split, schema, needed)
 
 
 def topology(folder: Path, format: Any = None, **options: Any) -> Topology:

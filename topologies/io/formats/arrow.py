@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 from pyarrow import ipc
 
 from topologies.io.formats.access import opened
-from topologies.io.formats.conform import as_bytes, is_text, refuse_impossible, settle
+from topologies.io.formats.conform import as_bytes, is_text, refuse_impossible, settle, without_unneeded
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty
 from topologies.io.formats.split import Chunk, FileSplit
 from windowing.errors import DataError
@@ -36,7 +36,9 @@ class ArrowFormat:
         """One split."""
         return [FileSplit(path)]
 
-    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+    def read(
+        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+    ) -> Iterator[Chunk]:
         """A chunk per record batch."""
         declared_once(schema)
         row = 0
@@ -44,6 +46,7 @@ class ArrowFormat:
             with reading(split.path, "Arrow IPC"):
                 refuse_absent(split.path, reader.schema.names, schema)
                 refuse_impossible(split.path, reader.schema, schema)
+                schema = without_unneeded(schema, reader.schema, needed)
             for batch in self._batches(reader, split.path):
                 raw = pa.Table.from_batches([batch]).select(schema.names)
                 with reading(split.path, "Arrow IPC"):

@@ -7,7 +7,7 @@ has many spellings. Everything else that can be converted exactly is; a value th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,29 @@ def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema) -> None:
             why="these types cannot be converted without loss",
             do="declare the columns as they are in the file",
         )
+
+
+def without_unneeded(schema: pa.Schema, present: pa.Schema, needed: Collection[str] | None) -> pa.Schema:
+    """The columns to read of a file with the columns ``present``; those in ``needed`` are asked for (None: all).
+
+    Columns whose values might have to be refused are read all the same, so that the same rows are bad; but for text
+    that is not UTF-8. One column is read at least: a table without columns would not know how many rows it has.
+    """
+    if needed is None:
+        return schema
+    kept = [
+        field
+        for field in schema
+        if field.name in needed or field.type != present.field(field.name).type or not _any_value_fits(field.type)
+    ]
+    narrowest = min(
+        schema, key=lambda field: _kinds.is_nested(field.type) or is_text(field.type) or is_bytes(field.type)
+    )
+    return pa.schema(kept or [narrowest])
+
+
+def _any_value_fits(kind: pa.DataType) -> bool:
+    return bool(is_text(kind) or is_bytes(kind) or _is_number(kind) or _kinds.is_boolean(kind))
 
 
 def convertible(source: pa.DataType, target: pa.DataType) -> bool:

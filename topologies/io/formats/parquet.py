@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from topologies.io.formats.access import opened
-from topologies.io.formats.conform import refuse_impossible, settle
+from topologies.io.formats.conform import refuse_impossible, settle, without_unneeded
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty, refuse_invalid
 from topologies.io.formats.split import Chunk, FileSplit
 
@@ -32,7 +32,9 @@ class ParquetFormat:
             parts = max(1, min(wanted, file.num_row_groups))
         return [FileSplit(path, part, parts) for part in range(parts)]
 
-    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+    def read(
+        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+    ) -> Iterator[Chunk]:
         """A chunk per row group."""
         declared_once(schema)
         with self._opened(fs, split.path) as file:
@@ -40,6 +42,7 @@ class ParquetFormat:
                 present = file.schema_arrow
                 refuse_absent(split.path, present.names, schema)
                 refuse_impossible(split.path, present, schema)
+                schema = without_unneeded(schema, present, needed)
             groups = split.share(file.num_row_groups)
             row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
             for group in groups:

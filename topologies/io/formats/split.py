@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -48,11 +48,14 @@ class FileFormat(Protocol):
         """At most ``wanted`` splits that together make up the file; one where the format cannot be divided."""
         ...
 
-    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+    def read(
+        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+    ) -> Iterator[Chunk]:
         """Yield the split in chunks of (good rows, their row numbers, bad rows).
 
-        Good rows have exactly ``schema``; row numbers count from 0 in the whole file. Memory is bounded by a chunk.
-        Raises DataError, which names the path, if the file as a whole is not what it claims to be; that may happen
-        midway, so what was yielded before is not a whole file.
+        Good rows have exactly ``schema``; a format that keeps columns apart may leave out those that are not in
+        ``needed`` (None: all are). Row numbers count from 0 in the whole file. Memory is bounded by a chunk. Raises
+        DataError, which names the path, if the file as a whole is not what it claims to be; that may happen midway, so
+        what was yielded before is not a whole file.
         """
         ...

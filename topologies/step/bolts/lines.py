@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,11 +30,13 @@ class LinesFormat:
         """A single split."""
         return [FileSplit(path)]
 
-    def read(self, fs: pafs.FileSystem, piece: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+    def read(
+        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+    ) -> Iterator[Chunk]:
         """A chunk per block of lines."""
         row = 0
-        with opened(fs, piece.path, "lines", streamed=True) as source:
-            for block in blocks_of_lines(source, piece.path, "lines", _BLOCK, _LONGEST):
+        with opened(fs, split.path, "lines", streamed=True) as source:
+            for block in blocks_of_lines(source, split.path, "lines", _BLOCK, _LONGEST):
                 if isinstance(block, LongLine):
                     yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([block.bad_row(row)])
                     row += 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv as stdlib_csv
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -80,7 +80,9 @@ class CsvFormat:
         """A single split: since quoted values may hold line ends, reading cannot start in the middle of a file."""
         return [FileSplit(path)]
 
-    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+    def read(
+        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+    ) -> Iterator[Chunk]:
         """A chunk per block of the file."""
         declared_once(schema)
         with opened(fs, split.path, "CSV", streamed=True) as source:

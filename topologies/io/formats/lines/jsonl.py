@@ -13,7 +13,7 @@ Arrow would misread, are parsed one by one instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -73,7 +73,9 @@ class JsonlFormat:
         """One split."""
         return [FileSplit(path)]
 
-    def read(self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema) -> Iterator[Chunk]:
+    def read(
+        self, fs: pafs.FileSystem, split: FileSplit, schema: pa.Schema, needed: Collection[str] | None = None
+    ) -> Iterator[Chunk]:
         """A chunk per block of lines."""
         declared_once(schema)
         row = 0
