@@ -19,7 +19,7 @@ from topologies.graph.model import ERRORS, Input, SpoutNode, Stream, Topology, W
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FileSpout
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import WindowedBolt
+from windowing.bolts.bolt import Component, WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean
@@ -47,6 +47,12 @@ def declared_columns(name: str, bolt: WindowedBolt, schema: pa.Schema, inputs: I
     declared = bolt.declared_columns
     if declared is None:
         return schema
+    if type(bolt).for_inputs is not Component.for_inputs:
+        raise ConfigError(
+            f"bolt {name!r}: {type(bolt).__name__} has reads",
+            why="what it reads and emits follows from its input",
+            do="leave reads out, or drop columns in a bolt before it",
+        )
     missing = sorted(declared - frozenset(schema.names))
     if missing:
         raise ConfigError(

@@ -257,3 +257,9 @@ def test_columns_that_are_declared_wrongly(reads: Any, words: str) -> None:
     with pytest.raises(TopologyError) as found:
         built(bolt, SOURCE)
     assert words in str(found.value)
+
+
+def test_bolts_whose_columns_follow_from_their_input_declare_none() -> None:
+    bolt = type("Totals", (AggregateBolt,), {"reads": "user"})(by=["user"], total=aggregates.sum("fee"))
+    with pytest.raises(TopologyError, match="Totals has reads"):
+        built(bolt, SOURCE)
