@@ -13,7 +13,7 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import Accumulator, Extreme, Moments, Present, State, Total, as_number
 from windowing.aggregates.ranked import Ranked, can_be_ranked
 from windowing.aggregates.wide import DIGITS, WideTotal, as_decimals, as_doubles, as_whole
-from windowing.data.schema import TIMESTAMP
+from windowing.data.schema import TIMESTAMP, value_type
 from windowing.errors import ConfigError
 from windowing.time.timestamps import to_column
 
@@ -293,7 +293,7 @@ def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
             do="name one of these",
         )
     kind = schema.field(field).type
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return value_type(kind)
 
 
 def check_ddof(ddof: int) -> None:

@@ -17,7 +17,9 @@ from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.ranked import has_order
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
+from windowing.bolts.columns import unified
 from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import value_type
 from windowing.errors import ConfigError
 from windowing.window import whole
 from windowing.window_batch import WindowBatch
@@ -100,10 +102,9 @@ class AggregateBolt(BatchWindowedBolt):
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The bolt with its columns; ConfigError where they cannot be."""
-        try:
-            schema = pa.unify_schemas(list(inputs.values()))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            return self  # which is a mistake of any bolt, and is reported as such
+        schema = unified(inputs)
+        if schema is None:
+            return self
         missing = [name for name in self.by if name not in schema.names]
         if missing:
             raise ConfigError(
@@ -111,7 +112,7 @@ class AggregateBolt(BatchWindowedBolt):
                 why=f"the bolt reads {', '.join(schema.names)}",
                 do="name columns that it reads",
             )
-        keys = [pa.field(name, _value_type(schema.field(name).type)) for name in self.by]
+        keys = [pa.field(name, value_type(schema.field(name).type)) for name in self.by]
         unordered = [field for field in keys if not has_order(field.type)]
         if unordered:
             raise ConfigError(
@@ -170,7 +171,3 @@ class AggregateBolt(BatchWindowedBolt):
 def _cells(windows: WindowBatch, index: NDArray[np.int64], counts: NDArray[np.int64]) -> Cells:
     known = np.array([window.start_timestamp is not None for window in windows], np.bool_)
     return Cells(counts, windows.starts[index], windows.ends[index], None if known.all() else known[index])
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from windowing.aggregates.keys import Keys
 from windowing.data.order import stable_order
+from windowing.data.schema import value_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +21,7 @@ def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
     Whole numbers of any width are compared, and floating point of any width; so are they grouped.
     """
-    one, other = _value_type(one), _value_type(other)
+    one, other = value_type(one), value_type(other)
     if one == other:
         return one
     for same, common in ((_whole, pa.int64()), (pa.types.is_floating, pa.float64())):
@@ -31,7 +32,7 @@ def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 def can_be_compared(kind: pa.DataType) -> bool:
     """Whether values of a type can be keys: all but lists and maps, and structs of these."""
-    kind = _value_type(kind)
+    kind = value_type(kind)
     if pa.types.is_struct(kind):
         return all(can_be_compared(field.type) for field in kind)
     return not pa.types.is_nested(kind)
@@ -69,11 +70,6 @@ def _joined(one: pa.Array, other: pa.Array) -> pa.Array:
 
 def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values, whether or not they stand in a dictionary."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _whole(kind: pa.DataType) -> bool:

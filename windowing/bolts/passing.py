@@ -16,6 +16,7 @@ from windowing.bolts.columns import check_groups, read_columns, read_name
 from windowing.bolts.unions import Union
 from windowing.data.order import group_numbers, stable_order
 from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import value_type
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, Time, as_duration
 from windowing.window import whole
@@ -76,7 +77,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         others = tuple(name for name in columns if name not in self.by)
         check_groups(type(self).__name__, "by", self.by, bound._schema)
         check_groups(type(self).__name__, "of", others, bound._schema)
-        kept = [pa.field(f"of {name}", _plain(bound._schema.field(name).type)) for name in columns]
+        kept = [pa.field(f"of {name}", value_type(bound._schema.field(name).type)) for name in columns]
         bound.__dict__["state_types"] = {_PASSED: pa.schema([pa.field(_TIME, pa.int64()), *kept])}
         bound.__dict__["_compared"] = columns
         return bound
@@ -173,9 +174,5 @@ def _above_zero(bolt: str, argument: str, given: Time) -> Duration:
     return length
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
 def _decoded(column: pa.Array) -> pa.Array:
-    return column.cast(_plain(column.type)) if pa.types.is_dictionary(column.type) else column
+    return column.cast(value_type(column.type)) if pa.types.is_dictionary(column.type) else column

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 import numpy as np
 import pyarrow as pa
 
+from windowing.aggregates.declared import nulled
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.ranked import can_be_ranked, ranks
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
@@ -105,9 +106,9 @@ class Rank(BatchWindowedBolt):
         table = windows.table.take(pa.array(chosen)).append_column(self.column, pa.array(numbers[chosen]))
         index = windows.index[chosen]
         for moment, name in self._moments.items():
-            times = pa.array(getattr(windows, f"{moment}s")[index], TIMESTAMP)
-            known = [getattr(window, f"{moment}_timestamp") is not None for window in windows]
-            table = table.append_column(name, times if all(known) else _where(times, np.array(known)[index]))
+            unknown = np.array([getattr(window, f"{moment}_timestamp") is None for window in windows])
+            times = nulled(getattr(windows, f"{moment}s")[index], unknown[index], TIMESTAMP)
+            table = table.append_column(name, times)
         return table, index
 
     def _in_order(self, windows: WindowBatch) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -182,7 +183,3 @@ def _numbered(method: Method, groups: NDArray[np.int64], values: NDArray[np.int6
     distinct: NDArray[np.int64] = np.cumsum(fresh, dtype=np.int64)
     found: NDArray[np.int64] = distinct - distinct[first] + 1
     return found
-
-
-def _where(times: pa.Array, known: NDArray[np.bool_]) -> pa.Array:
-    return pa.array(times.to_pylist(), TIMESTAMP, mask=~known)

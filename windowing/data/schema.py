@@ -61,6 +61,11 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values: that of a dictionary's for a column of dictionary type."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def format_schema(schema: pa.Schema) -> str:
     """The declaration of an Arrow schema, as ``parse_schema`` reads it."""
     return ", ".join(f"{_quoted(field.name)} {_type_name(field.type)}" for field in schema)
