@@ -21,6 +21,7 @@ from topologies.io.spouts import FileSpout
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import Component, WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import narrowest
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean
 
@@ -142,11 +143,4 @@ def _is_read(topology: Topology, stream: Stream) -> bool:
 def _narrowed(schema: pa.Schema, needed: frozenset[str]) -> pa.Schema:
     """The columns that are needed, one at least: a table without columns would not know how many rows it has."""
     kept = [field for field in schema if field.name in needed]
-    return pa.schema(kept or [min(schema, key=_width)])
-
-
-def _width(field: pa.Field) -> int:
-    try:
-        return int(field.type.bit_width)
-    except ValueError:
-        return 1_000_000
+    return pa.schema(kept or [narrowest(schema)])

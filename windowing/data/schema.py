@@ -66,6 +66,18 @@ def value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def narrowest(schema: pa.Schema) -> pa.Field:
+    """The column with the shortest values; one without a fixed width only where there is no other."""
+    return min(schema, key=_width)
+
+
+def _width(field: pa.Field) -> int:
+    try:
+        return int(field.type.bit_width)
+    except ValueError:
+        return 1_000_000
+
+
 def format_schema(schema: pa.Schema) -> str:
     """The declaration of an Arrow schema, as ``parse_schema`` reads it."""
     return ", ".join(f"{_quoted(field.name)} {_type_name(field.type)}" for field in schema)

@@ -20,6 +20,7 @@ from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import Converted, Mask, attempt, blank, either, isolate, valid
 from topologies.io.formats.lines.moments import from_dates, from_milliseconds, from_timestamps, within_calendar
 from topologies.io.formats.lines.text import convertible_text, parse_text
+from windowing.data.schema import narrowest
 from windowing.errors import DataError
 
 _kinds = pa.types
@@ -54,10 +55,7 @@ def without_unneeded(schema: pa.Schema, present: pa.Schema, needed: Collection[s
         for field in schema
         if field.name in needed or field.type != present.field(field.name).type or not _any_value_fits(field.type)
     ]
-    narrowest = min(
-        schema, key=lambda field: _kinds.is_nested(field.type) or is_text(field.type) or is_bytes(field.type)
-    )
-    return pa.schema(kept or [narrowest])
+    return pa.schema(kept or [narrowest(schema)])
 
 
 def _any_value_fits(kind: pa.DataType) -> bool:
