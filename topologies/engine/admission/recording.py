@@ -44,7 +44,7 @@ def record(
     event stops the run. Invalid rows have been recorded when they were read.
     """
     if all_accepted(decisions.actions) and all_accepted(events.actions) and not ledger.traced:
-        ledger.count_chosen(node, "received", events.inputs, np.ones(len(events.times), np.bool_), copies)
+        ledger.count_all(node, "received", events.inputs, len(events.times), copies)
         return
     dropped = _dropped(node, events, decisions)
     _count(node, events, decisions, dropped, ledger, copies)

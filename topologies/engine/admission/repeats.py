@@ -5,27 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import Held
-from manager.queue.queue_state import QueueState
 from manager.storage.segments import SegmentStore, read_events
-from manager.window_manager import WindowManager
-from policies.admission import between_windows
-from policies.marks import NONE
+from topologies.engine.admission.live_events import AdmittedSoFar, ByAssigners, ByLastEnd, ByQueue, Lives
 from topologies.engine.batch.work import FireItem
 from topologies.graph.model import WindowedNode
 from windowing.data.events import Events
-from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_PLACE = "place"
 
 
 @dataclass(frozen=True)
@@ -41,15 +34,6 @@ class IncomingIds:
     """Their times, keys and lifetimes, without payload."""
     marks: NDArray[np.int64]
     """The watermark before each in microseconds; that of its key where each key has its own."""
-
-
-class Lives(Protocol):
-    """Tells which events are live while events arrive one after another."""
-
-    def __call__(self, place: int, row: int) -> bool:
-        """Whether the event at index ``place``, counting those of earlier batches first, is live when row ``row`` of
-        this batch arrives. Calls must not go back in ``row``."""
-        ...
 
 
 @dataclass
@@ -73,15 +57,15 @@ class Repeats:
         ids = list(incoming.ids.chunks) if old is None else [*old.payload.column(field).chunks, *incoming.ids.chunks]
         before = 0 if old is None else len(old)
         codes = _codes(pa.chunked_array(ids, incoming.ids.type), incoming, old, per_key=self._per_key)
-        duplicates = np.zeros(len(incoming.counts), np.bool_)
-        if not len(duplicates):
-            return duplicates
+        count = len(incoming.counts)
+        if not count:
+            return np.zeros(0, np.bool_)
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        rows = np.arange(len(duplicates)) + before
-        candidates = (codes[before:] >= 0) & (first[inverse[before:]] < rows)
+        candidates = (codes[before:] >= 0) & (first[inverse[before:]] < np.arange(count) + before)
         if not candidates.any():
-            return duplicates
-        is_live = self._lives(incoming, old, parts, duplicates)
+            return np.zeros(count, np.bool_)
+        admitted = AdmittedSoFar(incoming.accepted)
+        is_live = self._lives(incoming, old, parts, admitted)
         repeated = np.unique(codes[before:][candidates])
         originals: dict[int, list[int]] = {}
         for index in np.flatnonzero(np.isin(codes, repeated)).tolist():
@@ -92,10 +76,10 @@ class Repeats:
                 continue
             live[:] = [original for original in live if is_live(original, row)]
             if live:
-                duplicates[row] = True
+                admitted.turn_away(row)
             elif incoming.accepted[row]:
                 live.append(index)
-        return duplicates
+        return admitted.duplicates
 
     @cached_property
     def _before(self) -> tuple[list[Events], Held | None]:
@@ -110,7 +94,7 @@ class Repeats:
         return self.node.bolt.settings.watermark_per_key and self.node.event_time
 
     def _lives(
-        self, incoming: IncomingIds, old: Held | None, parts: Sequence[Events], duplicates: NDArray[np.bool_]
+        self, incoming: IncomingIds, old: Held | None, parts: Sequence[Events], admitted: AdmittedSoFar
     ) -> Lives:
         node = self.node
         new = incoming.held
@@ -121,136 +105,11 @@ class Repeats:
             over = np.maximum(over, self.item.admit.closed)
         if node.last_end is not None:
             ends = _both(None if old is None else old.ends, new.ends)
-            return _ByLastEnd(times, node.last_end(times, ends), over, node.admission.holds_start)
-        accepted = incoming.accepted
+            return ByLastEnd(times, node.last_end(times, ends), over, node.admission.holds_start)
         if node.assigners:
             whole = new if old is None else Held.concat([_bare(old), new])
-            return _ByAssigners(node, whole, accepted, duplicates, over, per_key=self._per_key)
-        return _ByQueue(node, self.item, parts, new.times, accepted, duplicates, incoming.marks)
-
-
-@dataclass(frozen=True)
-class _ByLastEnd:
-    """An event is live until its last possible window has closed, which depends on its time alone."""
-
-    times: NDArray[np.int64]
-    last: NDArray[np.int64]
-    over: NDArray[np.int64]
-    holds_start: bool
-
-    def __call__(self, place: int, row: int) -> bool:
-        last, over = self.last[place], self.over[row]
-        return bool(last > over) and not between_windows(self.times[place], last, self.holds_start)
-
-
-class _ByAssigners:
-    """An event is live until no assigner needs it any more, given the events that have arrived."""
-
-    def __init__(
-        self,
-        node: WindowedNode,
-        held: Held,
-        accepted: NDArray[np.bool_],
-        duplicates: NDArray[np.bool_],
-        over: NDArray[np.int64],
-        *,
-        per_key: bool,
-    ) -> None:
-        self._node, self._held, self._over, self._per_key = node, held, over, per_key
-        self._accepted, self._duplicates = accepted, duplicates
-        self._before = len(held) - len(accepted)
-        self._alive = np.arange(len(held)) < self._before
-        self._fed = 0
-        self._next = NONE
-        """No window closes before this time, in microseconds."""
-
-    def __call__(self, place: int, row: int) -> bool:
-        if row > self._fed:
-            fresh = self._accepted[self._fed : row] & ~self._duplicates[self._fed : row]
-            self._alive[self._before + self._fed : self._before + row] = fresh
-            if fresh.any():
-                times = self._held.times[self._before + self._fed : self._before + row]
-                self._next = min(self._next, int(times[fresh].min()))
-            self._fed = row
-        limit = int(self._over[row])
-        if self._alive[place] and limit > NONE and limit >= self._next:
-            self._look(place, limit)
-        return bool(self._alive[place])
-
-    def _look(self, place: int, limit: int) -> None:
-        chosen = self._alive
-        if self._per_key:  # each key has its own watermark
-            assert self._held.keys is not None
-            chosen = chosen & (self._held.keys == self._held.keys[place])
-        places = np.flatnonzero(chosen)
-        windows = AssignedWindows(self._node.assigners, self._held.take(places), self._node.streams)
-        self._alive[places[windows.finished(limit)]] = False
-        if not self._per_key:
-            due = windows.next_end(Span(limit, limit))
-            self._next = FOREVER if due is None else due
-
-
-class _ByQueue:
-    """An event is live until a copy of the task's queue no longer needs it."""
-
-    def __init__(
-        self,
-        node: WindowedNode,
-        item: FireItem,
-        parts: Sequence[Events],
-        times: NDArray[np.int64],
-        accepted: NDArray[np.bool_],
-        duplicates: NDArray[np.bool_],
-        marks: NDArray[np.int64],
-    ) -> None:
-        self._node, self._times, self._marks = node, times, marks
-        self._accepted, self._duplicates = accepted, duplicates
-        assert isinstance(item.state.windows, QueueState)
-        state = replace(item.state.windows, passed=item.frontiers.passed)
-        self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
-        self._before = sum(map(len, parts))
-        numbered, first = [], 0
-        for events in parts:
-            numbered.append(_numbered(events.timestamps, np.arange(first, first + len(events))))
-            first += len(events)
-        self._manager.restore(numbered)
-        self._manager.resume()
-        self._fed = 0
-        self._reached = item.frontiers.passed
-        self._alive = self._needed()
-
-    def __call__(self, place: int, row: int) -> bool:
-        fresh = np.flatnonzero(self._accepted[self._fed : row] & ~self._duplicates[self._fed : row]) + self._fed
-        self._fed = max(row, self._fed)
-        if len(fresh):
-            self._manager.queue.add(_numbered(self._times[fresh], fresh + self._before).sorted())
-        if self._moves(row, fed=bool(len(fresh))):
-            for _ in self._manager.advance(self._reached):
-                pass
-            self._alive = self._needed()
-        elif len(fresh):
-            self._alive |= set((fresh + self._before).tolist())
-        return place in self._alive
-
-    def _moves(self, row: int, *, fed: bool) -> bool:
-        """Advance the time to that of a row's arrival; returns whether something may have changed."""
-        if self._node.event_time:
-            mark = int(self._marks[row])
-            if mark == NONE or (self._reached is not None and mark <= self._reached):
-                return False
-            self._reached = mark
-            return True
-        clock = self._node.trigger.frontier(int(self._times[row]), None)
-        moved = clock is not None and (self._reached is None or clock > self._reached)
-        self._reached = clock if moved else self._reached
-        return moved or fed
-
-    def _needed(self) -> set[int]:
-        return {place for events in self._manager.needed_events() for place in events.payload.column(0).to_pylist()}
-
-
-def _numbered(times: NDArray[np.int64], places: NDArray[np.int64]) -> Events:
-    return Events(times, pa.RecordBatch.from_arrays([pa.array(places)], names=[_PLACE]))
+            return ByAssigners(node, whole, admitted, over, per_key=self._per_key)
+        return ByQueue(node, self.item, parts, new.times, admitted, incoming.marks)
 
 
 def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
@@ -263,7 +122,7 @@ def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
 
 
 def _bare(held: Held) -> Held:
-    return replace(held, payload=pa.table({_PLACE: pa.nulls(len(held))}), streams=None, edges=None, evaluation=None)
+    return replace(held, payload=pa.table({"place": pa.nulls(len(held))}), streams=None, edges=None, evaluation=None)
 
 
 def _both(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArray[np.int64] | None:

@@ -39,6 +39,18 @@ class Ledger:
         """Add a number of events of an input to an account."""
         self._counter(node, account)[input_index] += rows
 
+    def count_all(
+        self, node: WindowedNode, account: str, inputs: NDArray[np.int8] | int, rows: int, times: int = 1
+    ) -> None:
+        """Add a number of events to an account, each so many times; ``inputs`` is the input index of each event, or of
+        all."""
+        if not rows:
+            return
+        if isinstance(inputs, int):
+            self.count(node, inputs, account, rows * times)
+        else:
+            self._counter(node, account)[:] += times * np.bincount(inputs, minlength=len(node.inputs))
+
     def count_chosen(
         self,
         node: WindowedNode,
@@ -49,12 +61,9 @@ class Ledger:
     ) -> None:
         """Add the chosen events to an account, each so many times; ``inputs`` is the input index of each event, or of
         all."""
-        if not chosen.any():
-            return
-        if isinstance(inputs, int):
-            self.count(node, inputs, account, int(np.count_nonzero(chosen)) * times)
-        else:
-            self._counter(node, account)[:] += times * np.bincount(inputs[chosen], minlength=len(node.inputs))
+        if chosen.any():
+            of_chosen = inputs if isinstance(inputs, int) else inputs[chosen]
+            self.count_all(node, account, of_chosen, int(np.count_nonzero(chosen)), times)
 
     def count_by_stream(self, node: WindowedNode, counts: Mapping[str, NDArray[np.int64]]) -> None:
         """Add counts, by input, to accounts."""

@@ -80,8 +80,8 @@ class AssignedTask(HeldTask):
         self._evaluated = True
         events = Held.concat(parts)
         count, before = len(events), 0 if old is None else len(old)
-        self._seen = np.zeros(count, np.bool_) if events.seen is None else events.seen.copy()
-        self._gone = np.zeros(count, np.bool_) if events.gone is None else events.gone.copy()
+        self._been_in_window = np.zeros(count, np.bool_) if events.seen is None else events.seen.copy()
+        self._unneeded = np.zeros(count, np.bool_) if events.gone is None else events.gone.copy()
         last = LastWindows(events, self.node.streams) if self.node.remembers else None
         after: int = NONE if self.item.frontiers.passed is None else self.item.frontiers.passed
         for index, limit in self._splits:
@@ -90,7 +90,7 @@ class AssignedTask(HeldTask):
         if self._substreams is not None:
             self._substreams.raise_floor(self.item.end.floor)
         yield from self._evaluate(events, count, after, self.item.frontiers.reached, last)
-        self._last = None if last is None else last.flags()
+        self._in_last_window = None if last is None else last.flags()
         if self._substreams is not None and self.item.frontiers.reached == FOREVER and self._last_end is not None:
             self._substreams.raise_floor(self._last_end)
         self._finish_keys()
@@ -157,10 +157,10 @@ class AssignedTask(HeldTask):
     def _evaluate(
         self, events: Held, upper: int, after: int, upto: int | None, last: LastWindows | None
     ) -> Iterator[TupleWindow]:
-        chosen = np.flatnonzero(~self._gone[:upper])
+        chosen = np.flatnonzero(~self._unneeded[:upper])
         whole = len(chosen) == len(events)
         held = events if whole else events.take(chosen)
-        held = replace(held, seen=self._seen[chosen])
+        held = replace(held, seen=self._been_in_window[chosen])
         windows = AssignedWindows(
             self.node.assigners, held, self.node.streams, keys=self.node.keys, task=self.item.task,
             released=self._released, last=None if last is None else (last, chosen),
@@ -172,8 +172,8 @@ class AssignedTask(HeldTask):
             self._last_end = max(window.end_timestamp, NONE if self._last_end is None else self._last_end)
             yield window
         flags = windows.flags()
-        self._seen[chosen] = (flags & SEEN) != 0
-        self._gone[chosen] = (flags & GONE) != 0
+        self._been_in_window[chosen] = (flags & SEEN) != 0
+        self._unneeded[chosen] = (flags & GONE) != 0
         self.windowed += windows.accounts.by_stream("windowed")
         self.unwindowed += windows.accounts.by_stream("unwindowed")
         self._next_end = windows.next_end(span)

@@ -63,11 +63,11 @@ class HeldTask:
         self._new: Held | None = None
         """The events admitted in this batch; None where there are none."""
         self._evaluated = False
-        self._seen: NDArray[np.bool_]
+        self._been_in_window: NDArray[np.bool_]
         """Per event, old ones first: whether it has been in a window."""
-        self._gone: NDArray[np.bool_]
+        self._unneeded: NDArray[np.bool_]
         """Per event: whether no window needs it any more."""
-        self._last: NDArray[np.bool_] | None = None
+        self._in_last_window: NDArray[np.bool_] | None = None
         """Per event: whether it is in the window of its key that fired last; None where the bolt does not ask for
         expired events."""
 
@@ -105,15 +105,15 @@ class HeldTask:
 
     def _all_flags(self) -> NDArray[np.uint8]:
         """The flags of each event, old ones first, as they are stored."""
-        flags: NDArray[np.uint8] = self._seen * np.uint8(SEEN) + self._gone * np.uint8(GONE)
-        return flags if self._last is None else flags + self._last * np.uint8(LAST)
+        flags: NDArray[np.uint8] = self._been_in_window * np.uint8(SEEN) + self._unneeded * np.uint8(GONE)
+        return flags if self._in_last_window is None else flags + self._in_last_window * np.uint8(LAST)
 
     def _decided(self, streams: int) -> list[int]:
         """Per input, the number of kept events that have been in a window."""
         if not self._evaluated:
             return self.item.state.decided_by_stream
         old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
-        which = self._seen & is_kept(self._all_flags())
+        which = self._been_in_window & is_kept(self._all_flags())
         if streams == 1:
             return [int(np.count_nonzero(which))]
         if self._new is not None:

@@ -63,7 +63,7 @@ class TriggeredTask(HeldTask):
         yield from windows.windows(self.item.end.clock, close=self.item.frontiers.reached == FOREVER)
         self._evaluated = True
         flags = windows.flags()
-        self._seen, self._gone = (flags & SEEN) != 0, (flags & GONE) != 0
+        self._been_in_window, self._unneeded = (flags & SEEN) != 0, (flags & GONE) != 0
         if windows.refused:
             self.router.refuse_events(node, events, windows.refused)
 

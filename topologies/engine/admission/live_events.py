@@ -1,0 +1,182 @@
+"""Which events are live (a window may still need them) while the events of a batch arrive one after another.
+
+For repeated message ids: an id is free again once the event that brought it is no longer live (ST-27).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.assigned import AssignedWindows, Span
+from manager.keyed.held import Held
+from manager.queue.queue_state import QueueState
+from manager.window_manager import WindowManager
+from policies.admission import between_windows
+from policies.marks import NONE
+from topologies.engine.batch.work import FireItem
+from topologies.graph.model import WindowedNode
+from windowing.data.events import Events
+from windowing.time.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class AdmittedSoFar:
+    """Which of the events that arrive are admitted, as they come: those accepted, but for the duplicates found so far.
+
+    Whoever finds a duplicate turns it away here; whoever tells which events are live asks here what has come.
+    """
+
+    def __init__(self, accepted: NDArray[np.bool_]) -> None:
+        """``accepted`` are the events that are admitted unless they are duplicates."""
+        self._accepted = accepted
+        self.duplicates = np.zeros(len(accepted), np.bool_)
+
+    def __len__(self) -> int:
+        """Number of events that arrive."""
+        return len(self._accepted)
+
+    def turn_away(self, row: int) -> None:
+        """Record that an event is a duplicate."""
+        self.duplicates[row] = True
+
+    def between(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Which events from ``start`` to before ``stop`` are admitted; none of them may still be examined."""
+        admitted: NDArray[np.bool_] = self._accepted[start:stop] & ~self.duplicates[start:stop]
+        return admitted
+
+
+class Lives(Protocol):
+    """Tells which events are live while events arrive one after another."""
+
+    def __call__(self, place: int, row: int) -> bool:
+        """Whether the event at index ``place``, counting those of earlier batches first, is live when row ``row`` of
+        this batch arrives. Calls must not go back in ``row``."""
+        ...
+
+
+@dataclass(frozen=True)
+class ByLastEnd:
+    """An event is live until its last possible window has closed, which depends on its time alone."""
+
+    times: NDArray[np.int64]
+    last: NDArray[np.int64]
+    over: NDArray[np.int64]
+    holds_start: bool
+
+    def __call__(self, place: int, row: int) -> bool:
+        last, over = self.last[place], self.over[row]
+        return bool(last > over) and not between_windows(self.times[place], last, self.holds_start)
+
+
+class ByAssigners:
+    """An event is live until no assigner needs it any more, given the events that have arrived."""
+
+    def __init__(
+        self,
+        node: WindowedNode,
+        held: Held,
+        admitted: AdmittedSoFar,
+        over: NDArray[np.int64],
+        *,
+        per_key: bool,
+    ) -> None:
+        self._node, self._held, self._over, self._per_key = node, held, over, per_key
+        self._admitted = admitted
+        self._before = len(held) - len(admitted)
+        self._alive = np.arange(len(held)) < self._before
+        self._fed = 0
+        self._next = NONE
+        """No window closes before this time, in microseconds."""
+
+    def __call__(self, place: int, row: int) -> bool:
+        if row > self._fed:
+            fresh = self._admitted.between(self._fed, row)
+            self._alive[self._before + self._fed : self._before + row] = fresh
+            if fresh.any():
+                times = self._held.times[self._before + self._fed : self._before + row]
+                self._next = min(self._next, int(times[fresh].min()))
+            self._fed = row
+        limit = int(self._over[row])
+        if self._alive[place] and limit > NONE and limit >= self._next:
+            self._look(place, limit)
+        return bool(self._alive[place])
+
+    def _look(self, place: int, limit: int) -> None:
+        chosen = self._alive
+        if self._per_key:  # each key has its own watermark
+            assert self._held.keys is not None
+            chosen = chosen & (self._held.keys == self._held.keys[place])
+        places = np.flatnonzero(chosen)
+        windows = AssignedWindows(self._node.assigners, self._held.take(places), self._node.streams)
+        self._alive[places[windows.finished(limit)]] = False
+        if not self._per_key:
+            due = windows.next_end(Span(limit, limit))
+            self._next = FOREVER if due is None else due
+
+
+class ByQueue:
+    """An event is live until a copy of the task's queue no longer needs it."""
+
+    def __init__(
+        self,
+        node: WindowedNode,
+        item: FireItem,
+        parts: Sequence[Events],
+        times: NDArray[np.int64],
+        admitted: AdmittedSoFar,
+        marks: NDArray[np.int64],
+    ) -> None:
+        self._node, self._times, self._marks, self._admitted = node, times, marks, admitted
+        assert isinstance(item.state.windows, QueueState)
+        state = replace(item.state.windows, passed=item.frontiers.passed)
+        self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
+        self._before = sum(map(len, parts))
+        numbered, first = [], 0
+        for events in parts:
+            numbered.append(_numbered(events.timestamps, np.arange(first, first + len(events))))
+            first += len(events)
+        self._manager.restore(numbered)
+        self._manager.resume()
+        self._fed = 0
+        self._reached = item.frontiers.passed
+        self._alive = self._needed()
+
+    def __call__(self, place: int, row: int) -> bool:
+        fresh = np.flatnonzero(self._admitted.between(self._fed, row)) + self._fed
+        self._fed = max(row, self._fed)
+        if len(fresh):
+            self._manager.queue.add(_numbered(self._times[fresh], fresh + self._before).sorted())
+        if self._moves(row, fed=bool(len(fresh))):
+            for _ in self._manager.advance(self._reached):
+                pass
+            self._alive = self._needed()
+        elif len(fresh):
+            self._alive |= set((fresh + self._before).tolist())
+        return place in self._alive
+
+    def _moves(self, row: int, *, fed: bool) -> bool:
+        """Advance the time to that of a row's arrival; returns whether something may have changed."""
+        if self._node.event_time:
+            mark = int(self._marks[row])
+            if mark == NONE or (self._reached is not None and mark <= self._reached):
+                return False
+            self._reached = mark
+            return True
+        clock = self._node.trigger.frontier(int(self._times[row]), None)
+        moved = clock is not None and (self._reached is None or clock > self._reached)
+        self._reached = clock if moved else self._reached
+        return moved or fed
+
+    def _needed(self) -> set[int]:
+        return {place for events in self._manager.needed_events() for place in events.payload.column(0).to_pylist()}
+
+
+def _numbered(times: NDArray[np.int64], places: NDArray[np.int64]) -> Events:
+    return Events(times, pa.RecordBatch.from_arrays([pa.array(places)], names=["place"]))
