@@ -1,1 +1,1 @@
-"""Admission: the time of each event at a windowed bolt, and whether it is admitted."""
+"""Admission: whether an event is admitted at a windowed bolt, and with which time."""

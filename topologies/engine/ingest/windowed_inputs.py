@@ -13,7 +13,6 @@ from policies.admission import Decision, accepted, all_accepted, timely
 from topologies.engine.admission.deciding import Decisions, Incoming, Known, Marks, decide
 from topologies.engine.admission.late_rows import conform_input
 from topologies.engine.admission.recording import Emit, record
-from topologies.engine.admission.timing import Timed, timed
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.failures import bolt_failure
 from topologies.engine.batch.input_progress import InputProgress
@@ -21,6 +20,7 @@ from topologies.engine.batch.ledger import Ledger
 from topologies.engine.batch.rows import Rows
 from topologies.engine.ingest.error_rows import error_rows
 from topologies.engine.ingest.staging import Staging
+from topologies.engine.time.timed_rows import Timed, timed
 from topologies.graph.groupings import AllGrouping
 from topologies.graph.model import ERRORS, WindowedNode, copies
 
@@ -43,7 +43,7 @@ class WindowedInputs:
         if not rows.table.num_rows:
             return
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
-            timed_rows = timed(node, input_index, rows)
+            timed_rows = timed(node, input_index, rows.table, rows.times, rows.clock)
         self._refuse(node, input_index, rows, timed_rows, emit)
         self._see(node, input_index, rows, timed_rows)
         if node.deferred:

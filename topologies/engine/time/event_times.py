@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from topologies.engine.time.reasons import Reasons, first_reasons, reasons_of
 from topologies.graph.model import WindowedNode
 from windowing.data.tuples import Tuple
 from windowing.errors import ConfigError
@@ -23,13 +24,12 @@ _FAR = 1 << 62
 """A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
 
 
-def event_times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
-    """The time of each row in microseconds, by the bolt's field or extractor; and why a row has none, None where all
-    have one."""
+def event_times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
+    """The time of each row in microseconds, by the bolt's field or extractor, and why a row has none."""
     return _inside(node, *_times(node, table))
 
 
-def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
     settings = node.bolt.settings
     if settings.timestamp_field is not None:
         return from_column(table.column(settings.timestamp_field))
@@ -54,9 +54,7 @@ def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], NDAr
     return _each_time(extractor, table)
 
 
-def _inside(
-    node: WindowedNode, times: NDArray[np.int64], reasons: NDArray[np.str_] | None
-) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+def _inside(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> tuple[NDArray[np.int64], Reasons]:
     """Mark as invalid the times so close to the year 1 or 9999 that a window holding them would exceed the range."""
     settings = node.bolt.settings
     margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
@@ -64,12 +62,11 @@ def _inside(
     outside = (times < EARLIEST + margin) | (times > LATEST - margin)
     if not margin or not outside.any():
         return times, reasons
-    said = np.full(len(times), "", dtype=object) if reasons is None else reasons
-    said[outside & (said == "")] = "timestamp so near to the year 1 or 9999 that its window would lie beyond"
-    return np.where(outside, 0, times), said
+    beyond = reasons_of(outside, "timestamp so near to the year 1 or 9999 that its window would lie beyond")
+    return np.where(outside, 0, times), first_reasons(reasons, beyond)
 
 
-def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
+def _each_time(extractor: Any, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
     """Call the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
     values: list[int | None] = []
     failures: dict[int, str] = {}
