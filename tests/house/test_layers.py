@@ -17,7 +17,11 @@ PACKAGES = ("windowing", "policies", "manager", "topologies", "windbolt")
 ARRAYS = frozenset({"numpy", "pyarrow"})
 SPARK = frozenset({"pyspark", "py4j"})
 SPARK_FOLDER = PurePosixPath("topologies/spark")
-EXAMPLES = (PurePosixPath("topologies/examples/flights"), PurePosixPath("topologies/examples/aggregation"))
+EXAMPLES = (
+    PurePosixPath("topologies/examples/flights"),
+    PurePosixPath("topologies/examples/aggregation"),
+    PurePosixPath("topologies/cli/project"),
+)
 """Written to be copied, as users write: they enter by the front door."""
 CLOCK_FILE = PurePosixPath("topologies/run/clock.py")
 READS_OF_THE_CLOCK = frozenset(

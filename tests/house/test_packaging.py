@@ -16,7 +16,7 @@ import pytest
 from tests.helpers.places import ROOT
 
 PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
-SUFFIXES = {"", ".py", ".typed", ".yaml", ".yml", ".json", ".jsonl", ".csv", ".conf", ".avsc"}
+SUFFIXES = {"", ".py", ".typed", ".yaml", ".yml", ".json", ".jsonl", ".csv", ".conf", ".avsc", ".md", ".toml", ".txt"}
 
 
 def _run(*command: str, cwd: Path, **env: str) -> str:

@@ -11,6 +11,7 @@ from topologies.cli.check import check
 from topologies.cli.checkpoint import checkpoint
 from topologies.cli.demo import demo
 from topologies.cli.describe import describe
+from topologies.cli.new import new
 from topologies.cli.replay import replay
 from topologies.cli.run import run
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command()(new)
 app.command()(run)
 app.command()(replay)
 app.command()(describe)

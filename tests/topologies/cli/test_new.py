@@ -1,0 +1,131 @@
+"""``windbolt new``: the project that it makes runs, replays, passes its tests and is type-checked, as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from topologies.cli.app import app
+from topologies.cli.new import FILES, TEMPLATES, make_project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "my-shop"
+    make_project(folder)
+    return folder
+
+
+def _run(project: Path, *command: str) -> str:
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=project, env=env, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def _commands(readme: str) -> list[str]:
+    """The commands of a page, without their remarks."""
+    return [line.partition("#")[0].strip() for line in re.findall(r"^    (.*)$", readme, re.M)]
+
+
+def test_both_commands_of_its_readme_work(project: Path) -> None:
+    run, tests, *_ = _commands((project / "README.md").read_text(encoding="utf-8"))
+    assert "my-shop: 8 rows" in _run(project, *run.split())
+    results = [line for path in sorted(project.glob("results/out/*.jsonl")) for line in path.read_text().splitlines()]
+    assert [(row["user"], row["revenue"]) for row in map(json.loads, results)] == [
+        ("ada", 5.5),
+        ("bob", 1),
+        ("cy", 8),
+        ("bob", 4),
+        ("ada", 6),
+        ("cy", 2.5),
+    ]
+    (late,) = project.glob("results/late/*.jsonl")
+    assert json.loads(late.read_text())["id"] == "o7"
+    assert "3 passed" in _run(project, *tests.split())
+
+
+def test_its_scenario_can_be_replayed(project: Path) -> None:
+    assert "as expected" in _run(project, "windbolt", "replay", "tests/scenarios/late_order.yaml")
+
+
+def test_it_is_typed_and_formatted(project: Path) -> None:
+    assert "no issues found in 2 source files" in _run(project, "mypy")
+    _run(project, "ruff", "check", "--isolated")
+    _run(project, "ruff", "format", "--check", "--isolated")
+
+
+def test_it_runs_in_ci_what_the_readme_names(project: Path) -> None:
+    steps = (project / ".github/workflows/tests.yml").read_text(encoding="utf-8")
+    run, tests, *_ = _commands((project / "README.md").read_text(encoding="utf-8"))
+    for command in (run, tests, "mypy"):
+        assert f"- run: {command}\n" in steps
+
+
+def test_every_template_is_used(project: Path) -> None:
+    templates = {
+        path.relative_to(TEMPLATES).as_posix()
+        for path in TEMPLATES.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert templates == set(FILES.values())
+    assert not [path for path in FILES if "{{" in (project / path).read_text(encoding="utf-8").replace("${{", "")]
+
+
+def test_it_says_what_to_do_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["new", "shop"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[:4] == [
+        "Made shop/, a project that runs as it is:",
+        "  cd shop",
+        "  windbolt run topology.py:topology --engine local",
+        "  pytest",
+    ]
+    assert "topology of shop" in (tmp_path / "shop" / "topology.py").read_text(encoding="utf-8")
+
+
+def test_an_empty_folder_is_filled_and_the_current_one_needs_no_cd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    result = CliRunner().invoke(app, ["new", "."])
+    assert result.exit_code == 0
+    assert "cd " not in result.stdout
+    assert 'TopologyBuilder("here")' in Path("topology.py").read_text(encoding="utf-8")
+
+
+def _refused(name: Path) -> str:
+    result = CliRunner().invoke(app, ["new", str(name)])
+    assert result.exit_code == 2
+    return result.stderr
+
+
+def test_a_folder_that_holds_something_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "topology.py").write_text("mine")
+    assert "is not empty" in _refused(tmp_path / "shop")
+    assert [path.name for path in (tmp_path / "shop").iterdir()] == ["topology.py"]
+    assert (tmp_path / "shop" / "topology.py").read_text() == "mine"
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "shop").write_text("mine")
+    assert "is a file" in _refused(tmp_path / "shop")
+    assert "Not a directory" in _refused(tmp_path / "shop" / "inner")
+
+
+@pytest.mark.parametrize("name", ["my shop", "über", ".shop"])
+def test_a_name_that_no_topology_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    assert "cannot be the name of a project" in _refused(tmp_path / name)
+    assert not (tmp_path / name).exists()

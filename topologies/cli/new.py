@@ -1,0 +1,87 @@
+"""``windbolt new``: a small project that runs, tests and type-checks as it is."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from topologies.cli.consoles import out
+from topologies.cli.failing import Debug, readable_errors
+from windowing.errors import ConfigError
+
+TEMPLATES = Path(__file__).with_name("project")
+FILES = {
+    "README.md": "README.md",
+    "topology.py": "topology.py",
+    "data/orders/2024-01-01.jsonl": "data/orders/2024-01-01.jsonl",
+    "tests/test_topology.py": "tests/test_topology.py",
+    "tests/scenarios/late_order.yaml": "tests/scenarios/late_order.yaml",
+    "pyproject.toml": "pyproject.toml",
+    "requirements.txt": "requirements.txt",
+    ".gitignore": "gitignore",
+    ".github/workflows/tests.yml": "tests.yml",
+}
+"""The files of a new project, and the template of each."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="NAME", help="The project: a folder to be made, or an empty one.")],
+    debug: Debug = False,
+) -> None:
+    """Make a small project: a topology, sample data, tests, a scenario, a README and a file for CI.
+
+    It runs as it is, and passes its tests. Nothing that exists is overwritten.
+    """
+    with readable_errors(debug=debug):
+        make_project(folder)
+        where = Text(f"Made {folder}{os.sep}, a project that runs as it is:\n", "bold")
+        commands = [
+            *([f"cd {folder}"] if folder.resolve() != Path.cwd() else []),
+            "windbolt run topology.py:topology --engine local",
+            "pytest",
+        ]
+        out().print(where.append("\n".join(f"  {command}" for command in commands), "not bold cyan"), soft_wrap=True)
+        out().print(Text("Its README.md says what is where."), soft_wrap=True)
+
+
+def make_project(folder: Path) -> None:
+    """Make a project in a folder that does not exist, or is empty; its name becomes that of the topology.
+
+    Raises ConfigError for a name that no topology can have, a folder that holds something, or one that cannot be made.
+    """
+    name = folder.resolve().name
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot be the name of a project",
+            why="it becomes the name of the topology",
+            do="use letters, digits, _ and -, such as my-shop",
+        )
+    try:
+        _refuse_used(folder)
+        for path, template in FILES.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = (TEMPLATES / template).read_text(encoding="utf-8")
+            target.write_text(text.replace("{{name}}", name), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the project cannot be made in {str(folder)!r}",
+            why=f"{error.strerror}: {error.filename}",
+            do="name a folder that you may write to",
+        ) from error
+
+
+def _refuse_used(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{str(folder)!r} is a file", why="a project is a folder", do="choose another name")
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(
+            f"{str(folder)!r} is not empty", why="files in it could be overwritten", do="choose another name"
+        )
