@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from topologies.compose.effects import Situation, idle_setting
 from topologies.graph.model import Input, stream_label
 from windowing.errors import ConfigError
 from windowing.settings.presets import RULES, Preset
@@ -76,7 +77,37 @@ def with_source_time(
     return _joined(name, settings, columns, found, rules)
 
 
-def asked_at_sources(
+class SourceRules:
+    """The rules that were asked for at sources, and the bolts that have them from there.
+
+    A rule of a source is a default for all bolts that read it (SI-17): one of them must have use for it.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[str, str], list[ConfigError | None]] = {}
+        """Per setting and call: for each bolt that has it from a source, why it changes nothing there."""
+
+    def note(
+        self,
+        bolt: str,
+        situation: Situation,
+        settings: WindowSettings,
+        inputs: Sequence[Input],
+        carried: Sequence[bool],
+        times: Mapping[str, tuple[Preset | None, ...]],
+    ) -> None:
+        """A bolt that reads sources; ``settings``: its own. The others as for ``with_source_time``."""
+        for rule, call in _asked_at_sources(settings, inputs, carried, times):
+            self._idle.setdefault((rule, call), []).append(idle_setting(bolt, situation, rule, call))
+
+    def without_use(self) -> Iterator[ConfigError]:
+        """The rules for which none of the bolts has use."""
+        for reasons in self._idle.values():
+            if reasons[0] is not None and None not in reasons:
+                yield reasons[0]
+
+
+def _asked_at_sources(
     settings: WindowSettings,
     inputs: Sequence[Input],
     carried: Sequence[bool],

@@ -1,0 +1,94 @@
+"""A windowed bolt as the checks see it, and how a mistake in it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from topologies.compose.effects import Situation
+from topologies.graph.model import Input, stream_label
+from windowing.errors import ConfigError
+from windowing.settings.kinds import Onset
+
+if TYPE_CHECKING:
+    from windowing.settings import WindowSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedBolt:
+    """What is known of a windowed bolt when its settings are checked."""
+
+    name: str
+    settings: WindowSettings
+    inputs: Sequence[tuple[Input, pa.Schema]] = ()
+    """The streams that it reads, with their columns."""
+    outputs: Sequence[pa.Schema] = ()
+    """The columns of what it emits."""
+    parallelism: int = 1
+    event_time: bool
+    groups_by: tuple[str, ...] | None = None
+    """The columns by which it groups its events, if it does."""
+    asks_for_expired: bool = False
+    """Whether it was told, or its code was seen, to ask its windows what has expired."""
+    partitioned: bool = False
+    """Whether a source behind its inputs has partitions of its own."""
+    joined: Mapping[str, tuple[str, ...]] | None = None
+    """Of a join: the key columns of each input, by its name."""
+
+    @property
+    def temporal(self) -> bool:
+        """Whether the bolt is a temporal join, whose key is that of the join."""
+        return self.joined is not None and any(isinstance(kind, Onset) for kind in self.settings.kinds)
+
+    @property
+    def situation(self) -> Situation:
+        """What decides which of its settings change anything."""
+        return Situation(self.settings, self.event_time, len(self.inputs), self.partitioned)
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the streams that it reads."""
+        return [stream_label(each.stream) for each, _ in self.inputs]
+
+    def fault(self, what: str, why: str, do: str) -> ConfigError:
+        """A mistake of this bolt's."""
+        return ConfigError(f"bolt {self.name!r}: {what}", why=why, do=do)
+
+    def exclusions(self, has: str, others: Mapping[str, bool], why: str) -> Iterator[ConfigError]:
+        """A mistake for each of the other settings that is given, by its call, since the bolt has this one."""
+        for call, given in others.items():
+            if given:
+                yield self.fault(f"has {has}, and {call}", why, "leave one of the two out")
+
+    def column(
+        self,
+        call: str,
+        field: str,
+        fits: Callable[[pa.DataType], bool] = lambda kind: True,
+        wanted: str = "",
+        *,
+        everywhere: bool = False,
+    ) -> Iterator[ConfigError]:
+        """The column that a call names is in an input, or ``everywhere``, and its type fits."""
+        found = False
+        for each, schema in self.inputs:
+            label = stream_label(each.stream)
+            if field in schema.names:
+                found = True
+                kind = schema.field(field).type
+                if not fits(kind):
+                    yield self.fault(
+                        f"{call} names {field!r}, which is {kind} in {label!r}",
+                        f"it must be {wanted}",
+                        "name another column",
+                    )
+            elif everywhere:
+                yield self.fault(
+                    f"{call} names {field!r}", f"{label!r} has {', '.join(schema.names)}", "name columns of every input"
+                )
+        if not found and not everywhere:
+            columns = "; ".join(f"{stream_label(each.stream)!r} has {', '.join(s.names)}" for each, s in self.inputs)
+            yield self.fault(f"{call} names {field!r}", columns, "name a column of an input")

@@ -1,0 +1,107 @@
+"""What else may decide when windows fire: panes, policies of the user's own, triggers of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from topologies.compose.checks.checked_bolt import CheckedBolt
+from topologies.graph.model import RETRACT
+from windowing.errors import ConfigError
+from windowing.settings.kinds import Calendar, Hopping, Session
+from windowing.settings.panes import PaneMode
+from windowing.settings.rules import LateBy
+
+
+def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Windows that fire more than once."""
+    settings, panes = bolt.settings, bolt.settings.panes
+    if panes is None:
+        return
+    if any(not isinstance(kind, (Hopping, Calendar, Session)) for kind in settings.kinds):
+        yield bolt.fault(
+            "has panes on windows that change with every event",
+            "snapshots, sliding logs and counts fire when they are complete",
+            "use hopping, calendar or session windows with with_trigger(Panes(...))",
+        )
+    if len(settings.kinds) > 1 and any(isinstance(kind, Session) for kind in settings.kinds):
+        yield bolt.fault(
+            "has panes, and sessions besides other windows",
+            "which events are new to a session would depend on the firings of the others",
+            "give the sessions a bolt of their own",
+        )
+    if settings.lifetime is not None:
+        yield bolt.fault(
+            "has panes, and events that last",
+            "a long event is in many future windows, and all of them would fire early",
+            "leave one of the two out",
+        )
+    if panes.late is not None and bolt.event_time and not settings.allowed_lateness.micros:
+        yield bolt.fault(
+            "has panes for late events, but allows no lateness",
+            "without it a window takes no events after its end",
+            "give with_lateness(by='window', allowed=...)",
+        )
+    if panes.mode is PaneMode.RETRACTING and any(RETRACT in schema.names for schema in bolt.outputs):
+        yield bolt.fault(
+            f"emits a column {RETRACT!r}", "windbolt adds a column of that name when it retracts rows", "rename it"
+        )
+
+
+def expired(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What has expired is what was in the window before, so there must be one (ST-21)."""
+    settings = bolt.settings
+    if not bolt.asks_for_expired or settings.follow_each_other:
+        return
+    which = (
+        "Panes, whose windows fire more than once and in turns" if settings.panes is not None
+        else "with_trigger, whose windows are cleared when they have fired" if settings.key_trigger is not None
+        else "several kinds of window, which fire in turns"
+    )  # fmt: skip
+    yield bolt.fault(
+        f"uses window.expired, and has {which}",
+        "expired events were in the previous window, and such windows have none (ST-21)",
+        "do not use window.expired; or call with_policies(expired=False), if `expired` means something else",
+    )
+
+
+def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Policies of the user's own decide about the queue of a task; assigned windows have none."""
+    settings = bolt.settings
+    if settings.eviction is None and settings.trigger is None:
+        return
+    others = {
+        "with_key": bool(settings.key),
+        "with_trigger(Panes(...))": settings.panes is not None,
+        "with_lifetime": settings.lifetime is not None,
+        "with_alignment(anchor=...)": settings.anchor is not None,
+        "another kind of window": bool(settings.kinds),
+        "with_lateness(by='window')": settings.late_by is LateBy.WINDOW and bolt.event_time,
+    }
+    yield from bolt.exclusions(
+        "a policy of its own", others, "a policy works on the queue of a task, which such windows do not have"
+    )
+
+
+def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """A trigger of keys leaves nothing for other rules to decide (UH-4)."""
+    settings = bolt.settings
+    if settings.key_trigger is None:
+        return
+    if not settings.key:
+        yield bolt.fault("has a trigger but no key", "a trigger has windows for each key (UH-4)", "call with_key")
+    for field in () if settings.capacity is None else settings.capacity.columns:
+        yield from bolt.column("with_trigger(bytes_of=...)", field, everywhere=True)
+    if bolt.event_time:
+        yield bolt.fault(
+            "has a trigger, and event times",
+            "triggers of keys work in processing time (UH-15)",
+            "call with_time(processing=True)",
+        )
+    others = {
+        "with_trigger(Panes(...))": settings.panes is not None,
+        "with_lifetime": settings.lifetime is not None,
+        "with_alignment(anchor=...)": settings.anchor is not None,
+        "a policy of its own": settings.eviction is not None or settings.trigger is not None,
+        "with_watermark(per_key=True)": settings.watermark_per_key,
+    }
+    yield from bolt.exclusions("a trigger", others, "the trigger alone decides when its windows fire")

@@ -1,0 +1,94 @@
+"""Kinds of windows, and what of the other settings goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from topologies.compose.checks.checked_bolt import CheckedBolt
+from windowing.errors import ConfigError
+from windowing.settings.bounds import Bounds
+from windowing.settings.kinds import CountByStart, Hopping, Session, SlidingLog, Snapshot, longest_of
+from windowing.settings.rules import LateAction, LateBy, OutputTime
+from windowing.time.durations import Duration
+
+
+def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Kinds of windows that do not go with what else is set."""
+    settings = bolt.settings
+    sessions = [kind for kind in settings.kinds if isinstance(kind, Session)]
+    ends_promised = settings.output_watermark is OutputTime.END
+    if settings.output_time is OutputTime.START and ends_promised and bolt.event_time:
+        yield bolt.fault(
+            "emits rows at the start of windows, and promises the next bolt a watermark that follows their ends",
+            "the rows would be late at the next bolt (SI-24)",
+            "leave out output_watermark, or use with_time(output_time='window end')",
+        )
+    by_start = settings.output_time is OutputTime.START and settings.late_by is LateBy.WINDOW and bolt.event_time
+    if by_start and any(isinstance(kind, (Session, Snapshot)) for kind in settings.kinds):
+        yield bolt.fault(
+            "emits rows at the start of windows that late events can still extend backwards",
+            "the next bolt could get no watermark, or the rows would be late there (SI-24)",
+            "use with_time(output_time='window end'), or with_lateness(by='watermark')",
+        )
+    if len(sessions) > 1 and any(kind.gap_field is not None for kind in sessions):
+        yield bolt.fault(
+            "has several kinds of sessions with a gap_field",
+            "each event has one gap, which all kinds would use",
+            "give each kind a bolt of its own",
+        )
+    adjusts = settings.late_action is LateAction.ADJUST or (
+        settings.arrival is not None
+        and settings.arrival.late is not None
+        and settings.arrival.action is LateAction.ADJUST
+    )
+    if settings.lifetime is not None and adjusts and bolt.event_time:
+        yield bolt.fault(
+            "has events that last, and adjusts late ones",
+            "a lifetime would end before it begins",
+            "use with_lateness(action='cut'), which lets late events begin later, or drop or divert them",
+        )
+    yield from _too_long(bolt)
+    slides = [kind.slide for kind in settings.kinds if isinstance(kind, Hopping)] + [settings.slide]
+    longest = max((slide.micros for slide in slides if isinstance(slide, Duration)), default=None)
+    if longest is not None and abs(settings.offset.micros) >= longest:
+        yield bolt.fault(
+            f"has an offset of {settings.offset}, and slides by {Duration(longest)}",
+            "an offset of a slide or more gives the same ends as the rest after whole slides",
+            "use that rest, which is less than the slide",
+        )
+    for kind in settings.kinds:
+        if settings.lifetime is not None and isinstance(kind, (SlidingLog, Session, CountByStart)):
+            yield bolt.fault(
+                f"has events that last, and {type(kind).__name__} windows",
+                "these windows need points in time",
+                "leave with_lifetime out, or use snapshot, hopping or calendar windows",
+            )
+        if settings.lifetime is not None and isinstance(kind, Snapshot) and settings.bounds is Bounds.END:
+            yield bolt.fault(
+                "has snapshots of events that last, with bounds (start, end]",
+                "a lifetime holds its start and not its end (SI-3)",
+                "use with_alignment(bounds='[start, end)')",
+            )
+        if isinstance(kind, Session) and kind.gap_field is not None and kind.max_duration is not None:
+            yield bolt.fault(
+                "has sessions with a gap for each event and a maximum duration",
+                "there is no rule for where such a session would be cut",
+                "leave one of the two out",
+            )
+    if settings.anchor is not None and settings.kinds and not any(isinstance(k, Hopping) for k in settings.kinds):
+        yield bolt.fault(
+            "has an anchor, and no aligned windows", "only aligned windows are counted from an anchor", "remove it"
+        )
+
+
+def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Windows longer than the system has that the preset stands for (AZ-19)."""
+    settings, most = bolt.settings, bolt.settings.longest_window
+    lengths = [settings.length, *map(longest_of, settings.kinds)]
+    for length in dict.fromkeys(each for each in lengths if isinstance(each, Duration)):
+        if most is not None and length > most:
+            yield bolt.fault(
+                f"has windows of {length}",
+                f"the longest window allowed here is {most} (AZ-19)",
+                "make them shorter, or lift the limit: with_alignment(longest_window=None)",
+            )
