@@ -19,7 +19,7 @@ from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
-from windowing.bolts.aggregate_bolt import Aggregation
+from windowing.bolts.bound_aggregates import BoundAggregates
 from windowing.data.events import Events
 from windowing.data.order import group_numbers
 
@@ -64,14 +64,14 @@ class Slicing:
     """
 
     def __init__(
-        self, aggregation: Aggregation, slices: Slices, streams: int, traced: tuple[str, Accumulator] | None = None
+        self, aggregates: BoundAggregates, slices: Slices, streams: int, traced: tuple[str, Accumulator] | None = None
     ) -> None:
         """``traced``: a column and the accumulator that collects it for tracing; None where tracing is off."""
-        self.aggregation, self.slices, self.streams = aggregation, slices, streams
-        self.accumulators: Sequence[Accumulator] = aggregation.accumulators
+        self.aggregates, self.slices, self.streams = aggregates, slices, streams
+        self.accumulators: Sequence[Accumulator] = aggregates.accumulators
         self._read = {
-            *aggregation.by,
-            *(field for _, accumulator in aggregation.aggregates for field in accumulator.fields),
+            *aggregates.by,
+            *(field for _, accumulator in aggregates.aggregates for field in accumulator.fields),
         }
         self.traced: int | None = None
         """Index of the accumulator for tracing; None where tracing is off."""
@@ -79,7 +79,7 @@ class Slicing:
             self._read.add(traced[0])
             self.accumulators = tuple(dict.fromkeys((*self.accumulators, traced[1])))
             self.traced = self.accumulators.index(traced[1])
-        self._key_types = [aggregation.schema.field(name).type for name in aggregation.by]
+        self._key_types = [aggregates.schema.field(name).type for name in aggregates.by]
 
     @cached_property
     def columns(self) -> list[list[str]]:
@@ -91,18 +91,18 @@ class Slicing:
     @property
     def described(self) -> list[str]:
         """A description of the partial aggregates: a checkpoint with different ones cannot be continued."""
-        return [f"by {', '.join(self.aggregation.by) or 'nothing'}", *map(str, self.accumulators)]
+        return [f"by {', '.join(self.aggregates.by) or 'nothing'}", *map(str, self.accumulators)]
 
     @property
     def key_columns(self) -> list[str]:
         """The column names under which the key is stored."""
-        return [f"key.{name}" for name in self.aggregation.by]
+        return [f"key.{name}" for name in self.aggregates.by]
 
     def fold(self, events: Events) -> Events:
         """Fold events, given in order of arrival, into partial aggregates."""
         payload = events.payload
         columns = {name: payload.column(name) for name in payload.schema.names if name in self._read}
-        keys = Keys.of([columns[name] for name in self.aggregation.by], len(events))
+        keys = Keys.of([columns[name] for name in self.aggregates.by], len(events))
         slices, groups = _by_slice(self.slices.numbers(events.timestamps), keys)
         folded = Folded(columns, events.timestamps)
         states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
@@ -135,7 +135,7 @@ class Slicing:
     def keys_of(self, rows: Events) -> pa.Table:
         """The key of each row as a table, under the names of its columns."""
         arrays = [rows.payload.column(name) for name in self.key_columns]
-        return pa.table(arrays, names=list(self.aggregation.by))
+        return pa.table(arrays, names=list(self.aggregates.by))
 
     def joined(self, windows: Sequence[TupleWindow]) -> Iterator[Joined]:
         """Yield the results of windows, some at a time. The windows are runs of folded rows in one queue, in order."""
@@ -161,7 +161,7 @@ class Slicing:
         start_times, end_times = (np.array(times, np.int64) for times in zip(*bounds, strict=True))
         for of_window, codes, states, events in parts:
             cells = Cells(events, start_times[of_window], end_times[of_window])
-            rows_of_windows = self.aggregation.result(sums.keys.columns(codes), states, cells)
+            rows_of_windows = self.aggregates.result(sums.keys.columns(codes), states, cells)
             yield Joined(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
 
     def _join_separately(

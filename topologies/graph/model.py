@@ -196,8 +196,8 @@ class WindowedNode:
             return None  # sums do not know which ids are in them
         if slices is None or not isinstance(bolt, AggregateBolt) or not bolt.is_as_declared:
             return None
-        assert bolt.aggregation is not None
-        return Slicing(bolt.aggregation, slices, len(self.inputs), watched)
+        assert bolt.bound_aggregates is not None
+        return Slicing(bolt.bound_aggregates, slices, len(self.inputs), watched)
 
     @property
     def takes_events_at_the_watermark(self) -> bool:

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.graph.model import WindowedNode
-from windowing.bolts.aggregate_bolt import AggregateBolt, Aggregation
+from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
+from windowing.bolts.bound_aggregates import BoundAggregates
 from windowing.data.rows import DEFAULT_STREAM, tables
 from windowing.errors import ConfigError, SchemaError
 from windowing.time.timestamps import FOREVER, show, to_datetime
@@ -127,8 +128,8 @@ def watched_part(part: WindowedNode, notes: Notes) -> WindowedNode:
     """The bolt as it is, but for noting its windows; whichever way these are made, they are made as in any run."""
     bolt, note = copy(part.bolt), notes.note
     if part.slicing is not None and isinstance(bolt, AggregateBolt):
-        assert bolt.aggregation is not None
-        bolt.aggregation = NotedAggregation.of(bolt.aggregation, part.name, note)
+        assert bolt.bound_aggregates is not None
+        bolt.bound_aggregates = NotedAggregates.of(bolt.bound_aggregates, part.name, note)
     elif isinstance(bolt, BatchWindowedBolt) and type(bolt).execute is BatchWindowedBolt.execute:
         bolt.__dict__["execute_all"] = MethodType(_noted_all(part.name, note), bolt)
     else:
@@ -172,13 +173,13 @@ def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Batc
     return execute_all
 
 
-class NotedAggregation(Aggregation):
+class NotedAggregates(BoundAggregates):
     """What an AggregateBolt computes; and who asks for it notes for which windows it was."""
 
     @staticmethod
-    def of(aggregation: Aggregation, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregation:
-        """The same aggregation, noted."""
-        noted = NotedAggregation(aggregation.by, aggregation.aggregates, aggregation.schema)
+    def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregates:
+        """The same aggregates, noted."""
+        noted = NotedAggregates(aggregates.by, aggregates.aggregates, aggregates.schema)
         noted.__dict__.update(name=name, note=note)
         return noted
 

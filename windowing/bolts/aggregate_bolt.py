@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 
-from windowing.aggregates.accumulators import Accumulator, Folded, State
+from windowing.aggregates.accumulators import Folded
 from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.ranked import has_order
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
+from windowing.bolts.bound_aggregates import BoundAggregates
 from windowing.bolts.columns import unified
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import value_type
@@ -26,35 +25,6 @@ from windowing.window_batch import WindowBatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """What an AggregateBolt computes, with all columns known: of use to whoever folds events and joins the results."""
-
-    by: tuple[str, ...]
-    aggregates: tuple[tuple[str, Aggregate], ...]
-    schema: pa.Schema
-    """The columns of the result."""
-
-    @cached_property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """What is kept of the events, each once."""
-        return tuple(dict.fromkeys(each for _, aggregate in self.aggregates for each in aggregate.accumulators))
-
-    def result(self, keys: Sequence[pa.Array], states: Sequence[State], cells: Cells) -> pa.Table:
-        """The rows of the result: their keys, and the states of all accumulators."""
-        place = {each: at for at, each in enumerate(self.accumulators)}
-        columns = [
-            aggregate.finish([states[place[each]] for each in aggregate.accumulators], cells)
-            for _, aggregate in self.aggregates
-        ]
-        found = [*keys, *columns]
-        return pa.Table.from_arrays(
-            [column if column.type == field.type else column.cast(field.type)
-             for column, field in zip(found, self.schema, strict=True)],
-            schema=self.schema,
-        )  # fmt: skip
 
 
 class AggregateBolt(BatchWindowedBolt):
@@ -77,7 +47,7 @@ class AggregateBolt(BatchWindowedBolt):
             raise ConfigError(f"AggregateBolt(by={by!r:.60})", why="a key is made of columns", do="give their names")
         self.by = (by,) if isinstance(by, str) else tuple(by or ())
         self.aggregates = dict(aggregates)
-        self.aggregation: Aggregation | None = None
+        self.bound_aggregates: BoundAggregates | None = None
         """What it computes; known once the topology is built."""
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
@@ -123,7 +93,7 @@ class AggregateBolt(BatchWindowedBolt):
         bound = tuple((name, aggregate.bound(name, schema)) for name, aggregate in self.aggregates.items())
         columns = [pa.field(name, aggregate.result) for name, aggregate in bound]
         configured = copy(self)
-        configured.aggregation = Aggregation(self.by, bound, pa.schema([*keys, *columns]))
+        configured.bound_aggregates = BoundAggregates(self.by, bound, pa.schema([*keys, *columns]))
         return configured
 
     @property
@@ -133,7 +103,7 @@ class AggregateBolt(BatchWindowedBolt):
     @property
     def columns_read(self) -> frozenset[str]:
         """The columns of its key, and those of its aggregates; known once the topology is built."""
-        aggregates = () if self.aggregation is None else self.aggregation.aggregates
+        aggregates = () if self.bound_aggregates is None else self.bound_aggregates.aggregates
         return frozenset((*self.by, *(field for _, aggregate in aggregates for field in aggregate.fields)))
 
     @property
@@ -144,12 +114,12 @@ class AggregateBolt(BatchWindowedBolt):
 
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The columns of the key, and those of the aggregates."""
-        return {} if self.aggregation is None else {DEFAULT_STREAM: self.aggregation.schema}
+        return {} if self.bound_aggregates is None else {DEFAULT_STREAM: self.bound_aggregates.schema}
 
     def execute_all(self, windows: WindowBatch) -> tuple[pa.Table, NDArray[np.int64]] | None:
         """The rows of all windows, from all of their events, in one pass."""
-        aggregation = self.aggregation
-        if aggregation is None:
+        bound = self.bound_aggregates
+        if bound is None:
             raise ConfigError(
                 "an AggregateBolt outside a topology",
                 why="the columns that it reads are not known",
@@ -162,10 +132,10 @@ class AggregateBolt(BatchWindowedBolt):
         keys = Keys.of([pa.array(windows.index), *map(columns.__getitem__, self.by)], len(windows.index), ordered=True)
         groups = Groups(keys.codes, keys.size)
         events = Folded(columns, windows.timestamps)
-        states = [each.fold(events, groups) for each in aggregation.accumulators]
+        states = [each.fold(events, groups) for each in bound.accumulators]
         place, *found = keys.columns(groups.cells)
         index = place.to_numpy()
-        return aggregation.result(found, states, _cells(windows, index, groups.counts)), index
+        return bound.result(found, states, _cells(windows, index, groups.counts)), index
 
 
 def _cells(windows: WindowBatch, index: NDArray[np.int64], counts: NDArray[np.int64]) -> Cells:

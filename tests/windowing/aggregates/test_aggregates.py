@@ -37,7 +37,7 @@ from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.sketches import Digest
-from windowing.bolts.aggregate_bolt import Aggregation
+from windowing.bolts.bound_aggregates import BoundAggregates
 from windowing.settings.kinds import Session
 
 EXAMPLES = 80
@@ -233,44 +233,44 @@ def cases(draw: st.DrawFn, fields: Sequence[str], keys: Sequence[str] = KEYS, ro
     return Case(pa.table(columns), times, tuple(by), cuts, draw(st.sampled_from([1, 5, 100])))
 
 
-def aggregation_of(case: Case, **wanted: aggregates.Aggregate) -> Aggregation:
+def bound_aggregates_of(case: Case, **wanted: aggregates.Aggregate) -> BoundAggregates:
     bolt = AggregateBolt(case.by, **wanted).for_inputs({"s": case.table.schema})
-    assert bolt.aggregation is not None
-    return bolt.aggregation
+    assert bolt.bound_aggregates is not None
+    return bolt.bound_aggregates
 
 
-def fold(aggregation: Aggregation, table: pa.Table, times: Sequence[int], width: int | None = None) -> pa.Table:
+def fold(bound: BoundAggregates, table: pa.Table, times: Sequence[int], width: int | None = None) -> pa.Table:
     """A row for each slice and key, in order: slice, key, count and states, as they are stored; None: one slice."""
     moments = np.array(times, np.int64)
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     slices = np.zeros(len(times), np.int64) if width is None else moments // width
-    keys = Keys.of([pa.array(slices), *(columns[name] for name in aggregation.by)], len(times), ordered=True)
+    keys = Keys.of([pa.array(slices), *(columns[name] for name in bound.by)], len(times), ordered=True)
     groups = Groups(keys.codes, keys.size)
     events = Folded(columns, moments)
-    states = [each.fold(events, groups) for each in aggregation.accumulators]
-    return rows_of(aggregation, keys.columns(groups.cells), groups.counts, states)
+    states = [each.fold(events, groups) for each in bound.accumulators]
+    return rows_of(bound, keys.columns(groups.cells), groups.counts, states)
 
 
-def merge(aggregation: Aggregation, rows: pa.Table, *, sliced: bool = True) -> pa.Table:
+def merge(bound: BoundAggregates, rows: pa.Table, *, sliced: bool = True) -> pa.Table:
     """Rows with equal keys joined; ``sliced`` False: over all slices."""
     columns = [column.combine_chunks() for column in rows.columns]
-    found, rest = columns[: len(aggregation.by) + 1], columns[len(aggregation.by) + 2 :]
+    found, rest = columns[: len(bound.by) + 1], columns[len(bound.by) + 2 :]
     if not sliced:
         found[0] = pa.array(np.zeros(len(rows), np.int64))
     keys = Keys.of(found, len(rows), ordered=True)
     groups = Groups(keys.codes, keys.size)
     states = []
-    for each in aggregation.accumulators:
+    for each in bound.accumulators:
         own, rest = rest[: len(each.columns)], rest[len(each.columns) :]
         states.append(each.merge(each.loaded(own), groups))
     counts = groups.sums(rows["events"].to_numpy())
-    return rows_of(aggregation, keys.columns(groups.cells), counts, states)
+    return rows_of(bound, keys.columns(groups.cells), counts, states)
 
 
-def rows_of(aggregation: Aggregation, keys: list[pa.Array], counts: Any, states: list[Any]) -> pa.Table:
+def rows_of(bound: BoundAggregates, keys: list[pa.Array], counts: Any, states: list[Any]) -> pa.Table:
     """States as rows that have been written and read."""
     arrays, names = [*keys, pa.array(counts)], [f"key{at}" for at in range(len(keys))] + ["events"]
-    for at, (each, state) in enumerate(zip(aggregation.accumulators, states, strict=True)):
+    for at, (each, state) in enumerate(zip(bound.accumulators, states, strict=True)):
         stored = each.stored(state)
         assert [column.type for column in stored] == list(each.columns.values())
         arrays += stored
@@ -283,43 +283,43 @@ def rows_of(aggregation: Aggregation, keys: list[pa.Array], counts: Any, states:
     return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
-def finish(aggregation: Aggregation, rows: pa.Table) -> list[dict[str, Any]]:
+def finish(bound: BoundAggregates, rows: pa.Table) -> list[dict[str, Any]]:
     columns = [column.combine_chunks() for column in rows.columns]
-    keys, rest = columns[1 : len(aggregation.by) + 1], columns[len(aggregation.by) + 2 :]
+    keys, rest = columns[1 : len(bound.by) + 1], columns[len(bound.by) + 2 :]
     states = []
-    for each in aggregation.accumulators:
+    for each in bound.accumulators:
         own, rest = rest[: len(each.columns)], rest[len(each.columns) :]
         states.append(each.loaded(own))
     zeros = np.zeros(len(rows), np.int64)
     cells = Cells(rows["events"].to_numpy(), zeros, zeros)
-    place = {each: at for at, each in enumerate(aggregation.accumulators)}
-    for _, aggregate in aggregation.aggregates:
+    place = {each: at for at, each in enumerate(bound.accumulators)}
+    for _, aggregate in bound.aggregates:
         column = aggregate.finish([states[place[each]] for each in aggregate.accumulators], cells)
         assert column.type == aggregate.result
-    table = aggregation.result(keys, states, cells)
+    table = bound.result(keys, states, cells)
     table.validate(full=True)
-    assert table.schema == aggregation.schema
+    assert table.schema == bound.schema
     found: list[dict[str, Any]] = table.to_pylist()
     return found
 
 
-def in_parts(aggregation: Aggregation, case: Case, nested: bool = False) -> list[dict[str, Any]]:
+def in_parts(bound: BoundAggregates, case: Case, nested: bool = False) -> list[dict[str, Any]]:
     """Folded piece by piece and slice by slice, and joined, all at once or some before others."""
     edges = [0, *case.cuts, len(case.times)]
     pieces = [
-        fold(aggregation, case.table.slice(low, high - low), case.times[low:high], case.width)
+        fold(bound, case.table.slice(low, high - low), case.times[low:high], case.width)
         for low, high in pairwise(edges)
         if high > low
     ]
     rows = pa.concat_tables(pieces)
     if nested:
-        rows = merge(aggregation, rows)
+        rows = merge(bound, rows)
     rows = rows.take(np.argsort(rows["key0"].to_numpy(), kind="stable"))
     if nested:
         half = len(rows) // 3
         sides = [rows.slice(0, half), rows.slice(half)]
-        rows = pa.concat_tables([merge(aggregation, side, sliced=False) for side in sides if len(side)])
-    return finish(aggregation, merge(aggregation, rows, sliced=False))
+        rows = pa.concat_tables([merge(bound, side, sliced=False) for side in sides if len(side)])
+    return finish(bound, merge(bound, rows, sliced=False))
 
 
 Same = Callable[[Any, Any, Values], bool]
@@ -349,10 +349,10 @@ def near_squares(found: Any, expected: Any, values: Values) -> bool:
 def check(
     case: Case, field: str | Sequence[str], aggregate: aggregates.Aggregate, oracle: Oracle, same: Same = equal
 ) -> None:
-    aggregation = aggregation_of(case, found=aggregate)
+    bound = bound_aggregates_of(case, found=aggregate)
     expected = [(key, values, oracle(values)) for key, values in case.grouped(field)]
-    together = finish(aggregation, fold(aggregation, case.table, case.times))
-    for answer in (together, in_parts(aggregation, case), in_parts(aggregation, case, nested=True)):
+    together = finish(bound, fold(bound, case.table, case.times))
+    for answer in (together, in_parts(bound, case), in_parts(bound, case, nested=True)):
         assert [tuple(canonical(row[name]) for name in case.by) for row in answer] == [key for key, _, _ in expected]
         for row, (_, values, result) in zip(answer, expected, strict=True):
             assert same(row["found"], result, values), (row["found"], result, values)
@@ -419,9 +419,9 @@ def test_variances_do_not_lose_their_digits(drawn: Any, ddof: int) -> None:
 @given(over(("byte", "near", "double")))
 def test_a_standard_deviation_is_the_root_of_the_variance(drawn: Any) -> None:
     field, case = drawn
-    aggregation = aggregation_of(case, variance=aggregates.variance(field), std=aggregates.std(field))
-    assert len(aggregation.accumulators) == 1
-    for row in in_parts(aggregation, case):
+    bound = bound_aggregates_of(case, variance=aggregates.variance(field), std=aggregates.std(field))
+    assert len(bound.accumulators) == 1
+    for row in in_parts(bound, case):
         assert equal(row["std"], None if row["variance"] is None else float(np.sqrt(row["variance"])), [])
 
 
@@ -528,11 +528,11 @@ EVERYTHING = {
 @examples(EXAMPLES)
 @given(cases([aggregate.field for aggregate in EVERYTHING.values() if aggregate.field], keys=("near", "flag")))
 def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
-    aggregation = aggregation_of(case, **EVERYTHING)
+    bound = bound_aggregates_of(case, **EVERYTHING)
     columns = {name: case.table[name].combine_chunks() for name in case.table.column_names}
     keys = Keys.of([columns[name] for name in case.by], len(case.times), ordered=True)
     middle = case.cuts[0] if case.cuts else 0
-    for each in aggregation.accumulators:
+    for each in bound.accumulators:
         assert isinstance(each, DenseAccumulator)
         sides, rows, codes = [], [], []
         for part in (slice(0, middle), slice(middle, None)):
@@ -565,11 +565,11 @@ def _greatest(values: Any) -> float:
 def test_entries_of_a_state_can_be_taken() -> None:
     case = Case(pa.table({"near": [1, 2, 3], "text": ["a", "b", "c"]}), [0, 0, 0], ("near",), [], 1)
     wanted = {"n": aggregates.sum("near"), "all": aggregates.collect("text"), "last": aggregates.last("text")}
-    aggregation = aggregation_of(case, **wanted)
+    bound = bound_aggregates_of(case, **wanted)
     columns = {name: case.table[name].combine_chunks() for name in case.table.column_names}
     events, groups = Folded(columns, np.zeros(3, np.int64)), Groups(np.arange(3), 3)
     at = np.array([2, 0])
-    for each in aggregation.accumulators:
+    for each in bound.accumulators:
         state = each.fold(events, groups)
         whole_columns = each.stored(state)
         for column, taken in zip(whole_columns, each.stored(each.taken(state, at)), strict=True):
@@ -692,8 +692,8 @@ def test_an_aggregate_of_ones_own_over_texts_into_an_array(case: Case) -> None:
 
 def folded(aggregate: aggregates.Aggregate, values: pa.Array) -> list[Any]:
     case = Case(pa.table({"v": values}), [0] * len(values), (), [], 1)
-    aggregation = aggregation_of(case, found=aggregate)
-    return [row["found"] for row in finish(aggregation, fold(aggregation, case.table, case.times))]
+    bound = bound_aggregates_of(case, found=aggregate)
+    return [row["found"] for row in finish(bound, fold(bound, case.table, case.times))]
 
 
 def test_functions_see_no_nulls_and_a_state_of_none_is_no_value() -> None:
@@ -810,9 +810,9 @@ def test_equal_accumulators_are_kept_once() -> None:
     schema = {"s": pa.schema([("v", pa.int32())])}
     wanted = {"total": aggregates.sum("v"), "mean": aggregates.mean("v"), "n": aggregates.count("v")}
     wanted |= {"low": aggregates.quantile("v", 0.1), "high": aggregates.quantile("v", 0.9)}
-    aggregation = AggregateBolt((), **wanted).for_inputs(schema).aggregation
-    assert aggregation is not None
-    assert len(aggregation.accumulators) == 3
+    bound = AggregateBolt((), **wanted).for_inputs(schema).bound_aggregates
+    assert bound is not None
+    assert len(bound.accumulators) == 3
 
 
 # ------------------------------------------------------------------------------------------------------ groups and keys

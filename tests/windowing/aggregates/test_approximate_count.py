@@ -18,7 +18,7 @@ from tests.windowing.aggregates.test_aggregates import (
     PLAIN,
     Case,
     Values,
-    aggregation_of,
+    bound_aggregates_of,
     canonical,
     check,
     finish,
@@ -89,9 +89,9 @@ def test_it_depends_on_the_values_alone() -> None:
     rows = []
     for given_values, cuts in ((values, []), (values, [7, 9_000, 15_000]), (mixed, [10_000])):
         case = Case(pa.table({"v": given_values}), [at // 10 for at in range(20_000)], (), cuts, 300)
-        aggregation = aggregation_of(case, n=aggregates.distinct_count("v", standard_error=0.02))
-        rows += finish(aggregation, fold(aggregation, case.table, case.times))
-        rows += in_parts(aggregation, case, nested=True)
+        bound = bound_aggregates_of(case, n=aggregates.distinct_count("v", standard_error=0.02))
+        rows += finish(bound, fold(bound, case.table, case.times))
+        rows += in_parts(bound, case, nested=True)
     assert rows == rows[:1] * 6
     assert rows[0]["n"] == pytest.approx(len({*values}), rel=0.06)
 

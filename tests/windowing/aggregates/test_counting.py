@@ -24,7 +24,7 @@ from tests.windowing.aggregates.test_aggregates import (
     NUMBERS,
     Case,
     Values,
-    aggregation_of,
+    bound_aggregates_of,
     canonical,
     cases,
     check,
@@ -173,9 +173,9 @@ def test_a_quantile_is_within_its_bound_and_does_not_depend_on_cuts(drawn: Any, 
     field, case = drawn
     quantile = aggregates.quantile(field, q, relative_error=error)
     check(case, field, quantile, quantile_of(q), lambda found, expected, _: is_within(found, expected, error))
-    aggregation = aggregation_of(case, found=quantile)
-    together = finish(aggregation, fold(aggregation, case.table, case.times))
-    for other in (in_parts(aggregation, case), in_parts(aggregation, case, nested=True)):
+    bound = bound_aggregates_of(case, found=quantile)
+    together = finish(bound, fold(bound, case.table, case.times))
+    for other in (in_parts(bound, case), in_parts(bound, case, nested=True)):
         assert [canonical(row["found"]) for row in other] == [canonical(row["found"]) for row in together]
 
 
@@ -196,9 +196,9 @@ def test_quantiles_of_many_values_are_within_their_bound(shape: str) -> None:
     rows = []
     for given_values in (values.tolist(), mixed):
         case = Case(pa.table({"v": given_values}), [at // 100 for at in range(count)], (), [1000, 7777], 50)
-        aggregation = aggregation_of(case, **wanted)
-        assert len(aggregation.accumulators) == 1
-        rows += in_parts(aggregation, case)
+        bound = bound_aggregates_of(case, **wanted)
+        assert len(bound.accumulators) == 1
+        rows += in_parts(bound, case)
     assert rows[0] == rows[1]
     for at, q in enumerate(qs):
         assert is_within(rows[0][f"q{at}"], quantile_of(q)(values.tolist()), 0.01)

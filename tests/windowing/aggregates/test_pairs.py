@@ -19,7 +19,7 @@ from tests.windowing.aggregates.test_aggregates import (
     COLUMNS,
     EXAMPLES,
     Case,
-    aggregation_of,
+    bound_aggregates_of,
     cases,
     check,
     finish,
@@ -116,8 +116,8 @@ def test_a_correlation_is_from_minus_one_to_one(drawn: tuple[str, str, Case]) ->
 def folded(aggregate: aggregates.Aggregate, table: pa.Table) -> list[Any]:
     """Its results, of all at once and of parts."""
     case = Case(table, list(range(len(table))), (), [1, 2], 2)
-    aggregation = aggregation_of(case, found=aggregate)
-    answers = (finish(aggregation, fold(aggregation, table, case.times)), in_parts(aggregation, case))
+    bound = bound_aggregates_of(case, found=aggregate)
+    answers = (finish(bound, fold(bound, table, case.times)), in_parts(bound, case))
     return [row["found"] for answer in answers for row in answer]
 
 
@@ -175,7 +175,7 @@ def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
     wanted = {"mean": aggregates.weighted_mean("near", "byte"), "corr": aggregates.corr("near", "byte")}
     columns = {name: case.table[name].combine_chunks() for name in case.table.column_names}
     middle, owners = case.cuts[0] if case.cuts else 0, np.arange(len(case.times)) % 3
-    for each in aggregation_of(case, **wanted).accumulators:
+    for each in bound_aggregates_of(case, **wanted).accumulators:
         assert isinstance(each, DenseAccumulator)
         sides = []
         for part in (slice(0, middle), slice(middle, None)):
