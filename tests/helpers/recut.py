@@ -1,4 +1,5 @@
-"""Scenarios whose batches end anywhere, and how their answers differ from what is expected."""
+"""Scenarios whose batches end anywhere, or that crash after every step, and how their answers differ from what is
+expected."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from topologies.scenarios.run.comparing import judge
 from topologies.scenarios.run.replay import Recording, watched_topology
 from topologies.scenarios.run.script import ScriptedEvents, ScriptSplit, script
 from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.steps import CloseStep, CrashStep
 
 
 def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:
@@ -40,6 +42,14 @@ def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:
         if chance.random() < 0.3:
             step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
     return recording.answer(scenario, topology, step.manifest, checkpoint.segments)
+
+
+def crashing(scenario: Scenario) -> Scenario:
+    """The scenario with a crash after every step; before the end of the streams, after which nothing comes."""
+    steps: list[Any] = []
+    for step in scenario.steps:
+        steps += [CrashStep(crash=True), step] if isinstance(step, CloseStep) else [step, CrashStep(crash=True)]
+    return scenario.model_copy(update={"steps": steps})
 
 
 def differences(scenario: Scenario, answer: Replayed) -> list[str]:

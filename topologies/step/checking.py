@@ -7,13 +7,14 @@ from typing import Any
 
 from topologies.io.documents.explaining import dotted
 from topologies.io.documents.showing import shown
-from topologies.step.bolts.calling import RuleAt, rules_of
+from topologies.step.bolts.calling import rules_of
 from topologies.step.config import Step, StepConfig, StepProblem
 from topologies.step.config.connecting import KafkaSource
 from topologies.step.config.formats import AvroFormat
 from topologies.step.finding import read_variables
 from topologies.step.formatting import messages_of, schema_of
 from topologies.step.missing import missing, snippet
+from topologies.step.rules import load_rule, look_at_rule
 from windowing.errors import WindboltError
 from windowing.suggestions import did_you_mean
 
@@ -69,7 +70,7 @@ def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]
         else:
             yield from _tried(path, messages_of, given)
     for path, rules in rules_of(step, files=files).items():
-        yield from _tried(path, RuleAt.load if load else RuleAt.check, rules)
+        yield from _tried(path, load_rule if load else look_at_rule, rules)
 
 
 def _tried(path: str, call: Callable[[Any], object], argument: Any) -> Iterator[tuple[str, str]]:

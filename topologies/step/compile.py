@@ -36,6 +36,7 @@ from topologies.step.config.connecting import (
 from topologies.step.finding import read_variables
 from topologies.step.formatting import messages_of
 from topologies.step.missing import check_complete
+from topologies.step.rules import load_rule, look_at_rule
 from windowing.data.rows import DEFAULT_STREAM
 
 SOURCE, OPEN, READ, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggregate", "failures", "none"
@@ -128,8 +129,9 @@ class _Building:
 
         ``failing``: streams of messages that failed before the step. ``again``: its input has failed in another step.
         """
+        made_of = load_rule if self.load else look_at_rule
         rules = rules_of(step, files=self.config.allow_file_rules)
-        rule = {name: rule_at.load() if self.load else rule_at.check() for name, rule_at in rules.items()}
+        rule = {name: made_of(named) for name, named in rules.items()}
         read = messages_of(step.format.input)
         reader = ReadMessages(read, step.key, rule.get("key"), step.error_details)
         self.builder.set_bolt(parts.read, reader).shuffle_grouping(*before)

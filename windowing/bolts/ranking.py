@@ -14,6 +14,7 @@ from windowing.aggregates.keys import Keys
 from windowing.aggregates.ranked import can_be_ranked, ranks
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
 from windowing.bolts.columns import check_groups, check_new, read_columns, read_name, unified
+from windowing.bolts.limits import read_limit
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
@@ -157,12 +158,8 @@ class TopN(Rank):
         start: str | None = None,
         end: str | None = None,
     ) -> None:
-        if type(n) is not int or n < 1:
-            raise ConfigError(
-                f"TopN({n!r:.60})", why="it is the number of rows to keep", do="give a whole number above 0"
-            )
+        self.n = read_limit("TopN", n, "rows to keep")
         super().__init__(order_by, by=by, method=method, descending=descending, column=column, start=start, end=end)
-        self.n = n
 
     def _chosen(self, order: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         return order[numbers[order] <= self.n]

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.aggregates.keys import Keys
+from windowing.bolts.limits import read_limit
 from windowing.bolts.passing import Passing, limited
 from windowing.errors import ConfigError
 from windowing.time.durations import Time
@@ -40,15 +41,9 @@ class RateLimit(Passing):
 
     def __init__(self, n: int, *, per: Time, by: str | Iterable[str] | None = (), rest: str | None = None) -> None:
         super().__init__(by, per, rest, length="per")
-        if type(n) is not int or n < 1:
-            raise ConfigError(
-                f"RateLimit({n!r:.60})",
-                why="it is the number of events that may pass",
-                do="give a whole number above 0",
-            )
+        self.n = read_limit("RateLimit", n, "events that may pass")
         if self.within is None:
             raise ConfigError(f"RateLimit({n}, per=None)", why="a rate is a number in a time", do='give per="1m"')
-        self.n = n
 
     def compared(self, schema: pa.Schema) -> tuple[str, ...]:
         return self.by

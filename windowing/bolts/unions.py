@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from windowing.bolts.columns import unified
 from windowing.bolts.operators import Operator
 from windowing.data.rows import DEFAULT_STREAM, Rows
 from windowing.errors import ConfigError
@@ -31,10 +32,8 @@ class Union(Operator):
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """Its columns are those of its inputs; where types differ, ``build`` says so."""
         bound = copy(self)
-        try:
-            bound._schema = pa.unify_schemas(list(inputs.values()))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            bound._schema = next(iter(inputs.values()))
+        schema = unified(inputs)
+        bound._schema = next(iter(inputs.values())) if schema is None else schema
         return bound
 
     def output_schemas(self) -> dict[str, pa.Schema]:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from tests.helpers.places import CORPUS, ROOT, SCENARIOS
 from topologies.cli.app import app
-from topologies.step import Aggregation, Event, FireResult, Out, TriggerCall, load_rule
+from topologies.step import Aggregation, Event, FireResult, NamedRule, Out, TriggerCall, load_rule
 from topologies.step.checking import step_problems
 from topologies.step.config import StepConfig, load_step
 from topologies.step.config.formats import AvroFormat
@@ -84,7 +84,7 @@ def test_it_runs_on_files(tmp_path: Path) -> None:
 
 
 def _rule(name: str, kind: Any) -> Any:
-    return load_rule(kind, "classpath", f"testDsl/aggregation/{name}.tr", roots=[EXAMPLE])
+    return load_rule(NamedRule(kind, "classpath", f"testDsl/aggregation/{name}.tr", roots=[EXAMPLE]))
 
 
 def test_orders_are_gathered_by_shop() -> None:

@@ -6,18 +6,16 @@ Where windows are aligned in time, events are added up as they come; elsewhere t
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
 from tests.helpers.places import SCENARIOS
-from tests.helpers.recut import differences, run_cut
+from tests.helpers.recut import crashing, differences, run_cut
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally, watched_topology
 from topologies.scenarios.schema import bare
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Loaded, load
-from topologies.scenarios.schema.steps import CloseStep, CrashStep
 from windowing import AggregateBolt
 from windowing.aggregates import count
 
@@ -64,11 +62,7 @@ def test_every_scenario_holds(scenario: Scenario) -> None:
 def test_every_scenario_holds_after_a_crash_at_every_step(scenario: Scenario) -> None:
     if not is_summed(scenario) or scenario.meta.get("restarts"):
         return
-    steps: list[Any] = []
-    for step in scenario.steps:
-        steps += [CrashStep(crash=True), step] if isinstance(step, CloseStep) else [step, CrashStep(crash=True)]
-    crashing = scenario.model_copy(update={"steps": steps})
-    assert not differences(without_changes(scenario), replay_locally(crashing))
+    assert not differences(without_changes(scenario), replay_locally(crashing(scenario)))
 
 
 @EVERY

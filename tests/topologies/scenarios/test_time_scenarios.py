@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
 from tests.helpers.places import SCENARIOS
-from tests.helpers.recut import differences, run_cut
+from tests.helpers.recut import crashing, differences, run_cut
 from topologies.scenarios.run.replay import replay_locally, watched_topology
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Loaded, load
-from topologies.scenarios.schema.steps import CloseStep, CrashStep
 
 SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler")
 FILES = sorted(path for system in SYSTEMS for path in (SCENARIOS / system).glob("*.yaml"))
@@ -36,11 +34,7 @@ EVERY = pytest.mark.parametrize("scenario", BARE, ids=[scenario.name for scenari
 
 @EVERY
 def test_a_crash_after_every_step_changes_nothing(scenario: Scenario) -> None:
-    steps: list[Any] = []
-    for step in scenario.steps:
-        steps += [CrashStep(crash=True), step] if isinstance(step, CloseStep) else [step, CrashStep(crash=True)]
-    crashing = scenario.model_copy(update={"steps": steps})
-    assert not differences(scenario, replay_locally(crashing))
+    assert not differences(scenario, replay_locally(crashing(scenario)))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -37,7 +37,7 @@ from topologies.step.config import StepConfigError, load_step
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey, MessageKey
 from topologies.step.config.values import FilePath
 from topologies.step.describing import as_text
-from topologies.step.rules import Rule, RuleError
+from topologies.step.rules import Rule, RuleError, load_rule
 from windowing.bolts.bolt import BatchBolt, TaskContext
 from windowing.data.rows import tables
 from windowing.data.schema import parse_schema
@@ -709,7 +709,7 @@ def test_triggers_are_what_the_step_says(tmp_path: Path, monkeypatch: pytest.Mon
     def found(**assignments: str) -> KeyTrigger:
         step = load_step(path, assignments=assignments)
         places = rules_of(step, files=True)
-        return trigger_of(step, JsonMessages(), places["trigger"].load() if "trigger" in places else None)
+        return trigger_of(step, JsonMessages(), load_rule(places["trigger"]) if "trigger" in places else None)
 
     assert isinstance(found(), RuleTrigger)
     by_event = "{type: timeFromEvent, path: rules.py, timePattern: HH:mm, maxEmptyIntervals: 3}"

@@ -13,12 +13,12 @@ from topologies.step.config.formats import AvroSchemaPlace
 from topologies.step.config.values import Given, Place
 from topologies.step.finding import find, read_variables
 from topologies.step.formatting import schema_of
-from topologies.step.rules import load_rule
+from topologies.step.rules import NamedRule, load_rule
 from windowing.errors import ConfigError
 
 
 def _rule(place: Place) -> object:
-    return load_rule("key", "classpath", place.path.text, roots=[place.path.folder], allow_files=False)
+    return load_rule(NamedRule("key", "classpath", place.path.text, roots=[place.path.folder], allow_files=False))
 
 
 def _schema(place: Place) -> object:

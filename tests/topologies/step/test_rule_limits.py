@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.places import ROOT
-from topologies.step import Aggregation, Event, Rule, RuleError, load_rule
+from topologies.step import Aggregation, Event, NamedRule, Rule, RuleError, load_rule
 from topologies.step.rules.limit import TooLong, call
 
 Write = Callable[..., Rule]
@@ -26,7 +26,7 @@ def write(tmp_path: Path) -> Write:
 
     def written(kind: Any, text: str, limit: float = 0.05) -> Rule:
         (tmp_path / "rules.py").write_text(text, encoding="utf-8")
-        return load_rule(kind, "file", "rules.py", roots=[tmp_path], limit_seconds=limit)
+        return load_rule(NamedRule(kind, "file", "rules.py", roots=[tmp_path], limit_seconds=limit))
 
     return written
 

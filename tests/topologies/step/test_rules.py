@@ -20,6 +20,7 @@ from topologies.step import (
     Aggregation,
     Event,
     FireResult,
+    NamedRule,
     Out,
     Rule,
     RuleError,
@@ -41,7 +42,7 @@ def write(tmp_path: Path) -> Write:
         file = tmp_path / name.partition(":")[0]
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-        return load_rule(kind, "file", name, roots=[tmp_path], **settings)
+        return load_rule(NamedRule(kind, "file", name, roots=[tmp_path], **settings))
 
     return written
 
@@ -323,13 +324,13 @@ def test_a_file_that_is_no_rule_says_why(write: Write, kind: Any, text: str, nam
 
 def test_a_file_that_is_not_there_or_in_another_language(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no key rule 'a.py'. looked for .*a\.py"):
-        load_rule("key", "file", "a.py", roots=[tmp_path])
+        load_rule(NamedRule("key", "file", "a.py", roots=[tmp_path]))
     (tmp_path / "a.tr").write_text("return(IN.id)")
     with pytest.raises(ConfigError, match=r"original's language .* into a\.py beside it"):
-        load_rule("key", "file", "a.tr", roots=[tmp_path])
+        load_rule(NamedRule("key", "file", "a.tr", roots=[tmp_path]))
     (tmp_path / "a.py").write_text("def key(event): return 'k'")
-    assert load_rule("key", "file", "a.tr", roots=[tmp_path])(Event(1)) == "k"
-    assert load_rule("key", "file", str(tmp_path / "a.py"))(Event(1)) == "k"
+    assert load_rule(NamedRule("key", "file", "a.tr", roots=[tmp_path]))(Event(1)) == "k"
+    assert load_rule(NamedRule("key", "file", str(tmp_path / "a.py")))(Event(1)) == "k"
 
 
 def test_a_path_of_the_classpath_is_below_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +344,7 @@ def test_a_path_of_the_classpath_is_below_its_folders(tmp_path: Path, monkeypatc
     monkeypatch.setattr(sys, "path", [*sys.path, str(second)])
 
     def found(path: str) -> Any:
-        return load_rule("key", "classpath", path, roots=[first], allow_files=False)(Event(1))
+        return load_rule(NamedRule("key", "classpath", path, roots=[first], allow_files=False))(Event(1))
 
     assert found("testDsl/key.tr") == found("/testDsl/key.tr") == found("testDsl/key.py:key") == "first"
     assert found("testDsl/two.tr") == "two"
@@ -355,7 +356,7 @@ def test_a_path_of_the_classpath_is_below_its_folders(tmp_path: Path, monkeypatc
     with pytest.raises(ConfigError, match="there is no key rule"):
         found(str(tmp_path / "above.py"))
     with pytest.raises(ConfigError, match="not allowed here"):
-        load_rule("key", "file", "testDsl/key.py", roots=[first], allow_files=False)
+        load_rule(NamedRule("key", "file", "testDsl/key.py", roots=[first], allow_files=False))
 
 
 def test_a_function_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,15 +365,15 @@ def test_a_function_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (package / "__init__.py").write_text("")
     (package / "orders.py").write_text("def by_id(event):\n    return event.value['id']\n")
     monkeypatch.syspath_prepend(tmp_path)
-    rule = load_rule("key", "classpath", "shop_rules.orders:by_id")
+    rule = load_rule(NamedRule("key", "classpath", "shop_rules.orders:by_id"))
     assert rule(Event({"id": "42"})) == "42"
-    assert load_rule("key", "classpath", "shop_rules.orders") == rule
+    assert load_rule(NamedRule("key", "classpath", "shop_rules.orders")) == rule
     with pytest.raises(RuleError, match=r"^key rule shop_rules.orders:by_id, line 2: KeyError: 'id'\.?$"):
         pickle.loads(pickle.dumps(rule))(Event({}))
     with pytest.raises(ConfigError, match="cannot be imported"):
-        load_rule("key", "classpath", "shop_rules.nothing:by_id")
+        load_rule(NamedRule("key", "classpath", "shop_rules.nothing:by_id"))
     with pytest.raises(ConfigError, match="no function of Python"):
-        load_rule("key", "classpath", "os:system")
+        load_rule(NamedRule("key", "classpath", "os:system"))
 
 
 @pytest.mark.parametrize(
@@ -381,7 +382,7 @@ def test_a_function_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 )
 def test_what_names_no_rule(kind: Any, source: str, path: str) -> None:
     with pytest.raises(ConfigError):
-        load_rule(kind, source, path)
+        load_rule(NamedRule(kind, source, path))
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, float("inf"), float("nan"), "5"])

@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from copy import copy, deepcopy
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 
 from topologies.io.messages import Unreadable, Unwritable
 from topologies.step.bolts.calling import event_of
-from topologies.step.bolts.columns import FAILING, ID, KEY, MESSAGE, REASON, Row, message_rows, reason_of, sent
+from topologies.step.bolts.columns import (
+    FAILING,
+    ID,
+    KEY,
+    MESSAGE,
+    REASON,
+    Row,
+    message_rows,
+    reason_of,
+    sent,
+    with_columns_of,
+)
 from topologies.step.bolts.sending import Sender, Unsendable
 from topologies.step.config.values import Details
 from topologies.step.rules import Aggregation, Event, Outputs, Rule, RuleError, as_outputs
@@ -60,9 +71,7 @@ class AggregateMessages(StatefulWindowedBolt):
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """Failed messages keep all columns that they came with."""
-        bolt = copy(self)
-        bolt.columns = next(iter(inputs.values()))
-        return bolt
+        return with_columns_of(self, inputs)
 
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The streams: messages of the destination, of each branch, and failed ones."""

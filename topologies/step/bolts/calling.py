@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,10 +14,10 @@ from topologies.step.config.triggers import (
     TimeTriggerSection,
 )
 from topologies.step.config.values import Details, Place
-from topologies.step.rules import Event, Rule, RuleError, as_time, load_rule, look_at_rule
+from topologies.step.rules import Event, NamedRule, Rule, RuleError, as_time
 from windowing.errors import WindboltError
 from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
-from windowing.time.durations import Count, Duration
+from windowing.time.durations import Count
 
 if TYPE_CHECKING:
     from topologies.io.messages import MessageFormat
@@ -27,38 +26,9 @@ if TYPE_CHECKING:
     from windowing.time.daytimes import DayTime, DayTimePattern
 
 
-@dataclass(frozen=True)
-class RuleAt:
-    """A rule named by a step, and its limits."""
-
-    kind: Kind
-    place: Place
-    limit: Duration
-    files: bool
-    """Whether rules may be read from files."""
-
-    def check(self) -> Rule:
-        """The rule, checked by its text without loading it. Raises ConfigError where the text shows that it is missing
-        or cannot be called."""
-        return self._by(look_at_rule)
-
-    def load(self) -> Rule:
-        """The loaded rule. Raises ConfigError where it is missing or cannot be called."""
-        return self._by(load_rule)
-
-    def _by(self, find: Callable[..., Rule]) -> Rule:
-        return find(
-            self.kind,
-            self.place.source,
-            self.place.path.text,
-            roots=[self.place.path.folder],
-            allow_files=self.files,
-            limit_seconds=self.limit.micros / 1_000_000,
-        )
-
-
-def rules_of(step: Step, *, files: bool) -> dict[str, RuleAt]:
-    """All rules of a step, by the section that names them: key, trigger and dsl. ``files``: as in ``RuleAt``."""
+def rules_of(step: Step, *, files: bool) -> dict[str, NamedRule]:
+    """All rules of a step, by the section that names them: key, trigger and dsl. ``files``: whether rules may be read
+    from files."""
     places: dict[str, tuple[Kind, Place]] = {"dsl": ("dsl", step.dsl)}
     if step.key.type == "dsl":
         places["key"] = "key", step.key
@@ -66,7 +36,17 @@ def rules_of(step: Step, *, files: bool) -> dict[str, RuleAt]:
         places["trigger"] = "trigger", step.trigger
     elif isinstance(step.trigger, TimeFromEventTriggerSection):
         places["trigger"] = "time", step.trigger
-    return {name: RuleAt(kind, place, step.rule_time_limit, files) for name, (kind, place) in places.items()}
+    return {
+        name: NamedRule(
+            kind,
+            place.source,
+            place.path.text,
+            roots=(place.path.folder,),
+            allow_files=files,
+            limit_seconds=step.rule_time_limit.micros / 1_000_000,
+        )
+        for name, (kind, place) in places.items()
+    }
 
 
 def event_of(row: Row, messages: MessageFormat) -> Event:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from copy import copy
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,6 +57,22 @@ def sent(columns: pa.Schema) -> pa.Schema:
     """The columns of outgoing messages, by those of the incoming ones."""
     schema = parse_schema(OUTPUT)
     return schema.append(columns.field(ID)) if ID in columns.names else schema
+
+
+class ReadsMessages(Protocol):
+    """A bolt that passes on the columns of the messages that it reads."""
+
+    columns: pa.Schema
+
+
+Reader = TypeVar("Reader", bound=ReadsMessages)
+
+
+def with_columns_of(bolt: Reader, inputs: Mapping[str, pa.Schema]) -> Reader:
+    """The bolt with the columns of its inputs, which are the same: either all have an id column, or none has."""
+    bound = copy(bolt)
+    bound.columns = next(iter(inputs.values()))
+    return bound
 
 
 def message_rows(table: pa.Table) -> list[Row]:

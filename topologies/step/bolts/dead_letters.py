@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from typing import Self
 
 import pyarrow as pa
 
 from topologies.io.dead_letters import OFFSET, PARTITION, REASON, TOPIC, fit_to_limit, with_headers
-from topologies.step.bolts.columns import ID, MESSAGE, OUTPUT, Row, header_texts, sent
+from topologies.step.bolts.columns import ID, MESSAGE, OUTPUT, Row, header_texts, sent, with_columns_of
 from windowing.bolts.bolt import BatchBolt
 from windowing.data.rows import DEFAULT_STREAM, Rows
 from windowing.data.schema import parse_schema
@@ -30,10 +29,8 @@ class DeadLetters(BatchBolt):
         self.columns = parse_schema(MESSAGE)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Either all inputs have an id column, or none has."""
-        bolt = copy(self)
-        bolt.columns = next(iter(inputs.values()))
-        return bolt
+        """The columns of failed messages are passed on."""
+        return with_columns_of(self, inputs)
 
     def output_schemas(self) -> dict[str, pa.Schema]:
         """Messages to be sent."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -11,7 +10,16 @@ import pyarrow as pa
 
 from topologies.io.messages import Unreadable
 from topologies.step.bolts.calling import event_of
-from topologies.step.bolts.columns import KEY, MESSAGE, REASON, UNREADABLE, Row, message_rows, reason_of
+from topologies.step.bolts.columns import (
+    KEY,
+    MESSAGE,
+    REASON,
+    UNREADABLE,
+    Row,
+    message_rows,
+    reason_of,
+    with_columns_of,
+)
 from topologies.step.bolts.keys import NoKey, key_of
 from topologies.step.config.keys import KeySection
 from topologies.step.config.values import Details
@@ -39,9 +47,7 @@ class ReadMessages(BatchBolt):
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """All columns of a message are passed on."""
-        bolt = copy(self)
-        bolt.columns = next(iter(inputs.values()))
-        return bolt
+        return with_columns_of(self, inputs)
 
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The incoming columns with the key; for failed messages, with the reason as well."""

@@ -5,6 +5,7 @@ from topologies.step.rules.answers import as_key, as_time
 from topologies.step.rules.errors import RuleError
 from topologies.step.rules.event import Event
 from topologies.step.rules.looking import look_at_rule
+from topologies.step.rules.named_rule import NamedRule
 from topologies.step.rules.outputs import DECLINE, PASSTHROUGH, Out, Outputs, as_outputs
 from topologies.step.rules.rule import Rule
 from topologies.step.rules.rule_modules import load_rule
@@ -16,6 +17,7 @@ __all__ = [
     "Aggregation",
     "Event",
     "FireResult",
+    "NamedRule",
     "Out",
     "Outputs",
     "Rule",

@@ -9,33 +9,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 
-from topologies.step.rules.rule import LIMIT_SECONDS, Kind, Rule
-from topologies.step.rules.rule_modules import FORMS, Path, find_rule, text_of, unclear_error, unfit_error
+from topologies.step.rules.forms import FORMS, unclear_error, unfit_error
+from topologies.step.rules.named_rule import NamedRule, find_rule
+from topologies.step.rules.rule import Kind, Rule
+from topologies.step.rules.rule_modules import text_of
 from topologies.step.rules.sources import broken
 from windowing.errors import ConfigError
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def look_at_rule(
-    kind: Kind,
-    source: str,
-    path: str,
-    *,
-    roots: Sequence[Path] = (),
-    allow_files: bool = True,
-    limit_seconds: float = LIMIT_SECONDS,
-) -> Rule:
+def look_at_rule(named: NamedRule) -> Rule:
     """The rule that ``load_rule`` would load, without running its file or module.
 
     It checks the file, its syntax, the function and its parameters. Whether imports exist, and what is bound to names
     at run time, only loading can tell. Raises ConfigError where loading would fail for what it checks.
     """
-    place, name, in_file = find_rule(kind, source, path, roots, allow_files)
+    kind, (place, name, in_file) = named.kind, find_rule(named)
     file = place if in_file else _file_of(kind, place)
     if file is not None:
         name = _checked(kind, place, name, _names(file))
-    return Rule(kind, place, name or FORMS[kind].name, text_of(place) if in_file else None, limit_seconds)
+    return Rule(kind, place, name or FORMS[kind].name, text_of(place) if in_file else None, named.limit_seconds)
 
 
 @dataclass
