@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from manager.accounts import Accounts
 from manager.storage.segments import Ref
 from manager.storage.task_state import AssignedState, TaskState
 from manager.watermarks.watermark import WatermarkState
-from policies.marks import MarkState
 
 
 @dataclass
@@ -137,7 +136,7 @@ def _bolt_to_json(bolt: BoltState) -> dict[str, Any]:
     return {
         "streams": list(bolt.accounts.streams),
         "accounts": bolt.accounts.to_json(),
-        "watermark": {name: value for name, value in asdict(bolt.watermark).items() if value not in (None, {}, [])},
+        "watermark": bolt.watermark.to_json(),
         "frontier": bolt.frontier,
         "anchor": bolt.anchor,
         "tasks": [task.to_json() for task in bolt.tasks],
@@ -148,12 +147,7 @@ def _bolt_from_json(values: dict[str, Any]) -> BoltState:
     return BoltState(
         Accounts(values["streams"], values["accounts"]),
         [TaskState.from_json(task) for task in values["tasks"]],
-        _watermark_from_json(values["watermark"]),
+        WatermarkState.from_json(values["watermark"]),
         values["frontier"],
         values["anchor"],
     )
-
-
-def _watermark_from_json(values: dict[str, Any]) -> WatermarkState:
-    sources = {name: MarkState(**mark) for name, mark in values.get("sources", {}).items()}
-    return WatermarkState(**{**values, "sources": sources})

@@ -77,7 +77,7 @@ class EventWatermarks:
         """``streams`` are the names of the input streams, ``settings`` those of the bolt. ``state`` is updated in
         place. ``from_bolts`` has an entry per stream; empty: none comes from a windowed bolt.
         """
-        self.streams, self.settings, self.state = tuple(streams), settings, state
+        self.streams, self.settings, self.state, self.sources = tuple(streams), settings, state, state.sources
         self.from_bolts = tuple(from_bolts) or (False,) * len(self.streams)
         """Which inputs carry the watermark of an upstream bolt."""
 
@@ -86,21 +86,21 @@ class EventWatermarks:
         for stream, names in partitions.items():
             for name in names:
                 source = f"{stream}{_PARTITION}{name}"
-                if source not in self.state.sources:
-                    self.state.sources[source] = MarkState()
-                    self.state.seen_at.setdefault(source, clock)
+                if source not in self.sources.marks:
+                    self.sources.marks[source] = MarkState()
+                    self.sources.seen_at.setdefault(source, clock)
 
     def sequence(self, arrivals: Arrivals, clock: int) -> MarksAround:
         """Process the events of a batch, the last of which came at this clock; returns the marks around each event."""
-        self.state.heard_at = clock
-        if self.state.started is None:
-            self.state.started = clock
+        self.sources.heard_at = clock
+        if self.sources.started is None:
+            self.sources.started = clock
         count = len(arrivals.times)
         marks = MarksAround(*(np.full(count, NONE, np.int64) for _ in range(4)))
         floor = self._floor(arrivals)
         if floor is not None:
             self._expect()
-        silent, known = set(self.state.idle), set(self.state.sources)
+        silent, known = set(self.sources.idle), set(self.sources.marks)
         heard = {self._input(source) for source in known}
         first: dict[int, int] = {}
         wanted = {*(self.settings.watermark_imports or {}), *(self.settings.watermark_imports or {}).values()}
@@ -120,13 +120,13 @@ class EventWatermarks:
                 along[:joins] = FOREVER
             first[self._input(source)] = min(joins, first.get(self._input(source), count))
             speaking.add(source)
-            self.state.seen_at[source] = clock
+            self.sources.seen_at[source] = clock
             if source in wanted:
                 imported[source] = along
             else:
                 total = self._join(total, along)
             if joins < count:
-                self.state.idle = [name for name in self.state.idle if name not in left_out]
+                self.sources.idle = [name for name in self.sources.idle if name not in left_out]
         for stream in self._expected(unknown, speaking):
             total = self._join(total, self._awaited_mark(stream, unknown[stream], floor, count))
             speaking.add(stream)
@@ -152,7 +152,7 @@ class EventWatermarks:
         arrived, late = arrivals.arrived, self.settings.arrival.late if self.settings.arrival else None
         if arrived is None or late is None or not self.settings.estimate_arrival or not len(arrived):
             return None
-        before = NONE if self.state.arrived is None else self.state.arrived
+        before = NONE if self.sources.arrived is None else self.sources.arrived
         latest = np.maximum(np.maximum.accumulate(arrived), before)
         coming = np.where(arrived > NONE, arrived, FOREVER)
         least = np.minimum.accumulate(coming[::-1])[::-1]
@@ -178,14 +178,14 @@ class EventWatermarks:
 
     def _expect(self) -> None:
         """Add the inputs that have not delivered as sources: the arrivals of others tell how far they are."""
-        known = {self._input(source) for source in self.state.sources}
+        known = {self._input(source) for source in self.sources.marks}
         for input_index, stream in enumerate(self.streams):
             if input_index not in known and not self.from_bolts[input_index]:
-                self.state.sources[stream] = MarkState()
+                self.sources.marks[stream] = MarkState()
 
     def _expected(self, unknown: Iterable[str], speaking: set[str]) -> list[str]:
         """The inputs that were awaited as a whole and of which a partition has now delivered."""
-        waited = {stream for stream, mark in self.state.sources.items() if not mark.counted and stream not in speaking}
+        waited = {stream for stream, mark in self.sources.marks.items() if not mark.counted and stream not in speaking}
         return [stream for stream in unknown if stream in waited]
 
     def _awaited_mark(
@@ -196,17 +196,17 @@ class EventWatermarks:
         count: int,
     ) -> NDArray[np.int64]:
         """The mark of an input that was awaited as a whole, until the first of its partitions is known."""
-        mark, joins = self.state.sources[stream], min(join for join, _ in heard)
+        mark, joins = self.sources.marks[stream], min(join for join, _ in heard)
         along = np.full(count, NONE, np.int64) if floor is None else floor.copy()
         for _, places in heard:
             along[places] = NONE
         along[0] = max(int(along[0]), mark.mark)
         np.maximum.accumulate(along, out=along)
         if joins < count:
-            del self.state.sources[stream]
+            del self.sources.marks[stream]
         else:
             mark.mark = max(mark.mark, int(along[-1]))
-        along[0 if stream in self.state.idle else joins :] = FOREVER
+        along[0 if stream in self.sources.idle else joins :] = FOREVER
         return along
 
     @staticmethod
@@ -219,7 +219,7 @@ class EventWatermarks:
 
     def _lift(self, speaking: set[str], floor: int) -> None:
         """Raise the marks of silent sources to the lower bound that the arrivals give (AZ-5)."""
-        for source, mark in self.state.sources.items():
+        for source, mark in self.sources.marks.items():
             if source not in speaking and not self.from_bolts[self._input(source)]:
                 mark.mark = max(mark.mark, floor)
 
@@ -232,8 +232,8 @@ class EventWatermarks:
         floor: NDArray[np.int64] | None,
     ) -> NDArray[np.int64]:
         """Advance the mark of one source along its events; returns its mark after each event of all sources."""
-        new = source not in self.state.sources
-        state = self.state.sources.setdefault(source, MarkState())
+        new = source not in self.sources.marks
+        state = self.sources.marks.setdefault(source, MarkState())
         before = state.mark
         given = None if arrivals.given is None else arrivals.given[places]
         counts = arrivals.counts[places]
@@ -268,36 +268,36 @@ class EventWatermarks:
 
         ``ends`` are the ends, in microseconds, of open windows that hold events, for the idle timeout.
         """
-        state, settings = self.state, self.settings
-        if state.started is None:
-            state.started = clock
+        state, sources, settings = self.state, self.sources, self.settings
+        if sources.started is None:
+            sources.started = clock
         waited = state.ticked_at is None or clock - state.ticked_at >= settings.watermark_interval.micros
         if settings.watermark_every is None and tick and waited:
             state.ticked_at = clock
-            for mark in state.sources.values():
+            for mark in sources.marks.values():
                 if mark.latest > NONE:
                     mark.mark = max(mark.mark, mark.latest - settings.delay)
         self._find_idle(clock)
         self._import(None, {}, None, None, 1)
         self._emit(int(self._bolt(None, set(), 1)[0]))
         late = settings.arrival.late if settings.arrival else None
-        if settings.estimate_arrival and late is not None and state.arrived is not None:
-            assert state.arrived_at is not None
-            if clock > state.arrived_at:  # no arrival since then
-                reached = estimated(state.arrived, state.arrived_at, clock) - late.micros
+        if settings.estimate_arrival and late is not None and sources.arrived is not None:
+            assert sources.arrived_at is not None
+            if clock > sources.arrived_at:  # no arrival since then
+                reached = estimated(sources.arrived, sources.arrived_at, clock) - late.micros
                 self._lift(set(), reached)
                 self._emit(reached)
-        if settings.idle_timeout is not None and state.heard_at is not None:
-            end = idle_end(settings.idle_rule, settings.idle_timeout.micros, clock, state.heard_at, ends)
+        if settings.idle_timeout is not None and sources.heard_at is not None:
+            end = idle_end(settings.idle_rule, settings.idle_timeout.micros, clock, sources.heard_at, ends)
             if end is not None and (state.forced is None or end > state.forced):
                 state.forced = end
                 self._emit(end)
 
     def arrived(self, latest: int, clock: int) -> None:
         """Record the latest arrival time of a batch, and the clock when the last of its events came."""
-        state = self.state
-        state.arrived = latest if state.arrived is None else max(state.arrived, latest)
-        state.arrived_at = clock
+        sources = self.sources
+        sources.arrived = latest if sources.arrived is None else max(sources.arrived, latest)
+        sources.arrived_at = clock
 
     def _emit(self, mark: int) -> None:
         if mark > NONE and (self.state.emitted is None or mark > self.state.emitted):
@@ -348,23 +348,23 @@ class EventWatermarks:
         All are then combined."""
         for taker, giver in (self.settings.watermark_imports or {}).items():
             given = self._imported_marks(imported, giver, count)
-            held = self.state.sources.setdefault(taker, MarkState())
+            held = self.sources.marks.setdefault(taker, MarkState())
             imported[taker] = np.maximum(self._imported_marks(imported, taker, count), given)
             if arrivals is not None and marks is not None:
-                start = self.state.imported.get(taker, NONE)
+                start = self.sources.imported.get(taker, NONE)
                 before = np.concatenate([[start], imported[taker][:-1]])[:count]
                 of_taker = arrivals.inputs == self.streams.index(taker)
                 marks.own[of_taker], marks.own_after[of_taker] = before[of_taker], imported[taker][of_taker]
             if count:
                 held.mark = max(held.mark, int(imported[taker][-1]))
-                self.state.imported[taker] = held.mark
+                self.sources.imported[taker] = held.mark
         for source, along in imported.items():
-            if source not in self.state.idle:
+            if source not in self.sources.idle:
                 total = self._join(total, along)
         return total
 
     def _imported_marks(self, imported: dict[str, NDArray[np.int64]], source: str, count: int) -> NDArray[np.int64]:
-        mark = self.state.sources.get(source, MarkState()).mark
+        mark = self.sources.marks.get(source, MarkState()).mark
         return imported[source] if source in imported else np.full(count, mark, np.int64)
 
     def _join(self, total: NDArray[np.int64] | None, along: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -379,7 +379,7 @@ class EventWatermarks:
     ) -> NDArray[np.int64]:
         """The watermark after each event, over the sources that delivered (combined in ``total``) and the silent
         ones."""
-        quiet = [source for source in self.state.sources if source not in speaking and source not in self.state.idle]
+        quiet = [source for source in self.sources.marks if source not in speaking and source not in self.sources.idle]
         heard = {self._input(source) for source in (*quiet, *speaking)}
         waiting = [
             stream
@@ -391,7 +391,7 @@ class EventWatermarks:
             return np.full(count, NONE, np.int64)
         for from_bolt in (False, True):
             marks = [
-                self.state.sources[source].mark for source in quiet if self.from_bolts[self._input(source)] is from_bolt
+                self.sources.marks[source].mark for source in quiet if self.from_bolts[self._input(source)] is from_bolt
             ]
             if marks:
                 mark = min(marks) if over is WatermarkCombiner.MIN else max(marks)
@@ -403,7 +403,7 @@ class EventWatermarks:
 
     def _gone_quiet(self, stream: str) -> bool:
         """Whether a source of an input, or the input itself, is excluded as idle."""
-        return any(self._stream(source) == stream for source in self.state.idle)
+        return any(self._stream(source) == stream for source in self.sources.idle)
 
     def _find_idle(self, clock: int) -> None:
         """Exclude the sources that have been silent for the timeout (AT-20), including inputs that have never
@@ -411,14 +411,14 @@ class EventWatermarks:
         timeout = self.settings.partition_idle_timeout
         if timeout is None:
             return
-        assert self.state.started is not None
-        names = {*self.state.sources, *(stream for stream in self.streams if not self._delivers(stream))}
+        assert self.sources.started is not None
+        names = {*self.sources.marks, *(stream for stream in self.streams if not self._delivers(stream))}
         # An input from another bolt is as far as that bolt says, even if it is silent.
         names = {name for name in names if not self.from_bolts[self._input(name)]}
         for source in sorted(names):
-            since = self.state.seen_at.get(source, self.state.started)
-            if clock - since >= timeout.micros and source not in self.state.idle:
-                self.state.idle.append(source)
+            since = self.sources.seen_at.get(source, self.sources.started)
+            if clock - since >= timeout.micros and source not in self.sources.idle:
+                self.sources.idle.append(source)
 
     def _delivers(self, stream: str) -> bool:
-        return any(self._stream(source) == stream for source in self.state.sources)
+        return any(self._stream(source) == stream for source in self.sources.marks)

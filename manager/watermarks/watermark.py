@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,21 +17,10 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class WatermarkState:
-    """The state of a watermark generator; times in microseconds."""
+class SourceMarks:
+    """The state of a watermark that events make: of its inputs and their partitions; times in microseconds."""
 
-    latest: dict[str, int] = field(default_factory=dict)
-    """Per stream that has delivered: the latest time seen, or the watermark promised by the bolt it comes from."""
-    emitted: int | None = None
-    """The last watermark emitted; None before the first."""
-    skew: dict[str, int] = field(default_factory=dict)
-    """Per stream from another bolt whose events get another time here: the largest difference by which that lies
-    behind."""
-    ticked_at: int | None = None
-    """The clock of the last tick."""
-
-    # -- of watermarks that events make (manager.watermarks.event_watermarks)
-    sources: dict[str, MarkState] = field(default_factory=dict)
+    marks: dict[str, MarkState] = field(default_factory=dict)
     """The mark of each input, or partition of an input."""
     imported: dict[str, int] = field(default_factory=dict)
     """Per input that imports the marks of another: its mark so far."""
@@ -47,8 +36,37 @@ class WatermarkState:
     """The latest arrival time."""
     arrived_at: int | None = None
     """The clock of the batch with that arrival."""
+
+
+@dataclass
+class WatermarkState:
+    """The state of a bolt's watermark; times in microseconds."""
+
+    latest: dict[str, int] = field(default_factory=dict)
+    """Per stream that has delivered: the latest time seen, or the watermark promised by the bolt it comes from."""
+    emitted: int | None = None
+    """The last watermark emitted; None before the first."""
+    skew: dict[str, int] = field(default_factory=dict)
+    """Per stream from another bolt whose events get another time here: the largest difference by which that lies
+    behind."""
+    ticked_at: int | None = None
+    """The clock of the last tick."""
     forced: int | None = None
     """End of the last window that the idle timeout closed."""
+    sources: SourceMarks = field(default_factory=SourceMarks)
+    """What it follows from, where events make it (manager.watermarks.event_watermarks)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As what JSON can say, without what is empty."""
+        values = _given(asdict(self))
+        return {**values, "sources": _given(values["sources"])}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """From what ``to_json`` gives."""
+        sources = dict(values["sources"])
+        marks = {name: MarkState(**mark) for name, mark in sources.pop("marks", {}).items()}
+        return cls(**{**values, "sources": SourceMarks(marks, **sources)})
 
 
 class WaterMarkEventGenerator:
@@ -114,3 +132,7 @@ class WaterMarkEventGenerator:
     def _interval_passed(self, clock: int) -> bool:
         before = self.state.ticked_at
         return before is None or clock - before >= self.interval.micros
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value not in (None, {}, [])}

@@ -175,7 +175,7 @@ class _Run:
         """Go on with new objects that know what JSON and the events alone can tell."""
         old = self.manager
         state = QueueState(**json.loads(json.dumps(asdict(old.snapshot()))))
-        marks = WatermarkState(**json.loads(json.dumps(asdict(self.generator.state))))
+        marks = WatermarkState.from_json(json.loads(json.dumps(self.generator.state.to_json())))
         settled = old.queue.settled_view().pieces(0, old.queue.settled)
         self.manager = WindowManager(*self.policies, self.streams, state=state)
         self.manager.accounts.merge(old.accounts.to_json())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -101,7 +100,7 @@ def test_the_state_goes_through_json() -> None:
     generator = WaterMarkEventGenerator(["a", "b"], interval=micros(10))
     generator.observe({"a": 10, "b": 3})
     generator.tick(clock=7)
-    state = WatermarkState(**json.loads(json.dumps(asdict(generator.state))))
+    state = WatermarkState.from_json(json.loads(json.dumps(generator.state.to_json())))
     again = WaterMarkEventGenerator(["a", "b"], interval=micros(10), state=state)
     assert again.watermark == 3
     again.observe({"b": 30})

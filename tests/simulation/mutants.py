@@ -9,13 +9,13 @@ from typing import Any
 from unittest.mock import patch
 
 from manager.storage import files, sealed_folder
-from manager.storage import manifest as manifest_module
 from manager.storage.checkpoint import FileCheckpoint, batch_key
 from manager.storage.files import sync_file
 from manager.storage.manifest import Manifest
 from manager.storage.sealed import seal
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.segments import FileSegments
+from manager.watermarks.watermark import WatermarkState
 from tests.simulation.executor import SimulatedExecutor
 from topologies.checkpoints import run, spark_files
 from topologies.checkpoints.file_journal import FileJournal
@@ -69,7 +69,7 @@ def _file_read_twice() -> AbstractContextManager[Any]:
 
 
 def _watermark_one_too_far() -> AbstractContextManager[Any]:
-    restore = manifest_module._watermark_from_json
+    restore = WatermarkState.from_json
 
     def restored(values: Any) -> Any:
         watermark = restore(values)
@@ -77,7 +77,7 @@ def _watermark_one_too_far() -> AbstractContextManager[Any]:
             watermark.emitted += 1
         return watermark
 
-    return patch.object(manifest_module, "_watermark_from_json", restored)
+    return patch.object(WatermarkState, "from_json", restored)
 
 
 def _plan_drawn_anew() -> AbstractContextManager[Any]:

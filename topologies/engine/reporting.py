@@ -58,7 +58,7 @@ def _bolt_report(node: WindowedNode, progress: BatchProgress, clock: int) -> Bol
 
 def _behind_the_latest(bolt: BoltState, watermark: int | None) -> int | None:
     """How far the watermark lies behind the latest time seen, in microseconds; None where either is unknown."""
-    seen = [mark.latest for mark in bolt.watermark.sources.values() if mark.latest > NONE]
+    seen = [mark.latest for mark in bolt.watermark.sources.marks.values() if mark.latest > NONE]
     latest = max([*bolt.watermark.latest.values(), *seen], default=None)
     return None if watermark is None or latest is None else max(latest - watermark, 0)
 

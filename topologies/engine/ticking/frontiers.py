@@ -62,8 +62,8 @@ def _by_watermark(node: WindowedNode, bolt: BoltState) -> int | None:
 def floor_of(node: WindowedNode, bolt: BoltState, clock: int) -> int:
     """Lower bound on the event times still admitted, for every key, from the arrivals so far (AZ-16); NONE where there
     is none."""
-    arrival, mark = node.bolt.settings.arrival, bolt.watermark
-    if not node.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or mark.arrived is None:
+    arrival, sources = node.bolt.settings.arrival, bolt.watermark.sources
+    if not node.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or sources.arrived is None:
         return NONE
-    assert mark.arrived_at is not None
-    return estimated(mark.arrived, mark.arrived_at, max(clock, mark.arrived_at)) - arrival.late.micros
+    assert sources.arrived_at is not None
+    return estimated(sources.arrived, sources.arrived_at, max(clock, sources.arrived_at)) - arrival.late.micros

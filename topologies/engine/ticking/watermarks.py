@@ -81,7 +81,7 @@ def _raise_to_promises(node: WindowedNode, bolt: BoltState) -> None:
     for label, origins in zip(node.streams, node.origins, strict=True):
         promised = bolt.watermark.latest.get(label)
         if origins and promised is not None:
-            mark = bolt.watermark.sources.setdefault(label, MarkState())
+            mark = bolt.watermark.sources.marks.setdefault(label, MarkState())
             mark.mark = max(mark.mark, promised)
 
 

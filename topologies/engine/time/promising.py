@@ -28,9 +28,9 @@ def _promise(node: WindowedNode, bolt: BoltState, watermark: int) -> None:
     mine = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
     for label in mine:
         mark.latest[label] = max(mark.latest.get(label, NONE), watermark + node.lag.micros)
-        if node.sequenced and not any(input_of(source) == label for source in mark.sources):
-            mark.sources[label] = MarkState()
+        if node.sequenced and not any(input_of(source) == label for source in mark.sources.marks):
+            mark.sources.marks[label] = MarkState()
     mark.ticked_at = None  # do not wait for the watermark interval
-    for source, state in mark.sources.items():
+    for source, state in mark.sources.marks.items():
         if input_of(source) in mine:
             state.mark = max(state.mark, watermark)
