@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import cast
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from manager.storage.trouble import during
+from manager.storage.storage_errors import during
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.run import CheckpointedRun
 from topologies.compose.needed_columns import with_needed_columns

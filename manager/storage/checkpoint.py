@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import pyarrow.fs as pafs
 
-from manager.storage.files import delete, delete_folder, empty_folder, kind_of, make_folder
+from manager.storage.files import delete, delete_folder, empty_folder, make_folder, path_type
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder, required
 from manager.storage.segments import FileSegments, MemorySegments, SegmentStore
-from manager.storage.trouble import UNREADABLE, during
+from manager.storage.storage_errors import UNREADABLE, during
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 KEPT_BATCHES = 3
@@ -163,7 +163,7 @@ class FileCheckpoint:
             for documents in ("", "plans", "manifests", "deadly"):
                 self.files.sweep(documents)
         folder = f"{self.root}/segments/{key}"
-        if kind_of(self._fs, folder) == pafs.FileType.Directory:
+        if path_type(self._fs, folder) == pafs.FileType.Directory:
             empty_folder(self._fs, folder)
         else:
             make_folder(self._fs, folder)
@@ -265,7 +265,7 @@ def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
 
 def check_not_begun(files: SealedFolder, key: str) -> None:
     """That a batch without a plan has not been begun; DamagedCheckpoint if it has, for then its plan is gone."""
-    if kind_of(files.filesystem, f"{files.root}/segments/{key}") == pafs.FileType.Directory:
+    if path_type(files.filesystem, f"{files.root}/segments/{key}") == pafs.FileType.Directory:
         raise DamagedCheckpoint(
             f"plan {files.path(f'plans/{key}')} is gone",
             why="the batch was begun with this plan; without it the files and the clock of the batch are unknown",

@@ -12,12 +12,12 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.storage.trouble import touching
+from manager.storage.storage_errors import as_storage_error
 
 
 def make_private(path: str) -> None:
     """Make a local file, to be written to later, or empty it."""
-    with touching(path, "written"):
+    with as_storage_error(path, "written"):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
 
 
@@ -25,25 +25,25 @@ def private_stream(filesystem: pafs.FileSystem, path: str) -> pa.NativeFile:
     """A new file to write to, without compression, whatever its name."""
     if isinstance(filesystem, pafs.LocalFileSystem):
         make_private(path)  # Arrow keeps the mode of what is there
-    with touching(path, "written"):
+    with as_storage_error(path, "written"):
         return filesystem.open_output_stream(path, compression=None)
 
 
 def write_private(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
     """Write a new file."""
-    with touching(path, "written"), private_stream(filesystem, path) as sink:
+    with as_storage_error(path, "written"), private_stream(filesystem, path) as sink:
         sink.write(data)
 
 
 def write_shown_whole(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
     """Write an object of a store, which shows it once it is closed."""
-    with touching(path, "written"), filesystem.open_output_stream(path, compression=None) as sink:
+    with as_storage_error(path, "written"), filesystem.open_output_stream(path, compression=None) as sink:
         sink.write(data)
 
 
 def sync_file(path: str) -> None:
     """Wait until all that was written to a local file is on the disk: a power cut would otherwise cut it off."""
-    with touching(path, "written to the disk"):
+    with as_storage_error(path, "written to the disk"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -53,52 +53,52 @@ def sync_file(path: str) -> None:
 
 def read_bytes(filesystem: pafs.FileSystem, path: str) -> bytes:
     """All that is in a file."""
-    with touching(path, "read"), filesystem.open_input_stream(path, compression=None) as source:
+    with as_storage_error(path, "read"), filesystem.open_input_stream(path, compression=None) as source:
         return source.read()  # type: ignore[no-any-return]
 
 
 def is_there(filesystem: pafs.FileSystem, path: str) -> bool:
     """Whether there is something at a path."""
-    return bool(kind_of(filesystem, path) != pafs.FileType.NotFound)
+    return bool(path_type(filesystem, path) != pafs.FileType.NotFound)
 
 
-def kind_of(filesystem: pafs.FileSystem, path: str) -> pafs.FileType:
+def path_type(filesystem: pafs.FileSystem, path: str) -> pafs.FileType:
     """Whether a path is a file, a folder, or nothing."""
-    with touching(path, "looked at"):
+    with as_storage_error(path, "looked at"):
         return filesystem.get_file_info(path).type
 
 
 def entries(filesystem: pafs.FileSystem, folder: str, *, missing: bool = True) -> list[pafs.FileInfo]:
     """What lies in a folder, hidden files too; none where there is no folder, if that may be ``missing``."""
-    with touching(folder, "listed"):
+    with as_storage_error(folder, "listed"):
         return filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=missing))  # type: ignore[no-any-return]
 
 
 def make_folder(filesystem: pafs.FileSystem, path: str) -> None:
     """Make a folder, and those that it lies in; it may be there."""
-    with touching(path, "made"):
+    with as_storage_error(path, "made"):
         filesystem.create_dir(path, recursive=True)
 
 
 def move(filesystem: pafs.FileSystem, path: str, target: str) -> None:
     """Give a file another name."""
-    with touching(path, f"renamed to {target}"):
+    with as_storage_error(path, f"renamed to {target}"):
         filesystem.move(path, target)
 
 
 def delete(filesystem: pafs.FileSystem, path: str, *, missing: bool = False) -> None:
     """Delete a file; ``missing``: it may have been deleted already."""
-    with touching(path, "deleted"), suppress(*([FileNotFoundError] if missing else [])):
+    with as_storage_error(path, "deleted"), suppress(*([FileNotFoundError] if missing else [])):
         filesystem.delete_file(path)
 
 
 def delete_folder(filesystem: pafs.FileSystem, path: str) -> None:
     """Delete a folder with all that is in it."""
-    with touching(path, "deleted"):
+    with as_storage_error(path, "deleted"):
         filesystem.delete_dir(path)
 
 
 def empty_folder(filesystem: pafs.FileSystem, path: str) -> None:
     """Delete all that is in a folder."""
-    with touching(path, "emptied"):
+    with as_storage_error(path, "emptied"):
         filesystem.delete_dir_contents(path)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from manager.storage.files import delete, private_stream, sync_file
-from manager.storage.trouble import touching
+from manager.storage.storage_errors import as_storage_error
 from windowing.data.events import Events
 from windowing.errors import DamagedCheckpoint, StorageError
 
@@ -183,7 +183,7 @@ class FileSegments:
 
     def _bytes(self, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
         path = f"{self.root}/{ref.segment}"
-        with touching(path, "read"):
+        with as_storage_error(path, "read"):
             try:
                 return self._section(path, ref)
             except FileNotFoundError as error:
@@ -262,7 +262,7 @@ class _FileWriter:
         return f"{self.store.root}/{self.name}"
 
     def _touching(self) -> AbstractContextManager[None]:
-        return touching(self._path, "written")
+        return as_storage_error(self._path, "written")
 
 
 @dataclass

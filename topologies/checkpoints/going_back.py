@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import batch_name, batch_of
 from manager.storage.files import delete_folder, is_there, make_folder, move, write_private
-from manager.storage.trouble import UNREADABLE, during
+from manager.storage.storage_errors import UNREADABLE, during
 from topologies.checkpoints.pairing import GOING_BACK, PairedCheckpoint
 from topologies.checkpoints.sinks_note import SINKS, SinkNote, read_sinks
 from topologies.engine.commit.sink_folders import batch_of_file, later_files
@@ -25,8 +25,8 @@ from windowing.errors import CheckpointError
 class Rollback:
     """What going back has done."""
 
-    step: str
-    """The step whose state it is now: ``7`` or ``7-close``."""
+    batch: str
+    """The batch whose state it is now: ``7`` or ``7-close``."""
     folder: str
     """Where the files of the checkpoint are that came after it."""
     moved: int = 0
@@ -38,7 +38,7 @@ class Rollback:
 
 
 def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
-    """Go back to the state after a step, so that the next run does the batch after it anew.
+    """Go back to the state after a batch, so that the next run does the one after it anew.
 
     The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, where that cannot be.
     """
@@ -54,7 +54,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     files.write(GOING_BACK, {"to": key, "aside": aside})
     done = Rollback(batch_name(key), f"{halves.root}/set-aside/{aside}")
     later = [*files.names("manifests"), *files.names("plans")]
-    passed = sorted({step for step in later if step > key})
+    passed = sorted({name for name in later if name > key})
     _spark_half(halves, key, done)
     _own_half(halves, key, done)
     _sinks(halves, key, aside, passed, done)
@@ -63,25 +63,25 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
 
 
 def _check(halves: PairedCheckpoint, key: str) -> None:
-    steps = halves.files.names("manifests")
+    keys = halves.files.names("manifests")
     try:
         halves.check_batch(key)
     except UNREADABLE as error:
-        whole = list(halves.whole_steps())
+        whole = list(halves.whole_batches())
         others = f"it can be gone back to {' or '.join(map(batch_name, whole))}" if whole else ""
         anew = "start with a new checkpoint folder (which reads all input again)"
-        kept = key in steps
+        kept = key in keys
         raise CheckpointError(
             f"checkpoint {halves.path!r} cannot go back to batch {batch_name(key)}",
-            why=f"{error.what}: {error.why}" if kept else f"its manifest is missing: {_kept(steps)}",
+            why=f"{error.what}: {error.why}" if kept else f"its manifest is missing: {_kept(keys)}",
             do=f"{others}; or {anew}" if others else f"restore the whole checkpoint from one copy, or {anew}",
         ) from error
 
 
-def _kept(steps: list[str]) -> str:
-    if not steps:
+def _kept(keys: list[str]) -> str:
+    if not keys:
         return "no batch has been committed"
-    return f"kept are {', '.join(map(batch_name, steps))} (--keep-batches of a run says how many)"
+    return f"kept are {', '.join(map(batch_name, keys))} (--keep-batches of a run says how many)"
 
 
 def _begun(halves: PairedCheckpoint, key: str) -> str | None:
@@ -89,7 +89,7 @@ def _begun(halves: PairedCheckpoint, key: str) -> str | None:
     try:
         note = halves.files.read(GOING_BACK)
     except UNREADABLE:
-        return None  # a step is named, so that it says nothing new
+        return None  # a batch is named, so that it says nothing new
     if note is None:
         return None
     if note["to"] < key:
@@ -116,16 +116,16 @@ def _spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
 def _own_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
     files, filesystem = halves.files, halves.filesystem
     for folder in ("plans", "manifests"):
-        for step in files.names(folder):
-            if step > key:
-                path = files.path(f"{folder}/{step}")
-                _move(filesystem, path, f"{done.folder}/windbolt/{folder}/{step}.json", done)
-    for step in files.entries("segments"):
-        if step > key:
-            for base in files.entries(f"segments/{step}"):
-                path = f"segments/{step}/{base}"
+        for batch in files.names(folder):
+            if batch > key:
+                path = files.path(f"{folder}/{batch}")
+                _move(filesystem, path, f"{done.folder}/windbolt/{folder}/{batch}.json", done)
+    for batch in files.entries("segments"):
+        if batch > key:
+            for base in files.entries(f"segments/{batch}"):
+                path = f"segments/{batch}/{base}"
                 _move(filesystem, f"{files.root}/{path}", f"{done.folder}/windbolt/{path}", done)
-            delete_folder(filesystem, f"{files.root}/segments/{step}")
+            delete_folder(filesystem, f"{files.root}/segments/{batch}")
 
 
 def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], done: Rollback) -> None:
@@ -157,7 +157,7 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
         "function": "has been called with {}; what it did stays, and it is called again",
     }
     if passed:
-        span = " to ".join(batch_name(step) for step in dict.fromkeys((passed[0], passed[-1])))
+        span = " to ".join(batch_name(name) for name in dict.fromkeys((passed[0], passed[-1])))
         for note in notes:
             if note["kind"] in words:
                 done.warnings.append(f"sink {note['name']!r} " + words[note["kind"]].format(f"batch {span}"))

@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 from manager.storage.checkpoint import batch_key, batch_name, read_manifest, read_plan
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import FileSegments
-from manager.storage.trouble import UNREADABLE
+from manager.storage.storage_errors import UNREADABLE
 from topologies.checkpoints.pairing import GOING_BACK, START, TOPOLOGY, PairedCheckpoint
 from topologies.checkpoints.sinks_note import read_sinks
 from topologies.engine.commit.sink_folders import next_batches, refuse_later
@@ -24,8 +24,8 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class StepLook:
-    """The state after one step."""
+class BatchLook:
+    """The state after one batch."""
 
     name: str
     """``7``, or ``7-close`` for the closing after batch 7."""
@@ -65,10 +65,10 @@ class CheckpointLook:
     """The last batch that is planned in Spark's half, and the last that is done there; -1 for none."""
     size: int = 0
     """The bytes of all its files."""
-    steps: list[StepLook] = field(default_factory=list)
+    batches: list[BatchLook] = field(default_factory=list)
     """Those that are kept, the last one last."""
     planned: list[str] = field(default_factory=list)
-    """Steps that have been begun, and not committed."""
+    """Batches that have been begun, and not committed."""
     sinks: list[dict[str, Any]] = field(default_factory=list)
     damage: list[tuple[str, str]] = field(default_factory=list)
     """What is damaged, and why that is known."""
@@ -85,7 +85,7 @@ class CheckpointLook:
             "query": self.query,
             "spark": self.spark_batches and dict(zip(("planned", "done"), self.spark_batches, strict=True)),
             "bytes": self.size,
-            "steps": [step.to_json() for step in self.steps],
+            "steps": [batch.to_json() for batch in self.batches],
             "planned": self.planned,
             "sinks": self.sinks,
             "damage": [{"what": what, "why": why} for what, why in self.damage],
@@ -106,7 +106,7 @@ class _Inspection:
         self.segments = FileSegments(f"{halves.files.root}/segments", halves.uri)
         self.look.size = sum(entry.size or 0 for entry in self._all_files())
         self._notes()
-        self._steps()
+        self._batches()
         self._plans()
         self._spark()
         try:
@@ -123,7 +123,7 @@ class _Inspection:
         look.sinks = self._tried(lambda: read_sinks(files)) or []
         look.query = self._tried(self.halves.query)
 
-    def _steps(self) -> None:
+    def _batches(self) -> None:
         for key in self.halves.files.names("manifests"):
             manifest = self._tried(lambda key=key: read_manifest(self.halves.files, key))  # type: ignore[misc]
             refs = {} if manifest is None else {(ref.segment, ref.offset): ref for ref in manifest.refs()}
@@ -135,7 +135,7 @@ class _Inspection:
             except UNREADABLE as error:
                 trouble = _words(error)
             size = sum(ref.length for ref in refs.values())
-            self.look.steps.append(StepLook(batch_name(key), manifest, len(refs), size, trouble))
+            self.look.batches.append(BatchLook(batch_name(key), manifest, len(refs), size, trouble))
 
     def _plans(self) -> None:
         files, done = self.halves.files, set(self.halves.files.names("manifests"))

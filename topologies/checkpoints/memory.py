@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow.fs as pafs
 
 from manager.storage.files import make_private
-from manager.storage.trouble import touching
+from manager.storage.storage_errors import as_storage_error
 from topologies.graph.model import Topology
 from topologies.io.formats import file_format, write_table
 from topologies.io.spouts import FileSpout, MemorySpout
@@ -36,12 +36,12 @@ def as_files(topology: Topology, checkpoint: str) -> Topology:
 
 
 def _write(spout: MemorySpout, folder: str) -> None:
-    with touching(folder, "made"):
+    with as_storage_error(folder, "made"):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     for number, table in enumerate(spout.tables()):
         path = os.path.join(folder, f"{number:08d}.arrow")
         draft = os.path.join(folder, f".{number:08d}.arrow")
-        with touching(path, "written"):
+        with as_storage_error(path, "written"):
             make_private(draft)
             write_table(pafs.LocalFileSystem(), draft, table, file_format("arrow"))
             if os.path.exists(path) and filecmp.cmp(path, draft, shallow=False):

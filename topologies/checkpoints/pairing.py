@@ -24,7 +24,7 @@ from manager.storage.files import is_there
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.segments import FileSegments
-from manager.storage.trouble import UNREADABLE, touching
+from manager.storage.storage_errors import UNREADABLE, as_storage_error
 from topologies.checkpoints.fingerprint import differences, fingerprint
 from topologies.checkpoints.sinks_note import note_sinks
 from topologies.checkpoints.source_log import SourceLog
@@ -76,7 +76,7 @@ class PairedCheckpoint:
         """Keep other runs off this checkpoint until ``release``, or the end of this process; local folders only."""
         if self.uri is not None:
             return
-        with touching(f"checkpoint {self.path}", "written to"):
+        with as_storage_error(f"checkpoint {self.path}", "written to"):
             self._held = self._open_lock()
             self._take(self._held, fcntl.LOCK_EX)
             self._held.truncate(0)
@@ -124,14 +124,14 @@ class PairedCheckpoint:
         """Our half; CheckpointError, with what to do, where it does not fit the other, the topology or the start.
 
         ``first_output``: where the run is to start; None: at its input, or where the run before it did. ``keep``: so
-        many of the last steps are kept.
+        many of the last batches are kept.
         """
         fresh = self.uri is None and self._missing("windbolt")
         with self.way_back():
             ours = self._opened(topology, first_output, keep)
         if fresh:
             for half in ("windbolt", "spark"):  # nobody else comes past these, whatever the files in them allow
-                with touching(f"{self.root}/{half}", "made"):
+                with as_storage_error(f"{self.root}/{half}", "made"):
                     os.makedirs(f"{self.root}/{half}", exist_ok=True)
                     os.chmod(f"{self.root}/{half}", 0o700)
         return ours
@@ -165,10 +165,10 @@ class PairedCheckpoint:
                 why="going back was begun and did not complete",
                 do=f"complete it: {self.command(going['to'])}",
             )
-        steps = self.files.names("manifests")
-        manifest = read_manifest(self.files, steps[-1]) if steps else None
+        committed_keys = self.files.names("manifests")
+        manifest = read_manifest(self.files, committed_keys[-1]) if committed_keys else None
         if self.files.read(TOPOLOGY) is None:
-            if steps or planned or self.files.names("plans"):
+            if committed_keys or planned or self.files.names("plans"):
                 raise self._gone(TOPOLOGY, "which topology the checkpoint belongs to was written there")
         elif self.files.read(START) is None:
             raise self._gone(START, "where the run began was written there")
@@ -177,7 +177,7 @@ class PairedCheckpoint:
         elif manifest is None and committed:
             raise self._refused("the windbolt half holds no batch", seen)
         self.spark_half.check(-1 if manifest is None else manifest.batch)
-        for key in next_batches(steps[-1] if steps else batch_key(-1, True)):
+        for key in next_batches(committed_keys[-1] if committed_keys else batch_key(-1, True)):
             if not self.files.has(f"plans/{key}"):
                 check_not_begun(self.files, key)
         return manifest
@@ -200,24 +200,24 @@ class PairedCheckpoint:
     def advice(self) -> str:
         """What to do about a checkpoint that is damaged."""
         anew = "start with a new checkpoint folder (which reads all input again)"
-        whole = next(self.whole_steps(), None)
+        whole = next(self.whole_batches(), None)
         if whole is None:
             return f"no batch can be gone back to; restore the whole checkpoint from one copy, or {anew}"
         return f"go back to batch {batch_name(whole)}, which is whole: {self.command(whole)}; or {anew}"
 
     def command(self, key: str) -> str:
-        """The command that goes back to a step."""
+        """The command that goes back to a batch."""
         return f"windbolt checkpoint {shlex.quote(self.path)} --back-to {batch_name(key)}"
 
-    def whole_steps(self) -> Iterator[str]:
-        """The steps that can be gone back to, the last one first."""
+    def whole_batches(self) -> Iterator[str]:
+        """The batches that can be gone back to, the last one first."""
         for key in reversed(self.files.names("manifests")):
             with suppress(*UNREADABLE):
                 self.check_batch(key)
                 yield key
 
     def check_batch(self, key: str) -> None:
-        """That a step can be gone back to; CheckpointError where what that needs is damaged or gone."""
+        """That a batch can be gone back to; CheckpointError where what that needs is damaged or gone."""
         for note in (TOPOLOGY, START):
             if self.files.read(note) is None:
                 raise self._gone(note, "what it says was known once, when the checkpoint was made")

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from manager.storage.checkpoint import FileCheckpoint, batch_in_words, batch_key
-from manager.storage.trouble import during
+from manager.storage.storage_errors import during
 from topologies.checkpoints.memory import as_files
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.source_log import Partitions, SourceLog
@@ -135,9 +135,9 @@ class CheckpointedRun(ABC):
         self._survive(key, splits, again=plan is not drafted)
 
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
-        """What a step is, as it was planned first."""
-        step = batch_in_words(key)
-        with during(f"planning {step}", self.checkpoint.after_failure(step)):
+        """What a batch is, as it was planned first."""
+        batch = batch_in_words(key)
+        with during(f"planning {batch}", self.checkpoint.after_failure(batch)):
             return self.checkpoint.plan(key, drafted)
 
     def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan], *, again: bool) -> None:

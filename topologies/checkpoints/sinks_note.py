@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from manager.storage.sealed_folder import SealedFolder
-from manager.storage.trouble import UNREADABLE
+from manager.storage.storage_errors import UNREADABLE
 from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import FileSink, FunctionSink, Sink

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pyarrow.fs as pafs
 
-from manager.storage.files import kind_of
+from manager.storage.files import path_type
 from topologies.checkpoints.spark_files import read_spark_file
 from windowing.errors import CheckpointError
 
@@ -103,7 +103,7 @@ class SourceLog:
     def _entries(self, source: int, number: int) -> list[dict[str, Any]]:
         """The files of one entry; every tenth file of the log holds those of all before it as well."""
         path = f"sources/{source}/{number}"
-        if kind_of(self.filesystem, f"{self.root}/{path}") != pafs.FileType.File:
+        if path_type(self.filesystem, f"{self.root}/{path}") != pafs.FileType.File:
             path += ".compact"
         entries = [json.loads(line) for line in self._lines(path)[1:]]
         return [entry for entry in entries if entry["batchId"] == number]

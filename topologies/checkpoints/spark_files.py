@@ -88,4 +88,4 @@ def _fits(data: bytes, sums: bytes) -> bool:
 
 
 def _bytes(filesystem: pafs.FileSystem, path: str) -> bytes | None:
-    return files.read_bytes(filesystem, path) if files.kind_of(filesystem, path) == pafs.FileType.File else None
+    return files.read_bytes(filesystem, path) if files.path_type(filesystem, path) == pafs.FileType.File else None

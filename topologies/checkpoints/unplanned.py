@@ -11,7 +11,7 @@ import json
 
 import pyarrow.fs as pafs
 
-from manager.storage.files import entries, kind_of
+from manager.storage.files import entries, path_type
 from topologies.checkpoints.spark_files import read_spark_file, write_spark_file
 from windowing.errors import CheckpointError
 
@@ -66,7 +66,7 @@ def _empty(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> No
     kept = [line for line in lines if json.loads(line)["batchId"] <= last]
     if len(kept) == len(lines):
         return
-    summed = kind_of(filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
+    summed = path_type(filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
     # Where there is no checksum, none is asked for.
     write_spark_file(filesystem, f"{folder}/{name}", "\n".join([version, *kept]), summed=summed)
 

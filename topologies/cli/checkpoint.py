@@ -78,14 +78,14 @@ def _show(console: Console, look: CheckpointLook) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("batch", "bolt", "watermark", "accounts", "state"):
         table.add_column(name, overflow="fold")
-    for step in look.steps:
-        values = step.to_json()
+    for batch in look.batches:
+        values = batch.to_json()
         state = (
-            f"{step.sections} {'section' if step.sections == 1 else 'sections'}, {_size(step.size)}"
-            if not step.trouble
+            f"{batch.sections} {'section' if batch.sections == 1 else 'sections'}, {_size(batch.size)}"
+            if not batch.trouble
             else "cannot be gone back to"
         )
-        row = [step.name, "", "", "", state]
+        row = [batch.name, "", "", "", state]
         for name, bolt in values["bolts"].items():
             accounts = ", ".join(f"{account} {count:,}" for account, count in bolt["accounts"].items() if count)
             row[1:4] = [name, bolt["watermark"] or "", accounts]
@@ -93,7 +93,7 @@ def _show(console: Console, look: CheckpointLook) -> None:
             row = [""] * 5
         if row[0]:
             table.add_row(*map(Text, row))
-    console.print(table if look.steps else Text("  no batch has been committed"))
+    console.print(table if look.batches else Text("  no batch has been committed"))
     if look.planned:
         console.print(_named("  begun, not committed", ", ".join(look.planned)), soft_wrap=True)
     for what, why in look.damage:
@@ -110,7 +110,7 @@ def _show(console: Console, look: CheckpointLook) -> None:
 
 
 def _tell(console: Console, done: Rollback) -> None:
-    console.print(Text(f"The checkpoint is at the end of batch {done.step}; the next run goes on from there."))
+    console.print(Text(f"The checkpoint is at the end of batch {done.batch}; the next run goes on from there."))
     if done.moved:
         console.print(Text(f"{done.moved} files of what came after it are in {done.folder}"), soft_wrap=True)
     for folder, (target, count) in done.sinks.items():
@@ -121,7 +121,7 @@ def _tell(console: Console, done: Rollback) -> None:
 
 def _as_json(done: Rollback) -> dict[str, Any]:
     return {
-        "back_to": done.step,
+        "back_to": done.batch,
         "set_aside": {"folder": done.folder, "files": done.moved},
         "sinks": [{"folder": folder, "set_aside": at, "files": n} for folder, (at, n) in done.sinks.items()],
         "warnings": done.warnings,

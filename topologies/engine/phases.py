@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, get_args
 
 from manager.storage.checkpoint import Checkpoint, batch_in_words
-from manager.storage.trouble import during
+from manager.storage.storage_errors import during
 
 Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "committed"]
 """The phases of a micro-batch, in order. From ``committed`` on, the batch survives a crash."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from manager.storage.segments import Ref, SegmentStore
+from manager.storage.storage_errors import naming_owner
 from manager.storage.task_state import TaskState
-from manager.storage.trouble import touching_for
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.output import Output
 from topologies.engine.batch.rows import Rows
@@ -50,7 +50,7 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
     """Admit the events that arrived for one task of a windowed bolt, fire its windows up to the frontier, and route
     what the bolt emits."""
     node, router = anchored(context.topology.windowed[item.bolt], item.anchor), Router(context)
-    with touching_for(f"bolt {item.bolt!r}, task {item.task}"):
+    with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
         windows = windows_of(node).restore(item, node, router)
         admitted = admit(item, node, router, windows.known)
         if admitted is not None:
@@ -67,7 +67,7 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
 def compact(item: CompactItem, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, in order of time."""
     node = context.topology.windowed[item.bolt]
-    with touching_for(f"bolt {item.bolt!r}, task {item.task}"):
+    with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
         return windows_of(node).compact(item, node, context)
 
 

@@ -23,7 +23,7 @@ from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import FunctionSink, Sink
 from topologies.io.spouts import FrameSpout, Spout
-from topologies.spark.spark_errors import kafka_trouble, storage_trouble
+from topologies.spark.spark_errors import kafka_error_in, storage_error_in
 from topologies.spark.through_java import failure_in, run_for_java
 from windowing.errors import WindboltError
 
@@ -100,7 +100,7 @@ def spark_failures() -> Iterator[None]:
         failure = failure_in(str(error))
         if failure is not None:
             raise failure  # noqa: B904  (its cause is the traceback of the task)
-        known = kafka_trouble(str(error)) or storage_trouble(str(error))
+        known = kafka_error_in(str(error)) or storage_error_in(str(error))
         if known is not None:
             raise known from error
         raise WindboltError(

@@ -28,7 +28,7 @@ from topologies.spark.jvm.session import check_session, names_of_java, open_sess
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.source import StreamSource
-from topologies.spark.spark_errors import kafka_trouble, storage_trouble
+from topologies.spark.spark_errors import kafka_error_in, storage_error_in
 from topologies.spark.through_java import failure_in
 from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
 from topologies.spark.workers.pool import executor_for
@@ -118,7 +118,7 @@ class SparkRun(CheckpointedRun):
             try:
                 query = writer.trigger(**trigger).start()
             except (Py4JJavaError, PySparkException) as error:
-                raise storage_trouble(str(error)) or error from error
+                raise storage_error_in(str(error)) or error from error
             try:
                 guarded.wait(query)
             finally:
@@ -211,7 +211,7 @@ class Guarded:
 def _explained(error: StreamingQueryException) -> WindboltError:
     """Spark's own error in one sentence."""
     text = str(error)
-    known = failure_in(text) or kafka_trouble(text) or storage_trouble(text)
+    known = failure_in(text) or kafka_error_in(text) or storage_error_in(text)
     if known is not None:
         return known
     first = next((line for line in text.splitlines() if line.strip()), text)

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 
-from manager.storage.trouble import remedy
+from manager.storage.storage_errors import remedy
 from windowing.errors import DataError, EnvironmentMissing, StorageError, WindboltError
 
 _TIMEOUT = re.compile(r"(?:kafka\.common\.errors\.\w*Timeout\w*|TimeoutException|KAFKA_\w*TIMEOUT\w*): ?([^\n]*)")
@@ -34,7 +34,7 @@ def unreachable(whose: str, servers: str, said: str) -> WindboltError:
     )
 
 
-def storage_trouble(text: str) -> StorageError | None:
+def storage_error_in(text: str) -> StorageError | None:
     """The error of one of Spark's own files contained in its long text; None where there is none."""
     match = _OF_DISK.search(text)
     if match is None:
@@ -44,7 +44,7 @@ def storage_trouble(text: str) -> StorageError | None:
     return StorageError("Spark cannot write or read a file of its own", why=why, do=do)
 
 
-def kafka_trouble(text: str) -> WindboltError | None:
+def kafka_error_in(text: str) -> WindboltError | None:
     """The Kafka error contained in Spark's long text; None where there is none."""
     if "kafka" not in text.lower():
         return None

@@ -20,7 +20,7 @@ import pytest
 
 from manager.storage.files import entries, write_private
 from manager.storage.segments import FileSegments, Ref
-from manager.storage.trouble import touching
+from manager.storage.storage_errors import as_storage_error
 from tests.helpers.damage import rows_of, topology, write_input
 from tests.helpers.object_store import object_store
 from tests.helpers.places import ROOT
@@ -261,7 +261,7 @@ WORDS = {
 
 @pytest.mark.parametrize("number", WORDS, ids=errno.errorcode.get)
 def test_each_trouble_has_its_remedy(number: int) -> None:
-    with pytest.raises(StorageError) as raised, touching("/data/x", "written"):
+    with pytest.raises(StorageError) as raised, as_storage_error("/data/x", "written"):
         raise OSError(number, os.strerror(number), "/data/x")
     assert raised.value.what == "/data/x cannot be written"
     assert raised.value.why == f"{os.strerror(number)} ({errno.errorcode[number]})"
@@ -286,7 +286,7 @@ def test_what_pyarrow_says_has_the_words_of_the_system_too(tmp_path: Path, act: 
 
 
 def test_rows_that_a_format_cannot_hold_are_no_trouble_of_a_disk() -> None:
-    with pytest.raises(pa.ArrowInvalid), touching("/data/x", "written"):
+    with pytest.raises(pa.ArrowInvalid), as_storage_error("/data/x", "written"):
         pa.array([1, "a"])
 
 

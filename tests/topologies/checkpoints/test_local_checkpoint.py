@@ -190,7 +190,7 @@ def test_a_run_that_is_to_stop_ends_after_the_batch_in_hand(files: Path, right: 
     stop = threading.Event()
     summary = go(files, tmp_path, stop=stop, on_report=lambda report: stop.set() if report.batch == 2 else None)
     assert (summary.batches, summary.stopped) == (3, True)
-    assert [step.name for step in look(tmp_path).steps] == ["0", "1", "2"]
+    assert [batch.name for batch in look(tmp_path).batches] == ["0", "1", "2"]
     go(files, tmp_path)
     assert found(tmp_path) == right
 
@@ -386,7 +386,7 @@ def test_the_journal_forgets_what_is_too_old_to_be_gone_back_to(tmp_path: Path) 
     journal = FileJournal(half, ["in"], heartbeats=False, summed=True)
     assert journal.seen["in"] == {str(path) for path in (tmp_path / "in").iterdir()}
     halves = PairedCheckpoint(str(tmp_path / "ck"))
-    assert len(list(halves.whole_steps())) == 100
+    assert len(list(halves.whole_batches())) == 100
     halves.lock()
     go_back(halves, f"{count - 90:010d}")
     halves.release()

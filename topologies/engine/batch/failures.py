@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from manager.storage.trouble import UNREADABLE
+from manager.storage.storage_errors import UNREADABLE
 from windowing.data.printable import told
 from windowing.errors import BoltError
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 
 from manager.storage.files import make_folder
-from manager.storage.trouble import touching, touching_for
+from manager.storage.storage_errors import as_storage_error, naming_owner
 from topologies.graph.model import Topology
 from topologies.io.paths import locate
 from topologies.io.sinks import FileSink
@@ -26,7 +26,7 @@ class Claims:
         try:
             for node in topology.sinks.values():
                 if isinstance(node.sink, FileSink):
-                    with touching_for(f"sink {node.name!r}"):
+                    with naming_owner(f"sink {node.name!r}"):
                         self._claim(node.name, node.sink.path)
         except BaseException:
             self.release()
@@ -42,7 +42,7 @@ class Claims:
         if uri is not None:
             return
         make_folder(filesystem, folder)
-        with touching(folder, "opened"):
+        with as_storage_error(folder, "opened"):
             self._held.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
         try:
             fcntl.flock(self._held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)

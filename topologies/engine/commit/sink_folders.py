@@ -11,7 +11,7 @@ import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import batch_key, batch_name, batch_of
 from manager.storage.files import delete, entries, is_there, make_folder, move, sync_file
-from manager.storage.trouble import touching_for
+from manager.storage.storage_errors import naming_owner
 from topologies.graph.model import Topology
 from topologies.io.paths import locate
 from topologies.io.sinks import FileSink
@@ -28,7 +28,7 @@ def prepare_folders(topology: Topology, last: str | None, planned: Callable[[str
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
-            with touching_for(f"sink {node.name!r}"):
+            with naming_owner(f"sink {node.name!r}"):
                 make_folder(filesystem, folder)
                 if last is None and not planned(batch_key(0, False)):
                     _refuse_others(node.name, filesystem, folder)
@@ -42,7 +42,7 @@ def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, a
     replaced."""
     for name, node in topology.sinks.items():
         if isinstance(node.sink, FileSink):
-            with touching_for(f"sink {name!r}"):
+            with naming_owner(f"sink {name!r}"):
                 _publish(node.sink, key, written.get(name, ()), again=again)
 
 
@@ -51,7 +51,7 @@ def tidy_folders(topology: Topology) -> None:
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
-            with touching_for(f"sink {node.name!r}"):
+            with naming_owner(f"sink {node.name!r}"):
                 _delete(filesystem, folder, partial(_is_draft, ending=f".{node.sink.format.name}"))
 
 

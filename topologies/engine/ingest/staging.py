@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.segments import Ref, SegmentWriter, write_events
-from manager.storage.trouble import touching, touching_for
+from manager.storage.storage_errors import as_storage_error, naming_owner
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.failures import bolt_failure
 from topologies.engine.batch.output import Staged
@@ -82,7 +82,7 @@ class Staging:
                 case DiscardSink():
                     pass
                 case FileSink() as sink:
-                    with touching_for(f"sink {name!r}"):
+                    with naming_owner(f"sink {name!r}"):
                         files.append((name, self._write_file(sink, pa.concat_tables(tables))))
                 case _:
                     for_sinks.append((name, writer.add(pa.concat_tables(tables))))
@@ -106,7 +106,7 @@ class Staging:
     def _write_file(self, sink: FileSink, table: pa.Table) -> str:
         filesystem, folder, _ = locate(sink.path)
         path = f"{folder}/.{self._context.key}-{uuid.uuid4().hex}.{sink.format.name}"
-        with touching(path, "written"):
+        with as_storage_error(path, "written"):
             write_table(filesystem, path, table, sink.format)
         return path
 

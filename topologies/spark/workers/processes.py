@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from threading import Lock, Thread
 from typing import Any, cast
 
-from manager.storage.trouble import in_words
+from manager.storage.storage_errors import why_and_do
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.task_failure import TaskFailure
 from topologies.engine.batch.whereabouts import SIZE, WorkerPosition
@@ -127,7 +127,7 @@ class WorkerPool:
             try:
                 self._workers.append(_WorkerProcess(self._environment))
             except OSError as error:
-                raise WindboltError("a worker process cannot be started", **in_words(error)) from error
+                raise WindboltError("a worker process cannot be started", **why_and_do(error)) from error
         for worker in self._workers:
             self._teach(worker)
 

@@ -1,4 +1,4 @@
-"""What keeps a file of a checkpoint or a sink from being written or read, in words."""
+"""The errors of files of checkpoints and sinks that cannot be written or read: what, why, and what to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ELSEWHERE = "check that it can be read and written there, and that the disk, th
 
 
 @contextmanager
-def touching(path: str, done: str) -> Iterator[None]:
+def as_storage_error(path: str, done: str) -> Iterator[None]:
     """Turns what a file system raises about a path into a StorageError: that it cannot be ``done`` (``written``).
 
     What Arrow says of the rows that are to be written (ArrowInvalid) is left as it is.
@@ -50,11 +50,11 @@ def touching(path: str, done: str) -> Iterator[None]:
     except (OSError, pa.ArrowException) as error:
         if not isinstance(error, OSError) and type(error) is not pa.ArrowException:
             raise
-        raise StorageError(f"{path} cannot be {done}", **in_words(error)) from error
+        raise StorageError(f"{path} cannot be {done}", **why_and_do(error)) from error
 
 
 @contextmanager
-def touching_for(whose: str) -> Iterator[None]:
+def naming_owner(whose: str) -> Iterator[None]:
     """Lets a StorageError say whose file it is about: ``sink 'out'``."""
     try:
         yield
@@ -76,7 +76,7 @@ def during(doing: str, after: str) -> Iterator[None]:
         raise error.during(doing, after) from error
 
 
-def in_words(error: Exception) -> dict[str, str]:
+def why_and_do(error: Exception) -> dict[str, str]:
     """What the system, or a store, says of an error (``why``), and what to do about it (``do``)."""
     return {"why": _why(error), "do": f"{remedy(_number(error))}, then rerun"}
 
