@@ -3,15 +3,17 @@
 from windowing import aggregates
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
-from windowing.bolts.bolt import BatchBolt, Bolt, StatefulWindowedBolt, TaskContext, WindowedBolt
 from windowing.bolts.changes import Changes
+from windowing.bolts.component import TaskContext
 from windowing.bolts.deduplicate import Deduplicate
+from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.ranking import Rank, TopN
 from windowing.bolts.rate_limit import RateLimit
 from windowing.bolts.shifts import AlterLifetime, ShiftTime
 from windowing.bolts.temporal_join import TemporalJoin
 from windowing.bolts.unions import Union
 from windowing.bolts.window_join import WindowJoin
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.data.events import Events
 from windowing.data.rows import Emit
 from windowing.data.tuples import Tuple

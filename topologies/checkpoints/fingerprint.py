@@ -9,7 +9,7 @@ from topologies.graph.model import SpoutNode, Topology, WindowedNode, stream_lab
 from topologies.graph.rules_in_words import changed
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FrameSpout
-from windowing.bolts.bolt import StatefulWindowedBolt
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.schema import format_schema, parse_schema
 from windowing.settings import DECLARED, WindowSettings
 from windowing.time.durations import Duration

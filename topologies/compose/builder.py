@@ -14,7 +14,8 @@ from windowing.time.durations import Count, Duration, as_duration
 if TYPE_CHECKING:
     from topologies.io.sinks import Sink
     from topologies.io.spouts import Spout
-    from windowing.bolts.bolt import BatchBolt, Bolt, WindowedBolt
+    from windowing.bolts.plain_bolts import BatchBolt, Bolt
+    from windowing.bolts.windowed_bolt import WindowedBolt
     from windowing.settings.presets import Preset
 
 

@@ -31,8 +31,10 @@ from topologies.graph.model import (
     stream_label,
 )
 from topologies.io.kafka import KafkaSpout
-from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulWindowedBolt, WindowedBolt
+from windowing.bolts.component import Component
+from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.state import check_types
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.errors import ConfigError, TopologyError, WindboltError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from topologies.compose.checks import late_by_window_fits
 from topologies.graph.model import Input, stream_label
 from topologies.io.kafka import KafkaSpout
-from windowing.bolts.bolt import WindowedBolt
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import ConfigError
 from windowing.settings.rules import Arrival, DefaultTime, LateAction, LateBy
 from windowing.time.durations import Duration

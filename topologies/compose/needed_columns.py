@@ -19,7 +19,8 @@ from topologies.graph.model import ERRORS, Input, SpoutNode, Stream, Topology, W
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FileSpout
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import Component, WindowedBolt
+from windowing.bolts.component import Component
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import narrowest
 from windowing.errors import ConfigError

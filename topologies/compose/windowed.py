@@ -21,8 +21,8 @@ from topologies.compose.needed_columns import declared_columns
 from topologies.compose.source_time import SourceRules, with_source_time
 from topologies.graph.model import ERRORS, LATE_COLUMNS, REASON, RETRACT, Input, Origin, WindowedNode
 from windowing.bolts.asking import asks_for_expired
-from windowing.bolts.bolt import WindowedBolt
 from windowing.bolts.join import Join
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import ConfigError
 from windowing.settings.panes import PaneMode
 

@@ -22,8 +22,9 @@ from topologies.graph.groupings import AllGrouping, Grouping
 from windowing.aggregates.accumulators import Accumulator
 from windowing.aggregates.lists import Gathered
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import BatchBolt, Bolt, WindowedBolt
+from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.temporal_join import TemporalJoin
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP
 from windowing.settings.bounds import Bounds

@@ -16,7 +16,8 @@ from topologies.testing.driver import LATE, TopologyDriver
 from topologies.testing.fired import FiredWindow
 from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared
 from topologies.testing.windows import inputs_of
-from windowing.bolts.bolt import BatchBolt, Bolt, WindowedBolt
+from windowing.bolts.plain_bolts import BatchBolt, Bolt
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
 from windowing.time.timestamps import show

@@ -26,7 +26,7 @@ from windowing.window_batch import WindowBatch
 if TYPE_CHECKING:
     from windowing.aggregates.accumulators import State
     from windowing.aggregates.declared import Cells
-    from windowing.bolts.bolt import WindowedBolt
+    from windowing.bolts.windowed_bolt import WindowedBolt
 
 NamedRows = list[dict[str, Any]]
 

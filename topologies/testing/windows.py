@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import Component, StatefulWindowedBolt, TaskContext
+from windowing.bolts.component import Component, TaskContext
 from windowing.bolts.shifts import AlterLifetime
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.order import stable_order
 from windowing.data.schema import parse_schema
 from windowing.errors import ConfigError, SchemaError

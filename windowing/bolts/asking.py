@@ -9,7 +9,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windowing.bolts.bolt import WindowedBolt
+    from windowing.bolts.windowed_bolt import WindowedBolt
 
 _NAMES = {"expired", "get_expired"}
 _READS = {"LOAD_ATTR", "LOAD_METHOD"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from windowing.bolts.bolt import WindowedBolt
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM, Emit, Rows, tables
 from windowing.errors import SchemaError
 from windowing.window import TupleWindow

@@ -8,7 +8,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from windowing.bolts.bolt import WindowedBolt
 from windowing.bolts.join_columns import (
     END,
     LEFT,
@@ -24,6 +23,7 @@ from windowing.bolts.join_columns import (
     named_columns,
     read_keys,
 )
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import parse_schema
 

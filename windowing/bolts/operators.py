@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from windowing.bolts.bolt import WindowedBolt
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import ConfigError
 from windowing.settings import WindowSettings
 from windowing.settings.bounds import Bounds

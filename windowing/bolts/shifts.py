@@ -11,7 +11,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.bolts.bolt import BatchBolt
+from windowing.bolts.plain_bolts import BatchBolt
 from windowing.data.rows import DEFAULT_STREAM, Rows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError

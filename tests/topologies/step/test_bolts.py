@@ -38,7 +38,8 @@ from topologies.step.config.keys import DslKey, HashKey, HeadersKey, MessageKey
 from topologies.step.config.values import FilePath
 from topologies.step.describing import as_text
 from topologies.step.rules import Rule, RuleError, load_rule
-from windowing.bolts.bolt import BatchBolt, TaskContext
+from windowing.bolts.component import TaskContext
+from windowing.bolts.plain_bolts import BatchBolt
 from windowing.data.rows import tables
 from windowing.data.schema import parse_schema
 from windowing.data.tuples import Tuple

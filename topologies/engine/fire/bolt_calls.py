@@ -26,8 +26,9 @@ from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnaps
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
-from windowing.bolts.bolt import StatefulWindowedBolt, TaskContext, WindowedBolt
+from windowing.bolts.component import TaskContext
 from windowing.bolts.state import pack_state
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM, emissions
 from windowing.errors import BoltError
 from windowing.window import TupleWindow

@@ -13,7 +13,8 @@ from topologies.engine.batch.context import Context
 from topologies.engine.batch.failures import bolt_failure
 from topologies.engine.batch.rows import Rows
 from topologies.graph.model import PlainNode, copies, stream_label
-from windowing.bolts.bolt import BatchBolt, Bolt, TaskContext
+from windowing.bolts.component import TaskContext
+from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.data.rows import tables
 from windowing.data.tuples import Tuple
 

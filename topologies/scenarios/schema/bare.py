@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from topologies.scenarios.schema.declared import DECLARED_KEYS, as_given
 from topologies.scenarios.schema.settings import BoltSettings
-from windowing.bolts.bolt import WindowedBolt
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.settings import WindowSettings
 from windowing.settings.declaration import Declaration
 from windowing.settings.rules import START

@@ -27,7 +27,8 @@ from topologies.step.bolts.columns import (
 from topologies.step.bolts.sending import Sender, Unsendable
 from topologies.step.config.values import Details
 from topologies.step.rules import Aggregation, Event, Outputs, Rule, RuleError, as_outputs
-from windowing.bolts.bolt import StatefulWindowedBolt, TaskContext
+from windowing.bolts.component import TaskContext
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.rows import DEFAULT_STREAM, Emit, Rows
 from windowing.data.schema import parse_schema
 from windowing.settings.triggers import FiredBy

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from topologies.io.dead_letters import OFFSET, PARTITION, REASON, TOPIC, fit_to_limit, with_headers
 from topologies.step.bolts.columns import ID, MESSAGE, OUTPUT, Row, header_texts, sent, with_columns_of
-from windowing.bolts.bolt import BatchBolt
+from windowing.bolts.plain_bolts import BatchBolt
 from windowing.data.rows import DEFAULT_STREAM, Rows
 from windowing.data.schema import parse_schema
 from windowing.errors import DataError

@@ -32,7 +32,7 @@ from topologies.step.bolts.columns import (
     reason_of,
 )
 from topologies.step.config.values import Details
-from windowing.bolts.bolt import BatchBolt
+from windowing.bolts.plain_bolts import BatchBolt
 from windowing.data.rows import DEFAULT_STREAM, Emit, Rows
 
 _NAMES = {*MESSAGE_NAMES, "key_base64", "value_base64"}

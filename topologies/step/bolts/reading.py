@@ -24,7 +24,7 @@ from topologies.step.bolts.keys import NoKey, key_of
 from topologies.step.config.keys import KeySection
 from topologies.step.config.values import Details
 from topologies.step.rules import Event, Rule, RuleError, as_key
-from windowing.bolts.bolt import BatchBolt
+from windowing.bolts.plain_bolts import BatchBolt
 from windowing.data.rows import DEFAULT_STREAM, Emit, Rows
 from windowing.data.schema import parse_schema
 

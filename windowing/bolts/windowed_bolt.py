@@ -1,24 +1,18 @@
-"""The classes that users subclass: bolts that work on tuples, on batches, and on windows."""
+"""The classes for windows that users subclass, and how they are configured."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, get_args, overload
+from typing import Any, ClassVar, Literal, Self, get_args, overload
 
-import pyarrow as pa
-
+from windowing.bolts.configured_bolt import UNSET, ConfiguredBolt, Unset, named_arguments
 from windowing.bolts.state import StateType, new_state
-from windowing.data.rows import DEFAULT_STREAM, Rows
-from windowing.data.schema import parse_schema
+from windowing.data.rows import Rows
 from windowing.errors import ConfigError
-from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
+from windowing.settings import DECLARED
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Calendar, WindowKind
+from windowing.settings.kinds import WindowKind
 from windowing.settings.panes import Panes
 from windowing.settings.presets import Preset
 from windowing.settings.rules import (
@@ -42,102 +36,13 @@ from windowing.settings.triggers import Capacity, CountTrigger, KeyTrigger
 from windowing.time.durations import Count, Duration, Extent, Shift, Time, as_extent
 from windowing.window import TupleWindow
 
-if TYPE_CHECKING:
-    from windowing.data.tuples import Tuple
 
-
-@dataclass(frozen=True)
-class TaskContext:
-    """Which of a bolt's tasks this is."""
-
-    component: str
-    task: int
-    parallelism: int
-    run: str = ""
-    """Which run of the topology this is: another one after each start."""
-    counters: Counter[str] = field(default_factory=Counter, compare=False)
-    """What a windowed bolt counts by itself: ``context.counters["declined"] += 1``.
-
-    The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
-    """
-
-
-class Unset(Enum):
-    """What stands for an argument that is not given, where None is a value."""
-
-    UNSET = "not given"
-
-    def __repr__(self) -> str:
-        return "..."
-
-
-UNSET: Final = Unset.UNSET
-
-
-class Component:
-    """What every bolt has: declared outputs, and a call before the first event."""
-
-    outputs: ClassVar[str | pa.Schema | Mapping[str, str | pa.Schema]] = {}
-    """The columns that the bolt emits, ``"user string, revenue double"``; a mapping for several streams."""
-
-    def prepare(self, context: TaskContext) -> None:
-        """Called before the bolt is given anything, on each task and in each micro-batch anew.
-
-        Open here what cannot be sent to another process. What is kept on ``self`` is gone after the micro-batch;
-        a StatefulWindowedBolt's ``state`` stays.
-        """
-
-    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """The bolt as it reads these streams: called once, when the topology is built, with the columns of each.
-
-        For bolts whose own columns follow from those. What it returns is run; a ConfigError is one of the mistakes
-        that ``build`` reports.
-        """
-        return self
-
-    def output_schemas(self) -> dict[str, pa.Schema]:
-        """The declared columns of each output stream."""
-        if isinstance(self.outputs, Mapping):
-            return {stream: parse_schema(schema) for stream, schema in self.outputs.items()}
-        return {DEFAULT_STREAM: parse_schema(self.outputs)}
-
-
-class Bolt(Component):
-    """A bolt that works tuple by tuple: map, filter and flat-map."""
-
-    time_shift: int = 0
-    """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
-    refused_stream: str | None = None
-    """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
-
-    def execute(self, tuple: Tuple) -> Rows:
-        """Called for each event; what it returns, a row, several or None, is emitted with the time of that event."""
-        raise NotImplementedError
-
-
-class BatchBolt(Component):
-    """A bolt that works on whole Arrow tables: map, filter and flat-map, fast.
-
-    Where a table is cut is not the bolt's business: each row must be treated as if it were alone.
-    """
-
-    time_shift: int = 0
-    """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
-    refused_stream: str | None = None
-    """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
-
-    def execute(self, batch: pa.Table) -> Rows:
-        """Called with events as they come, at least one; what it returns is emitted."""
-        raise NotImplementedError
-
-
-class WindowedBolt(Component):
+class WindowedBolt(ConfiguredBolt):
     """A bolt whose ``execute`` is called once per window.
 
     Configure it with the ``with_...`` methods; each returns a configured copy. Names are Storm's.
     """
 
-    settings: WindowSettings = WindowSettings()
     reads: ClassVar[str | Sequence[str] | None] = None
     """The columns that its windows have, ``"user, amount"``, beside those that its rules name; None, or ``"*"``: all. A
     run reads and keeps no others."""
@@ -342,7 +247,7 @@ class WindowedBolt(Component):
         need, then keep the events of the last window of each key until the key's next one has fired.
         """
         told = self if expired is UNSET else self._with(expired=DECLARED["expired"].read(expired))
-        given = _given(eviction=eviction, trigger=trigger)
+        given = named_arguments(eviction=eviction, trigger=trigger)
         return told._give("with_policies", given) if given or expired is UNSET else told
 
     # -- rules of time
@@ -368,7 +273,7 @@ class WindowedBolt(Component):
         (``"window end"``), or the start of the earliest of them (``"window start"``, SI-24); None: as far as the time
         of the rows allows. ``close_fires``: whether the end of the streams fires the windows that are open (SI-7).
         """
-        given = _given(
+        given = named_arguments(
             default_time=default_time, output_time=output_time, output_watermark=output_watermark,
             close_fires=close_fires,
         )  # fmt: skip
@@ -423,7 +328,7 @@ class WindowedBolt(Component):
 
         Raises ConfigError for ``partitions`` without a column.
         """
-        given = _given(
+        given = named_arguments(
             every=every, field=field, partition=partition, partitions=partitions, per_key=per_key, combine=combine,
             ahead=ahead, imports=imports, imports_beside=imports_beside, estimate_arrival=estimate_arrival,
             idle_timeout=idle_timeout, idle_rule=idle_rule, partition_idle_timeout=partition_idle_timeout,
@@ -467,7 +372,9 @@ class WindowedBolt(Component):
             bolt = self._with(allowed_lateness=Duration(0))  # which a preset has, and is of windows alone
         return bolt._give(
             "with_lateness",
-            _given(by=by, allowed=allowed, by_session=by_session, action=action, per_input=per_input, arrival=arrival),
+            named_arguments(
+                by=by, allowed=allowed, by_session=by_session, action=action, per_input=per_input, arrival=arrival
+            ),
         )
 
     def with_alignment(
@@ -492,7 +399,7 @@ class WindowedBolt(Component):
         """
         return self._give(
             "with_alignment",
-            _given(
+            named_arguments(
                 bounds=bounds, aligned=aligned, offset=offset, anchor=anchor, closes_after_end=closes_after_end,
                 longest_window=longest_window,
             ),
@@ -512,128 +419,6 @@ class WindowedBolt(Component):
             )
         return self._ask({"lifetime": Lifetime(end_field, shape_field, tuple(edge_key))}, "with_lifetime")
 
-    # -- how the settings are changed
-
-    def configured(self, settings: WindowSettings) -> Self:
-        """The bolt with other settings, all at once: what ``build()`` does when it settles what follows from inputs."""
-        configured = copy(self)
-        configured.settings = settings
-        return configured
-
-    def _give(self, method: str, given: Mapping[str, Any]) -> Self:
-        """Set what the user gives by name: arguments of ``method``, each read as its setting is declared."""
-        if not given:
-            raise ConfigError(
-                f"{method}() without an argument", why="nothing would change", do="name the settings to change"
-            )
-        bolt = self
-        for argument, value in given.items():
-            declared = ARGUMENTS[method, argument]
-            bolt = bolt._ask({declared.name: self._read(method, argument, value)}, declared.call)
-        return bolt
-
-    def _read(self, method: str, argument: str, value: Any) -> Any:
-        """A setting of what a user gives; ConfigError names the call."""
-        try:
-            return ARGUMENTS[method, argument].read(value)
-        except ConfigError as error:
-            what = f"{_shown(method, argument, value)}: {error.what}"
-            raise ConfigError(what, why=error.why, do=error.do) from None
-
-    def _derived_every(self, before: WindowSettings, *, said: bool) -> Self:
-        """How often watermarks come where nobody says so: as a column of watermarks, or one for each key, needs it.
-
-        ``before``: the settings before this call; ``said``: whether the call says how often. What was derived before is
-        derived anew.
-        """
-        settings, every = self.settings, self.settings.watermark_every
-        if said:
-            return self.configured(replace(settings, every_is_derived=False))
-        alone = settings.watermark_field is None and not settings.watermark_imports
-        if settings.every_is_derived or (every == SOURCE_ONLY and before.watermark_field is not None and alone):
-            every = None
-        if every is not None:
-            return self
-        if settings.watermark_field is not None:
-            return self._with(watermark_every=SOURCE_ONLY, every_is_derived=True)
-        if settings.watermark_per_key:
-            return self._with(watermark_every=Count(1), every_is_derived=True)
-        given = settings.given - {"watermark_every"} if settings.every_is_derived else settings.given
-        return self.configured(replace(settings, watermark_every=None, every_is_derived=False, given=given))
-
-    def _preset(self, preset: Preset) -> Self:
-        if not isinstance(preset, Preset):
-            name = getattr(preset, "__name__", "")
-            if callable(preset) and hasattr(presets, name):
-                raise ConfigError(
-                    f"with_time(presets.{name})",
-                    why="that is a function, not the preset that it returns",
-                    do=f"call it: presets.{name}()",
-                )
-            raise ConfigError(f"with_time({preset!r:.60})", do="give one of windbolt.presets, such as presets.atlas()")
-        replaced = [each for each in self.settings.asked if each[0] in presets.RULES]
-        bolt = self._with(
-            **preset.changes(),
-            every_is_derived=False,
-            asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
-            # A preset in the place of another one is no mistake: it says all that the other said.
-            forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
-        )
-        return bolt._calendar_bounds()
-
-    def _partitions(self, partitions: Iterable[object] | Mapping[str, Iterable[object]] | None) -> Self:
-        if partitions is not None and not isinstance(self.settings.watermark_partition, str):
-            raise ConfigError(
-                "with_watermark(partitions=...) without partition=",
-                why="they are values of that column; the source itself knows its own partitions",
-                do="name the column, partition=..., or leave partitions= out",
-            )
-        return self._with(partitions=DECLARED["partitions"].read(partitions))
-
-    def _ask(self, changes: Mapping[str, Any], call: str) -> Self:
-        """Set what the user asks for by name in a call."""
-        kept = [each for each in self.settings.asked if each[0] not in changes]
-        forgotten = tuple(each for each in self.settings.forgotten if each != call)  # said again, and after the preset
-        return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
-
-    def _replaced(self, **changes: Any) -> Self:
-        """Put back settings on which this call has the last word: whoever asked for another value is not heard any
-        more."""
-        return self._with(**changes, asked=tuple(each for each in self.settings.asked if each[0] not in changes))
-
-    def _kinds(self, *kinds: WindowKind) -> Self:
-        return self._windows(kinds=kinds, length=None, slide=Count(1))._calendar_bounds()
-
-    def _calendar_bounds(self) -> Self:
-        """Calendar windows, where there are no others, hold their start, unless bounds were asked for by name."""
-        settings = self.settings
-        by_calendar = bool(settings.kinds) and all(isinstance(kind, Calendar) for kind in settings.kinds)
-        return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
-
-    def _windows(self, **windows: Any) -> Self:
-        settings, configured = self.settings, self._with(**windows)
-        if (settings.length is not None or settings.kinds or settings.key_trigger is not None) and any(
-            getattr(settings, name) != value for name, value in windows.items()
-        ):
-            raise ConfigError(
-                "with_window on a bolt that has windows already",
-                why="the first windows would be lost",
-                do="keep one of the two, or give both to one with_window(...) if each event belongs to both",
-            )
-        return configured
-
-    def _one_time_source(self, call: str) -> None:
-        settings = self.settings
-        if settings.reads_timestamps or settings.processing_time:
-            raise ConfigError(
-                f"{call} on a bolt whose time is already configured",
-                why="a bolt has one source of time (ST-9)",
-                do="keep one of them",
-            )
-
-    def _with(self, **changes: Any) -> Self:
-        return self.configured(replace(self.settings, **changes, given=self.settings.given | changes.keys()))
-
 
 class StatefulWindowedBolt(WindowedBolt):
     """A windowed bolt with a ``state`` that outlives the micro-batch and the process (ST-27).
@@ -649,15 +434,6 @@ class StatefulWindowedBolt(WindowedBolt):
     def initial_state(self) -> dict[str, Any]:
         """Called once per task, before its first window: values for the declared names; zeros and empties if not."""
         return new_state(self.state_types)
-
-
-def _given(**arguments: Any) -> dict[str, Any]:
-    """The arguments that a call names."""
-    return {name: value for name, value in arguments.items() if value is not UNSET}
-
-
-def _shown(method: str, argument: str, value: object) -> str:
-    return f"{method}({argument}={value!r:.60})" if argument else f"{method}({value!r:.60})"
 
 
 def _check_arrival(arrival: Arrival) -> None:

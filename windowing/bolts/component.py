@@ -1,0 +1,57 @@
+"""What every bolt has: declared outputs, and a call before the first event."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import parse_schema
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """Which of a bolt's tasks this is."""
+
+    component: str
+    task: int
+    parallelism: int
+    run: str = ""
+    """Which run of the topology this is: another one after each start."""
+    counters: Counter[str] = field(default_factory=Counter, compare=False)
+    """What a windowed bolt counts by itself: ``context.counters["declined"] += 1``.
+
+    The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
+    """
+
+
+class Component:
+    """What every bolt has: declared outputs, and a call before the first event."""
+
+    outputs: ClassVar[str | pa.Schema | Mapping[str, str | pa.Schema]] = {}
+    """The columns that the bolt emits, ``"user string, revenue double"``; a mapping for several streams."""
+
+    def prepare(self, context: TaskContext) -> None:
+        """Called before the bolt is given anything, on each task and in each micro-batch anew.
+
+        Open here what cannot be sent to another process. What is kept on ``self`` is gone after the micro-batch;
+        a StatefulWindowedBolt's ``state`` stays.
+        """
+
+    def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The bolt as it reads these streams: called once, when the topology is built, with the columns of each.
+
+        For bolts whose own columns follow from those. What it returns is run; a ConfigError is one of the mistakes
+        that ``build`` reports.
+        """
+        return self
+
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The declared columns of each output stream."""
+        if isinstance(self.outputs, Mapping):
+            return {stream: parse_schema(schema) for stream, schema in self.outputs.items()}
+        return {DEFAULT_STREAM: parse_schema(self.outputs)}
