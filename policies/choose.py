@@ -8,6 +8,7 @@ from policies.assigners import (
     AlignedWindows,
     CalendarWindows,
     CountByStartWindows,
+    MeetingWindows,
     OnsetWindows,
     SessionWindows,
     SlidingLogWindows,
@@ -31,7 +32,17 @@ from policies.trigger import (
 from windowing.errors import ConfigError
 from windowing.settings import WindowSettings
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.settings.kinds import (
+    Calendar,
+    CountByStart,
+    Hopping,
+    Meeting,
+    Onset,
+    Session,
+    SlidingLog,
+    Snapshot,
+    WindowKind,
+)
 from windowing.settings.rules import Aligned, LateBy
 from windowing.time.durations import Count, Duration
 
@@ -73,7 +84,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     if settings.key_trigger is not None:
         return ()
     past = past_the_end(settings, event_time=event_time)
-    if Onset() in settings.kinds and not event_time:
+    if any(isinstance(kind, Onset | Meeting) for kind in settings.kinds) and not event_time:
         raise ConfigError(
             "an operator such as a join, a union or Deduplicate, without event times",
             why="it works on events in order of their times (SI-22, SI-23)",
@@ -151,6 +162,9 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
             return CalendarWindows(unit, zone, settings.bounds)
         case Onset():
             return OnsetWindows()
+        case Meeting(how, left):
+            edges = settings.lifetime is not None and settings.lifetime.shape_field is not None
+            return MeetingWindows(how, left, edges)
 
 
 def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:

@@ -67,7 +67,8 @@ class AssignedWindows:
         """
         self.released = ReleasedEnds.of(None) if released is None else released
         self.assigners = tuple(assigners)
-        self._events = SortedEvents(events, streams, keys)
+        by_side = any(assigner.by_side for assigner in self.assigners)
+        self._events = SortedEvents(events, streams, keys, by_side=by_side)
         self._tuple_windows = TupleWindows(self._events, task, several_kinds=len(self.assigners) > 1, last=last)
         self._finished = np.zeros(len(events), np.bool_)
 

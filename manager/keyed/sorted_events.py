@@ -23,8 +23,11 @@ class SortedEvents:
     """Events of one task, sorted; a *member* is the index of an event in this order, a *place* the one among the events
     as given."""
 
-    def __init__(self, events: Held, streams: Sequence[str], keys: Sequence[Sequence[str]] = ()) -> None:
-        """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key."""
+    def __init__(
+        self, events: Held, streams: Sequence[str], keys: Sequence[Sequence[str]] = (), *, by_side: bool = False
+    ) -> None:
+        """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``by_side``:
+        assigners see the input of each event, and an event whose key has a null has a key of its own."""
         self.stream_names = tuple(streams)
         self.accounts = Accounts(streams)
         self._events, self._keys = events, tuple(map(tuple, keys))
@@ -34,8 +37,11 @@ class SortedEvents:
         self.evaluation: NDArray[np.int64] | None = self._sorted(events.evaluation)
         """Number of the evaluation before which each event was admitted; None where windows fire once."""
         codes = None if self.hashes is None else group_numbers(self.hashes)
+        sides = None
+        if by_side:
+            codes, sides = self._apart(codes), self.stream_codes(np.arange(len(events)))
         times, ends, closed, gaps = map(self._sorted, (events.times, events.ends, events.closed, events.gaps))
-        self.live = Live(times, codes, ends, closed, gaps)
+        self.live = Live(times, codes, ends, closed, gaps, sides)
         """The events as assigners see them."""
         self.seen = np.zeros(len(events), np.bool_) if events.seen is None else self._sorted(events.seen).copy()
         """Which events have been in a window."""
@@ -119,6 +125,20 @@ class SortedEvents:
     def streams_of(self, members: NDArray[np.int64]) -> list[str]:
         """The names of the streams of these events."""
         return [self.stream_names[code] for code in self.stream_codes(members).tolist()]
+
+    def _apart(self, codes: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        """The codes of keys, with one of its own for each event whose key has a null: that equals no other."""
+        null = np.zeros(len(self), np.bool_)
+        sides = self.stream_codes(np.arange(len(self)))
+        for side, names in enumerate(self._keys):
+            of_side = sides == side
+            for name in names:
+                null |= of_side & self._sorted(self._events.payload.column(name).is_null().to_numpy())
+        if codes is None or not null.any():
+            return codes
+        steps = np.zeros(len(codes), np.int64)
+        steps[1:] = (codes[1:] != codes[:-1]) | null[1:] | null[:-1]
+        return np.cumsum(steps)
 
     def _sorted(self, column: NDArray[Any] | None) -> Any:
         return column if column is None or self._order is None else column[self._order]

@@ -40,9 +40,11 @@ class Live:
     """Windows that end up to this time were closed when the event came, and do not hold it. None: none was closed."""
     gaps: NDArray[np.int64] | None = None
     """Session gap of each event in microseconds; None where all share one gap."""
+    sides: NDArray[np.int8] | None = None
+    """Which of the bolt's inputs each event came on, from 0; None where no assigner asks (``by_side``)."""
 
     def __post_init__(self) -> None:
-        make_read_only(self, "starts", "keys", "ends", "closed", "gaps")
+        make_read_only(self, "starts", "keys", "ends", "closed", "gaps", "sides")
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -84,6 +86,11 @@ class WindowAssigner(ABC):
     def ends_at_limit(self) -> bool:
         """Whether a lifetime that begins or is cut exactly at a limit may end a window there only after the limit was
         reached."""
+        return False
+
+    @property
+    def by_side(self) -> bool:
+        """Whether it asks for ``Live.sides``. Each event whose key has a null then has a key of its own."""
         return False
 
     @abstractmethod

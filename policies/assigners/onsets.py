@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from policies.assigners.assigner import LastEnd, Limit
 
 _POINTS = SnapshotWindows(Bounds.START)
-_NEVER = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class OnsetWindows(WindowAssigner):
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if live.ends is None:
             return _POINTS.assign(live, after, upto)
-        return _onsets(live, live.ends).pieces(after, upto)
+        return onset_slices(live, live.ends).pieces(after, upto)
 
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         ends = live.starts + 1 if live.ends is None else live.ends
@@ -42,7 +41,7 @@ class OnsetWindows(WindowAssigner):
     def next_end(self, live: Live, after: Limit) -> int | None:
         if live.ends is None:
             return _POINTS.next_end(live, after)
-        return _onsets(live, live.ends).next_end(after)
+        return onset_slices(live, live.ends).next_end(after)
 
     @property
     def last_end(self) -> LastEnd:
@@ -53,7 +52,8 @@ class OnsetWindows(WindowAssigner):
         return upto
 
 
-def _onsets(live: Live, ends: NDArray[np.int64]) -> Slices:
+def onset_slices(live: Live, ends: NDArray[np.int64]) -> Slices:
+    """The instants at which lifetimes begin."""
     events = np.flatnonzero(ends > live.starts)
     starts = live.starts[events]
     owners = np.cumsum(key_heads(live), dtype=np.int64)[events]

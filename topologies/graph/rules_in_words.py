@@ -12,7 +12,18 @@ from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolic
 from topologies.graph.model import WindowedNode
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import SaidBy
-from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.settings.joins import How
+from windowing.settings.kinds import (
+    Calendar,
+    CountByStart,
+    Hopping,
+    Meeting,
+    Onset,
+    Session,
+    SlidingLog,
+    Snapshot,
+    WindowKind,
+)
 from windowing.settings.panes import PaneTrigger
 from windowing.settings.rules import LateAction
 from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
@@ -35,6 +46,17 @@ def changed(settings: WindowSettings) -> dict[str, Any]:
     }
 
 
+_ONSET = "each moment at which an event begins, with all that live then"
+_ALONE = "each moment at which {} event ends that met no partner"
+_MEETINGS: dict[How, str] = {
+    "semi": "each moment at which a left event meets its first partner",
+    "anti": _ALONE.format("a left"),
+    "left": f"{_ONSET}; {_ALONE.format('a left')}",
+    "right": f"{_ONSET}; {_ALONE.format('a right')}",
+    "full": f"{_ONSET}; {_ALONE.format('an')}",
+}
+
+
 def kind_in_words(kind: WindowKind) -> str:  # noqa: PLR0911 - one for each kind
     """A kind of window: ``sessions with a gap of 5m``."""
     match kind:
@@ -51,7 +73,9 @@ def kind_in_words(kind: WindowKind) -> str:  # noqa: PLR0911 - one for each kind
         case CountByStart(count):
             return f"each run of {count.value} distinct start times"
         case Onset():
-            return "each moment at which an event begins, with all that live then"
+            return _ONSET
+        case Meeting(how):
+            return _MEETINGS[how]
         case Calendar(unit, zone):
             return f"each {unit} of the calendar in {zone}"
 
@@ -172,7 +196,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
             return trigger_in_words(value)
         case CountTrigger() | RuleTrigger() | DailyTrigger() | DailyByRule():
             return key_trigger_in_words(value)
-        case Hopping() | Session() | Snapshot() | SlidingLog() | CountByStart() | Onset() | Calendar():
+        case Hopping() | Session() | Snapshot() | SlidingLog() | CountByStart() | Onset() | Meeting() | Calendar():
             return kind_in_words(value)
         case None | bool() | int() | str():
             return value

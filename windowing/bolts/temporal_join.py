@@ -15,6 +15,8 @@ from windowing.bolts.operators import Operator
 from windowing.data.rows import Rows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
+from windowing.settings.joins import How, check_how
+from windowing.settings.kinds import Meeting, Onset
 from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
 
@@ -23,28 +25,44 @@ if TYPE_CHECKING:
 
 
 class TemporalJoin(Join, Operator):
-    """The pairs of a left and a right event with equal keys whose lifetimes overlap (SI-22, SI-32).
+    """The pairs of a left and a right event with equal keys whose lifetimes overlap, and events that met no partner in
+    their whole life (SI-22, SI-32).
 
         TemporalJoin("orders", "prices", on="item").with_timestamp_field("ts").with_lifetime("until")
+        TemporalJoin("orders", "payments", on="order", how="anti").with_timestamp_field("ts").with_lifetime("until")
 
     ``left`` and ``right`` are two input streams by name. ``on``: the key, a column or several that both have; or the
     columns of each, by the name of the stream: ``on={"orders": "item", "prices": "id"}``. A key with a null joins
     nothing. With several tasks, group each stream by fields among its own key columns.
 
+    ``how``, for an event that no partner overlapped in its life:
+
+    - ``inner``: it is in no row.
+    - ``left``, ``right``, ``full``: a left one, a right one, either has a row, with nulls for the other side.
+    - ``semi``: rows are left events that met a partner, each once, with their own columns only; ``anti``: left events
+      that met none.
+
     A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
     their keys first, and the overlap: ``overlap_start``,
-    and ``overlap_end``, which does not belong to it; null where no end was known at the time.
-    ``start`` and ``end`` give these two other names. A column that both streams have is named by ``rename``:
+    and ``overlap_end``, which does not belong to it; null where no end was known at the time. Of an event without a
+    partner these are its own start and end; of a row of a semi join the moment at which its event met its first partner,
+    and its own end. ``start`` and ``end`` give these two other names. A column that both streams have is named by ``rename``:
     ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``outputs`` keeps some of the columns only, by their names:
     ``"item string, price double"``.
 
     A pair is emitted when the watermark, the least of the marks of both inputs, is past the start of its overlap,
-    which is also its time; it does not wait for the end. Pairs of one key and moment come in order of (left, right).
-    A stream without the column of ``with_lifetime`` consists of points. The state is what may still overlap:
-    start edges stay until their end edges come.
+    which is also its time; it does not wait for the end. A row of a semi join is emitted when its event met its first
+    partner, with that time. An event without a partner is emitted once, when the watermark is past its end, which is
+    its time; one that never ends at the end of the streams, after all else. Pairs of one key and moment come in order
+    of (left, right), before the events of this key and moment without a partner.
 
-    ConfigError for a join without keys, of a stream with itself, or with a ``rename`` that names no column; other
-    mistakes are reported when the topology is built.
+    A stream without the column of ``with_lifetime`` consists of points; ``AlterLifetime`` gives events a duration. The
+    state is what may still overlap: start edges stay until their end edges come. Where events without a partner have
+    rows, also one event of a key that has ended, which tells who has met a partner. ``semi`` and ``anti`` keep
+    left events until they have met one.
+
+    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, or with a
+    ``rename`` that names no column; other mistakes are reported when the topology is built.
     """
 
     def __init__(
@@ -53,13 +71,16 @@ class TemporalJoin(Join, Operator):
         right: str,
         *,
         on: On,
+        how: How = "inner",
         outputs: str | pa.Schema | None = None,
         rename: str = "{stream}_{column}",
         start: str = "overlap_start",
         end: str = "overlap_end",
     ) -> None:
         super().__init__(left, right, on, outputs, rename, start, end)
-        self.settings = replace(self.settings, key=self.keys.left)
+        check_how(how)
+        self.how, self.left_only = how, how in ("semi", "anti")
+        self.settings = replace(self.settings, key=self.keys.left, kinds=_kinds(how, 0))
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The join with its columns; ConfigError where they cannot be."""
@@ -70,9 +91,14 @@ class TemporalJoin(Join, Operator):
                 why="pairs are events that live at the same time (SI-22)",
                 do="call with_lifetime(end_field) with the column that says when events end",
             )
+        bound.settings = replace(bound.settings, kinds=_kinds(self.how, list(inputs).index(self.left)))
         return bound
 
     def execute(self, window: TupleWindow) -> Rows:
+        if self.left_only:
+            return self._lefts(window)
+        if self.how != "inner" and not _begins(window):
+            return self._alone(window)
         if len(window) < 2:
             return None
         left, right = window.places(self.left), window.places(self.right)
@@ -80,17 +106,47 @@ class TemporalJoin(Join, Operator):
             return None
         starts, begins = window.timestamps, window.start_timestamp
         lefts, rights = _pairs(left, starts[left] == begins, right, starts[right] == begins)
-        table, ends = window.table, np.minimum(window.ends[lefts], window.ends[rights])
+        ends = np.minimum(window.ends[lefts], window.ends[rights])
         taken = {BOTH: pa.array(lefts), LEFT: pa.array(lefts), RIGHT: pa.array(rights)}
-        overlap = {
-            START: pa.array(np.full(len(lefts), begins, np.int64), TIMESTAMP),
-            END: pa.array(ends, TIMESTAMP, mask=ends == FOREVER),
-        }
+        return self._rows(window.table, taken, np.full(len(lefts), begins, np.int64), ends)
+
+    def _lefts(self, window: TupleWindow) -> pa.Table:
+        """Left events with their own columns: as they meet their first partner, or, having met none, as they end."""
+        rows = pa.array(np.arange(len(window)))
+        starts = window.timestamps
+        if self.how == "semi":
+            starts = np.full(len(window), window.start_timestamp, np.int64)
+        return self._rows(window.table, {BOTH: rows, LEFT: rows}, starts, window.ends)
+
+    def _alone(self, window: TupleWindow) -> pa.Table:
+        """Events that met no partner, with nulls for the other side; left ones first."""
+        left, right = window.places(self.left), window.places(self.right)
+        rows = np.concatenate([left, right])
+        is_left = np.arange(len(rows)) < len(left)
+        taken = {BOTH: pa.array(rows), LEFT: pa.array(rows, mask=~is_left), RIGHT: pa.array(rows, mask=is_left)}
+        return self._rows(window.table, taken, window.timestamps[rows], window.ends[rows])
+
+    def _rows(
+        self, table: pa.Table, taken: Mapping[str, pa.Array], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> pa.Table:
+        """Rows of these events by side, each with a start and an end."""
+        overlap = {START: pa.array(starts, TIMESTAMP), END: pa.array(ends, TIMESTAMP, mask=ends == FOREVER)}
         arrays = [
             overlap[column.side] if column.side in overlap else table.column(column.source).take(taken[column.side])
             for column in self._columns.values()
         ]
         return pa.table(arrays, names=list(self._columns))
+
+
+def _kinds(how: How, left: int) -> tuple[Onset | Meeting]:
+    """The windows of such a join; ``left`` is the place of its left input."""
+    return (Onset() if how == "inner" else Meeting(how, left),)
+
+
+def _begins(window: TupleWindow) -> bool:
+    """Whether the life of an event begins with the window; else it is one of events that met no partner."""
+    starts = window.timestamps
+    return bool(((starts == window.start_timestamp) & (window.ends > starts)).any())
 
 
 def _pairs(

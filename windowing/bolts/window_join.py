@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +13,11 @@ from windowing.bolts.join import Join
 from windowing.bolts.join_columns import BOTH, END, LEFT, RIGHT, START, JoinColumn, On
 from windowing.bolts.matching import pairs
 from windowing.data.schema import TIMESTAMP
-from windowing.errors import ConfigError
+from windowing.settings.joins import How, check_how
 from windowing.window import TupleWindow, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-How = Literal["inner", "left", "right", "full", "semi", "anti"]
-
 
 _ROWS_AT_ONCE = 1 << 20
 """Rows are made in pieces, so that no column of them is too long for Arrow."""
@@ -68,12 +65,7 @@ class WindowJoin(Join):
         end: str | None = None,
     ) -> None:
         super().__init__(left, right, on, outputs, rename, start, end)
-        if how not in get_args(How):
-            raise ConfigError(
-                f"a join with how={how!r:.60}",
-                why=f"that is none of {', '.join(get_args(How))}",
-                do="use how='inner' for pairs only, 'left' to keep left events without a partner",
-            )
+        check_how(how)
         self.how, self.left_only = how, how in ("semi", "anti")
 
     def execute(self, window: TupleWindow) -> Iterator[pa.Table]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from windowing.errors import ConfigError
+from windowing.settings.joins import How
 from windowing.settings.rules import flag
 from windowing.time.durations import Count, Duration, Time, as_duration
 
@@ -107,6 +108,20 @@ class Onset:
     """
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """The windows of a temporal join that is not inner; of a microsecond each, due when the watermark is past it.
+
+    ``left``, ``right``, ``full``: those of ``Onset``, and one at each moment at which events of these sides end that no
+    partner overlapped, with these events. ``anti``: the latter only, of left events. ``semi``: one at each moment at
+    which left events meet their first partner, with these events.
+    """
+
+    how: How
+    left: int
+    """Which of the bolt's two inputs is the left one, from 0."""
+
+
 def _above_zero(name: str, value: Time) -> Duration:
     duration = as_duration(value)
     if duration.micros == 0:
@@ -114,7 +129,7 @@ def _above_zero(name: str, value: Time) -> Duration:
     return duration
 
 
-WindowKind = Hopping | Session | Snapshot | SlidingLog | CountByStart | Calendar | Onset
+WindowKind = Hopping | Session | Snapshot | SlidingLog | CountByStart | Calendar | Onset | Meeting
 
 
 _LONGEST = {"hour": 1, "day": 24, "week": 7 * 24, "month": 31 * 24}

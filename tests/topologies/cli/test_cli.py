@@ -27,7 +27,18 @@ from topologies.graph.describing import as_mermaid, as_text, to_json
 from topologies.graph.rules_in_words import kind_in_words
 from windowing import Count, TemporalJoin, TupleWindow, Union, WindowedBolt, minutes, presets, seconds
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing
-from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset, Session, SlidingLog, Snapshot, WindowKind
+from windowing.settings.joins import How
+from windowing.settings.kinds import (
+    Calendar,
+    CountByStart,
+    Hopping,
+    Meeting,
+    Onset,
+    Session,
+    SlidingLog,
+    Snapshot,
+    WindowKind,
+)
 from windowing.settings.panes import Panes, PaneTrigger, after_clock, after_count, after_event_time
 from windowing.settings.words import trigger_in_words
 
@@ -533,9 +544,9 @@ def test_a_topology_is_described_in_words() -> None:
         assert line in text
 
 
-KINDS = (
+KINDS: tuple[WindowKind, ...] = (
     Hopping(minutes(5), minutes(1)), Session(minutes(5)), Snapshot(), SlidingLog(minutes(5)), CountByStart(Count(3)),
-    Calendar("day", "Europe/Berlin"), Onset(),
+    Calendar("day", "Europe/Berlin"), Onset(), *(Meeting(how, 0) for how in get_args(How) if how != "inner"),
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from topologies.compose.effects import Situation
 from topologies.graph.model import Input, stream_label
 from windowing.errors import ConfigError
-from windowing.settings.kinds import Onset
+from windowing.settings.kinds import Meeting, Onset
 
 if TYPE_CHECKING:
     from windowing.settings import WindowSettings
@@ -41,7 +41,7 @@ class CheckedBolt:
     @property
     def temporal(self) -> bool:
         """Whether the bolt is a temporal join, whose key is that of the join."""
-        return self.joined is not None and any(isinstance(kind, Onset) for kind in self.settings.kinds)
+        return self.joined is not None and any(isinstance(kind, Onset | Meeting) for kind in self.settings.kinds)
 
     @property
     def situation(self) -> Situation:

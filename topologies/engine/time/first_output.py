@@ -13,6 +13,7 @@ import pyarrow as pa
 from policies.assigners import (
     AlignedWindows,
     CalendarWindows,
+    MeetingWindows,
     OnsetWindows,
     SessionWindows,
     SlidingLogWindows,
@@ -146,7 +147,7 @@ def _longest(assigner: WindowAssigner) -> int | None:
             return 2 * longest.micros  # it is checked when the clock shows a multiple
         case CalendarWindows():
             return _LONGEST_UNITS[assigner.unit]
-        case OnsetWindows():
+        case OnsetWindows() | MeetingWindows():
             return 1
         case SnapshotWindows():
             return int(assigner.bounds is Bounds.START)  # points last a microsecond, before or after their time

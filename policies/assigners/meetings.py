@@ -1,0 +1,184 @@
+"""Windows of a temporal join that is not inner: who met a partner in its life, when first, and who met none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
+from policies.assigners.onsets import OnsetWindows, onset_slices
+from policies.assigners.snapshots import Slices
+from windowing.settings.joins import How
+from windowing.time.timestamps import FOREVER, LATEST
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.assigner import LastEnd, Limit
+
+_NEVER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class MeetingWindows(WindowAssigner):
+    """The windows that ``Meeting`` declares (decision 45). Partners are events of equal key and another side whose
+    lifetimes overlap.
+
+    A lifetime without length meets nobody and ends as it begins. One without an end ends when the limit is FOREVER,
+    after everything else. ``Live.closed`` is ignored.
+    """
+
+    how: How
+    left: int
+    """Which of the bolt's two inputs is the left one."""
+    edges: bool = False
+    """Whether the end of an event may still become known: then events without one are kept for it."""
+
+    @property
+    def by_side(self) -> bool:
+        return True
+
+    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+        return self._slices(live, after, upto).pieces(after, upto)
+
+    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+        ends, needed = _ends(live), np.zeros(len(live), dtype=bool)
+        closed = np.asarray(upto) == FOREVER
+        for mine in self._outer(live):
+            met = _met(live, ends, mine) < upto
+            waits = mine & (np.maximum(ends, live.starts) >= upto) & ~closed
+            needed |= waits & ~(met & ((ends < FOREVER) | (not self.edges)))
+            needed |= ~mine & (ends > upto) & (ends > live.starts)
+            needed |= _witnesses(live, ends, ~mine & (ends <= upto) & (ends > live.starts), waits)
+        return ~needed & OnsetWindows().finished(live, upto) if self._pairs else ~needed
+
+    def next_end(self, live: Live, after: Limit) -> int | None:
+        return self._slices(live, after, _NEVER).next_end(after)
+
+    @property
+    def last_end(self) -> LastEnd:
+        """As ``OnsetWindows``: how a join treats events without a partner does not change who is late for it."""
+        return OnsetWindows().last_end
+
+    def earliest_start(self, upto: int, held: int | None) -> int:
+        return upto
+
+    @property
+    def _pairs(self) -> bool:
+        return self.how in ("left", "right", "full")
+
+    def _outer(self, live: Live) -> Iterator[NDArray[np.bool_]]:
+        """Per side whose events are asked for one by one: which events are of it."""
+        assert live.sides is not None
+        lefts = live.sides == self.left
+        if self.how != "right":
+            yield lefts
+        if self.how in ("right", "full"):
+            yield ~lefts
+
+    def _slices(self, live: Live, after: Limit, upto: Limit) -> Slices:
+        ends = _ends(live)
+        moments = np.full(len(live), FOREVER)
+        for mine in self._outer(live):
+            met = _met(live, ends, mine)
+            if self.how == "semi":
+                moments[mine] = met[mine]
+                continue
+            alone = mine & (met == FOREVER)
+            moments[alone] = np.maximum(ends, live.starts)[alone]
+            endless = alone & (ends == FOREVER) & (np.asarray(upto) == FOREVER)
+            if endless.any():
+                moments[endless] = _after_all(live, ends, limit_at(after, np.flatnonzero(endless)))
+        events = np.flatnonzero(moments < FOREVER)
+        slices = _at_moments(live, events, moments[events])
+        return _joined(onset_slices(live, ends), slices) if self._pairs else slices
+
+
+def _ends(live: Live) -> NDArray[np.int64]:
+    return live.starts + 1 if live.ends is None else live.ends
+
+
+def _keys(live: Live) -> NDArray[np.int64]:
+    return np.zeros(len(live), np.int64) if live.keys is None else live.keys
+
+
+def _after_all(live: Live, ends: NDArray[np.int64], after: Limit) -> NDArray[np.int64]:
+    """The moment at which endless events end at the end of the streams: after every other moment."""
+    known = ends[ends < FOREVER]
+    latest = max(int(live.starts.max()), int(known.max()) if len(known) else _NEVER)
+    return np.maximum(after, min(latest + 1, LATEST))
+
+
+def _met(live: Live, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """When each of my events met its first partner, the later start of the two; FOREVER for none, and for others."""
+    met, keys, lasting = np.full(len(live), FOREVER), _keys(live), ends > live.starts
+    ours, theirs = np.flatnonzero(mine & lasting), np.flatnonzero(~mine & lasting)
+    if not len(ours) or not len(theirs):
+        return met
+    starts, of = live.starts[ours], keys[ours]
+    begun = _counted(keys[theirs], live.starts[theirs], of, starts)
+    over = _counted(keys[theirs], ends[theirs], of, starts)
+    following = theirs[np.minimum(begun, len(theirs) - 1)]
+    in_time = (begun < len(theirs)) & (keys[following] == of) & (live.starts[following] < ends[ours])
+    later = np.where(in_time, live.starts[following], FOREVER)
+    met[ours] = np.where(begun > over, starts, later)
+    return met
+
+
+def _counted(
+    keys: NDArray[np.int64], times: NDArray[np.int64], of: NDArray[np.int64], moments: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """For each of the (of, moments): how many of the (keys, times) are not after it, in order of (key, time)."""
+    asked = np.concatenate([np.zeros(len(keys), bool), np.ones(len(of), bool)])
+    order = np.lexsort((asked, np.concatenate([times, moments]), np.concatenate([keys, of])))
+    counts = np.empty(len(order), np.int64)
+    counts[order] = np.cumsum(~asked[order])
+    return counts[len(keys) :]
+
+
+def _witnesses(
+    live: Live, ends: NDArray[np.int64], over: NDArray[np.bool_], waits: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Of the events that are over: of each key the last to end, if an event that waits began before that end.
+
+    It tells that all such have met a partner. One that has ended earlier can tell so of none that this one cannot.
+    """
+    found = np.zeros(len(live), dtype=bool)
+    events, waiting, keys = np.flatnonzero(over), np.flatnonzero(waits), _keys(live)
+    if not len(events) or not len(waiting):
+        return found
+    events = events[np.lexsort((ends[events], keys[events]))]
+    events = events[np.append(keys[events][1:] != keys[events][:-1], True)]
+    # Live events are in order of (key, start): the first of a key that waits began first.
+    first = np.searchsorted(keys[waiting], keys[events])
+    there = first < len(waiting)
+    first = waiting[np.minimum(first, len(waiting) - 1)]
+    found[events[there & (keys[first] == keys[events]) & (live.starts[first] < ends[events])]] = True
+    return found
+
+
+def _at_moments(live: Live, events: NDArray[np.int64], moments: NDArray[np.int64]) -> Slices:
+    """Instants of a key, each with the events whose moment it is."""
+    keys = _keys(live)[events]
+    order = np.lexsort((moments, keys))
+    events, moments, keys = events[order], moments[order], keys[order]
+    fresh = np.ones(len(events), dtype=bool)
+    fresh[1:] = (moments[1:] != moments[:-1]) | (keys[1:] != keys[:-1])
+    heads, place = np.flatnonzero(fresh), np.cumsum(fresh, dtype=np.int64) - 1
+    times = moments[heads]
+    return Slices(times, times + 1, np.bincount(place, minlength=len(heads)), events[heads], events, place, place + 1)
+
+
+def _joined(one: Slices, other: Slices) -> Slices:
+    """The slices of both; of two at one time and key that of the first comes first."""
+    places = {"first", "stop"}
+    columns = {
+        each.name: np.concatenate(
+            [getattr(one, each.name), getattr(other, each.name) + len(one.times) * (each.name in places)]
+        )
+        for each in fields(Slices)
+    }
+    return Slices(**columns)
