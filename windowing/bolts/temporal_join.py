@@ -53,7 +53,7 @@ class TemporalJoin(Join, Operator):
     A pair is emitted when the watermark, the least of the marks of both inputs, is past the start of its overlap,
     which is also its time; it does not wait for the end. A row of a semi join is emitted when its event met its first
     partner, with that time. An event without a partner is emitted once, when the watermark is past its end, which is
-    its time; one that never ends at the end of the streams, after all else. Pairs of one key and moment come in order
+    its time; one that never ends at the end of the streams, after all else of its task. Pairs of one key and moment come in order
     of (left, right), before the events of this key and moment without a partner.
 
     A stream without the column of ``with_lifetime`` consists of points; ``AlterLifetime`` gives events a duration. The

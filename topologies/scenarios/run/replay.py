@@ -239,8 +239,7 @@ def _window(topology: Topology, row: dict[str, Any], steps: Mapping[str, str]) -
         window["task"] = row["task"]
     key, pane = row.get("key"), row.get("pane")
     if key is not None:
-        values = json.loads(key)
-        window["key"] = values[0] if len(values) == 1 else values
+        window["key"] = json.loads(key)
     if len(settings.kinds) > 1:
         window["kind"] = row["kind"]
     if settings.panes is not None and pane is not None:
