@@ -47,8 +47,9 @@ def histories(draw: st.DrawFn) -> tuple[list[Event], list[int]]:
 
 def live(events: list[Event], step: int) -> Live:
     ends = [event.end if event.known <= step else FOREVER for event in events]
-    columns = [np.array([getattr(event, name) for event in events], np.int64) for name in ("start", "key")]
-    return Live(*columns, np.array(ends, np.int64), sides=np.array([event.side for event in events], np.int8))
+    starts, keys = (np.array([getattr(event, name) for event in events], np.int64) for name in ("start", "key"))
+    sides = np.array([event.side for event in events], np.int8)
+    return Live(starts, keys, np.array(ends, np.int64), sides=sides)
 
 
 def found(kind: MeetingWindows, held: Live, after: int, upto: int) -> list[tuple[int, list[int]]]:

@@ -45,16 +45,16 @@ class TemporalJoin(Join, Operator):
     A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
     their keys first, and the overlap: ``overlap_start``,
     and ``overlap_end``, which does not belong to it; null where no end was known at the time. Of an event without a
-    partner these are its own start and end; of a row of a semi join the moment at which its event met its first partner,
-    and its own end. ``start`` and ``end`` give these two other names. A column that both streams have is named by ``rename``:
-    ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``outputs`` keeps some of the columns only, by their names:
-    ``"item string, price double"``.
+    partner these are its own start and end; of a row of a semi join the moment at which its event met its first
+    partner, and its own end. ``start`` and ``end`` give these two other names. A column that both streams have is named
+    by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``outputs`` keeps some of the columns only, by
+    their names: ``"item string, price double"``.
 
     A pair is emitted when the watermark, the least of the marks of both inputs, is past the start of its overlap,
     which is also its time; it does not wait for the end. A row of a semi join is emitted when its event met its first
     partner, with that time. An event without a partner is emitted once, when the watermark is past its end, which is
-    its time; one that never ends at the end of the streams, after all else of its task. Pairs of one key and moment come in order
-    of (left, right), before the events of this key and moment without a partner.
+    its time; one that never ends at the end of the streams, after all else of its task. Pairs of one key and moment
+    come in order of (left, right), before the events of this key and moment without a partner.
 
     A stream without the column of ``with_lifetime`` consists of points; ``AlterLifetime`` gives events a duration. The
     state is what may still overlap: start edges stay until their end edges come. Where events without a partner have

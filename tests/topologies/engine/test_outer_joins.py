@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ def as_told(events: list[Life]) -> list[oracle.Lasting]:
     return [oracle.Lasting(each.side, each.key, each.start, each.end or each.ended or oracle.NEVER) for each in events]
 
 
-def without_ends_of_pairs(rows: list[tuple[int | None, ...]], how: str) -> list[tuple[int | None, ...]]:
+def without_ends_of_pairs(rows: Sequence[tuple[int | None, ...]], how: str) -> list[tuple[int | None, ...]]:
     """The end of an overlap may be known or not when it begins, and so may that of an event that meets a partner."""
     pairs = [how == "semi" or (row[0] is not None and row[1] is not None) for row in rows]
     return sorted((row[:3] if pair else row[:4] for row, pair in zip(rows, pairs, strict=True)), key=str)
