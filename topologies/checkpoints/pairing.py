@@ -152,6 +152,18 @@ class PairedCheckpoint:
         note_sinks(self.files, topology, -1 if manifest is None else manifest.batch)
         return ours
 
+    def check_fit(self, topology: Topology, first_output: int | None = None) -> None:
+        """CheckpointError where there is a checkpoint, and it is another topology's, or began at another output.
+
+        Nothing is locked or written: ``open`` checks this again, when an engine has started.
+        """
+        with self.way_back():
+            note = self.files.read(TOPOLOGY)
+            if note is not None:
+                self._check_topology(topology, note)
+                self.first_output = (self.files.read(START) or {"first_output": first_output})["first_output"]
+                self._check_start(first_output)
+
     def check_halves(self) -> Manifest | None:
         """The last manifest; CheckpointError where the halves do not belong together, or a part of them is missing."""
         query, planned, committed = self.spark_half.query(), self.spark_half.offsets(), self.spark_half.commits()

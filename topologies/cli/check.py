@@ -1,4 +1,4 @@
-"""``windbolt check``: whether a step can run, and all that is wrong with it."""
+"""``windbolt check``: whether a topology or a step can run, and all that is wrong with it."""
 
 from __future__ import annotations
 
@@ -10,43 +10,76 @@ import typer
 from rich.text import Text
 
 from topologies.cli.consoles import out
-from topologies.cli.failing import FAILED, Debug, readable_errors
+from topologies.cli.failing import FAILED, Debug, in_words, readable_errors
+from topologies.cli.running import loaded
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
-from topologies.step.config import StepConfigError
-from windowing.errors import TopologyError
+from topologies.step.config import StepConfigError, is_step
+from windowing.errors import ConfigError, TopologyError
 
 
 def check(
-    step: Annotated[str, typer.Argument(metavar="STEP", help="The file of a step: step.conf, step.yaml, step.json.")],
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE:NAME",
+            help="A topology: my_topology.py:topology, package.module:topology, or a step: step.conf.",
+        ),
+    ],
     overlays: With = None,
     assignments: Set = None,
     no_file_rules: NoFileRules = False,
     load: Annotated[
-        bool, typer.Option("--load", help="Load the rules too, as a run does: the top level of their files is run.")
+        bool,
+        typer.Option(
+            "--load", help="Of a step, load the rules too, as a run does: the top level of their files is run."
+        ),
     ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="A warning about a topology is an error.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Check a step: its file, its rules and their functions, schemas, times of day.
+    """Check a topology or a step, without running it.
 
-    Nothing is run: of rules the text is looked at. With --load their files are loaded, with all that these import.
+    A topology: all that build() checks, the first rows of its sources, the folders of its sinks. A step: its file, its
+    rules and their functions, schemas, times of day; of rules the text is looked at, and with --load their files are
+    loaded.
 
     Exit status 0 where all is well, 1 where something is wrong.
     """
+    options = StepOptions.of(overlays, assignments, no_file_rules)
+    with readable_errors(debug=debug):
+        try:
+            if load and not is_step(reference):
+                raise ConfigError(
+                    f"--load with {reference!r}",
+                    why="it is for the rules of steps",
+                    do="leave it out, a topology is loaded",
+                )
+            well = _step(reference, options, load=load) if is_step(reference) else _topology(reference, options, strict)
+        except (StepConfigError, TopologyError) as error:
+            if debug:
+                raise
+            step = is_step(reference)
+            out().print(Text(str(error).rstrip(".")) if step else in_words(error), soft_wrap=True)
+            raise typer.Exit(FAILED) from None
+    if not well:
+        raise typer.Exit(FAILED)
+
+
+def _step(reference: str, options: StepOptions, *, load: bool) -> bool:
     from topologies.step.checking import step_problems
     from topologies.step.compile import step_topology
     from topologies.step.describing import summary
     from topologies.step.missing import missing
 
-    options = StepOptions.of(overlays, assignments, no_file_rules)
-    with readable_errors(debug=debug):
-        try:
-            with redirect_stdout(sys.stderr):  # what rules print as they are loaded is no result
-                config = options.load(step, lambda config: step_problems(config, load=load))
-                if not missing(config):
-                    step_topology(config, load=load)
-        except (StepConfigError, TopologyError) as error:
-            if debug:
-                raise
-            out().print(Text(str(error).rstrip(".")), soft_wrap=True)
-            raise typer.Exit(FAILED) from None
-        out().print(Text(summary(config)), soft_wrap=True)
+    with redirect_stdout(sys.stderr):  # what rules print as they are loaded is no result
+        config = options.load(reference, lambda config: step_problems(config, load=load))
+        if not missing(config):
+            step_topology(config, load=load)
+    out().print(Text(summary(config)), soft_wrap=True)
+    return True
+
+
+def _topology(reference: str, options: StepOptions, strict: bool) -> bool:
+    from topologies.cli.check_report import print_report
+
+    return print_report(out(), loaded(reference, options), strict=strict)

@@ -43,9 +43,9 @@ def readable_errors(*, debug: bool) -> Iterator[None]:
         raise typer.Exit(UNUSABLE if isinstance(error, _UNUSABLE) else FAILED) from error
 
 
-def in_words(error: WindboltError) -> Text:
+def in_words(error: WindboltError, title: str = "error", style: str = "bold red") -> Text:
     """An error as text of several lines: what, why, do."""
-    text = Text("error: ", "bold red")
+    text = Text(f"{title}: ", style)
     if isinstance(error, TopologyError):
         problems = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
         text.append(f"topology {error.topology!r} cannot be built, {problems}", "bold")

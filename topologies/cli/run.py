@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from manager.storage.checkpoint import KEPT_BATCHES
-from topologies.cli.consoles import out
-from topologies.cli.failing import Debug, readable_errors
+from topologies.cli.consoles import err, out
+from topologies.cli.failing import Debug, in_words, readable_errors
 from topologies.cli.progress import print_summary
 from topologies.cli.running import Engine, loaded, run_watched, runner
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.graph.model import Topology
+from topologies.preflight.sources import dubious_input
 from topologies.run.options import RunOptions
 from windowing.errors import ConfigError
 from windowing.time.durations import parse_duration
@@ -48,6 +50,9 @@ def run(
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with an error where no file matches, or no row has a declared column.")
+    ] = False,
     overlays: With = None,
     assignments: Set = None,
     no_file_rules: NoFileRules = False,
@@ -69,6 +74,7 @@ def run(
         settings = settings_of(conf or [])
         _check(engine, options, master, settings)
         topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
+        _tell_doubts(topology, strict=strict)
         summary = run_watched(topology, runner(topology, engine, master, settings), options, as_json=as_json)
         if not as_json:
             print_summary(out(), topology, summary, checkpoint)
@@ -94,6 +100,15 @@ def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[s
             why="when the run is stopped, open windows would be lost, and the input would be read again",
             do="add --checkpoint DIR",
         )
+
+
+def _tell_doubts(topology: Topology, *, strict: bool) -> None:
+    """Warn of input that is probably not what is meant; with ``strict`` such is an error."""
+    doubts = dubious_input(topology)
+    if strict and doubts:
+        raise doubts[0]
+    for doubt in doubts:
+        err().print(in_words(doubt, "warning", "bold yellow"), soft_wrap=True)
 
 
 def settings_of(conf: Sequence[str]) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -38,10 +39,28 @@ def as_text(topology: Topology) -> str:
     blocks = [[f"topology {topology.name}"]]
     if topology.stop_on_invalid:
         blocks[0].append("  stops at the first input that cannot be read")
-    blocks += [_block(f"spout {part.name}", _spout_facts(part)) for part in topology.spouts.values()]
-    blocks += [_block(_bolt_title(part), _bolt_facts(topology, part)) for part in _bolts(topology)]
-    blocks += [_block(f"sink {part.name}", _sink_facts(part)) for part in topology.sinks.values()]
+    blocks += [_block(part.title, part.facts) for part in described(topology)]
     return "\n\n".join("\n".join(block) for block in blocks)
+
+
+@dataclass(frozen=True)
+class Described:
+    """What there is to know of a spout, a bolt or a sink."""
+
+    name: str
+    title: str
+    """What it is: ``bolt revenue (RevenuePerUser, 2 tasks)``."""
+    facts: tuple[tuple[str, str], ...]
+    """Pairs of a word and a fact; facts of one word follow each other."""
+
+
+def described(topology: Topology) -> list[Described]:
+    """The spouts, the bolts, each after those it reads from, and the sinks."""
+    return [
+        *(Described(part.name, f"spout {part.name}", tuple(_spout_facts(part))) for part in topology.spouts.values()),
+        *(Described(part.name, _bolt_title(part), tuple(_bolt_facts(topology, part))) for part in _bolts(topology)),
+        *(Described(part.name, f"sink {part.name}", tuple(_sink_facts(part))) for part in topology.sinks.values()),
+    ]
 
 
 def as_mermaid(topology: Topology) -> str:
@@ -198,7 +217,7 @@ def _bolts(topology: Topology) -> list[BoltPart]:
     return placed
 
 
-def _block(title: str, facts: Iterator[tuple[str, str]]) -> list[str]:
+def _block(title: str, facts: Iterable[tuple[str, str]]) -> list[str]:
     lines, last = [title], ""
     for word, fact in facts:
         lines.append(f"  {'' if word == last else word:<9}{fact}")

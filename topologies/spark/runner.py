@@ -19,6 +19,7 @@ from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames
 from topologies.graph.model import Topology
+from topologies.preflight.early import refuse_early
 from topologies.run.options import RunOptions, Summary
 from topologies.sources.deaths import Death
 from topologies.spark.executor import TaskExecutor
@@ -70,6 +71,7 @@ def run_on_spark(
             why="the checkpoint holds the state, so that a restart continues where the last run stopped",
             do="give a folder: RunOptions(checkpoint='ck/'), or --checkpoint ck/",
         )
+    refuse_early(topology, options)
     kafka = reaches_kafka(topology)
     session, own = (spark, False) if spark is not None else open_session(master, conf or {}, kafka=kafka)
     try:

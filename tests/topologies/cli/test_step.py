@@ -143,7 +143,7 @@ def test_rules_in_files_can_be_forbidden(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["check", "topology.py:topology"], "is not a step"),
+        (["check", "topology.py:topology", "--load"], "--load with 'topology.py:topology'"),
         (["check", SEED, "--set", "a"], "--set 'a'"),
         (["describe", "topology.py:topology", "--set", "a=1"], "these options are for steps"),
         (["run", SEED, "--checkpoint", "ck"], "it does not say source and connections.output"),

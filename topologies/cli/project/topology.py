@@ -14,7 +14,6 @@ from windbolt import (
 )
 
 DATA = Path(__file__).parent / "data" / "orders"
-RESULTS = Path(__file__).parent / "results"
 
 
 class RevenuePerUser(WindowedBolt):
@@ -45,12 +44,9 @@ orders = spouts.files(
     schema="id string, user string, amount double, ts timestamp",
 )
 
-out = sinks.files(RESULTS / "out", "jsonl")
-late = sinks.files(RESULTS / "late", "jsonl")
-
 builder = TopologyBuilder("{{name}}")
 builder.set_spout("orders", orders)
 builder.set_bolt("revenue", revenue).fields_grouping("orders", "user")
-builder.set_sink("out", out).from_("revenue")
-builder.set_sink("late", late).from_("revenue", stream="late")
+builder.set_sink("out", sinks.console()).from_("revenue")
+builder.set_sink("late", sinks.console()).from_("revenue", stream="late")
 topology = builder.build()

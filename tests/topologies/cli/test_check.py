@@ -1,0 +1,105 @@
+"""``windbolt check`` on a topology: what it prints, and its exit status; steps are in test_step.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from topologies.cli.app import app
+from topologies.cli.new import make_project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    make_project(tmp_path / "shop")
+    return tmp_path / "shop"
+
+
+def _changed(project: Path, old: str, new: str) -> None:
+    file = project / "topology.py"
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def _check(project: Path, *options: str) -> Result:
+    return CliRunner().invoke(app, ["check", f"{project}/topology.py:topology", *options], env={"COLUMNS": "80"})
+
+
+def test_a_sound_topology_is_reported_and_ends_with_0(project: Path) -> None:
+    result = _check(project, "--strict")
+    assert result.exit_code == 0
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines[0] == "topology shop"
+    assert "  emits   id string, user string, amount double, ts timestamp" in lines
+    assert "  read    8 rows" in lines
+    assert "  ts      2024-01-01T06:00:03Z to 2024-01-01T06:02:10Z" in lines
+    assert lines[-1] == "Nothing is wrong."
+    assert max(map(len, lines)) <= 80
+    assert result.stderr == ""
+
+
+def test_everything_that_build_finds_ends_with_1(project: Path) -> None:
+    _changed(project, 'fields_grouping("orders", "user")', 'fields_grouping("orders", "usr")')
+    _changed(project, '.from_("revenue")', '.from_("revenu")')
+    result = _check(project)
+    assert result.exit_code == 1
+    assert "topology 'shop' cannot be built, 2 problems" in result.stdout
+    assert "groups 'orders' by 'usr'" in result.stdout
+    assert "sink 'out' takes 'revenu'" in result.stdout
+
+
+def test_a_warning_ends_with_0_and_with_strict_with_1(project: Path) -> None:
+    _changed(project, "id string, user string", "id string, place string, user string")
+    result = _check(project)
+    assert result.exit_code == 0
+    assert (
+        "warning: spout 'orders': none of the first 8 rows has 'place'\n  why: its values are null\n" in result.stdout
+    )
+    assert result.stdout.endswith("1 warning\n")
+    assert _check(project, "--strict").exit_code == 1
+
+
+def test_a_problem_ends_with_1(project: Path) -> None:
+    (project / "results").write_text("mine")
+    _changed(project, "sinks.console()", f'sinks.files("{project}/results/out")')
+    _changed(project, f'"late", sinks.files("{project}/results/out")', '"late", sinks.console()')
+    result = _check(project)
+    assert result.exit_code == 1
+    assert "problem: sink 'out'" in result.stdout
+    assert result.stdout.endswith("1 problem\n")
+
+
+def test_nothing_is_run_or_left_behind(project: Path) -> None:
+    _changed(project, 'for user, amounts in window.groups("user", "amount"):', "for user, amounts in 1 / 0:")
+    before = {path for path in project.rglob("*") if "__pycache__" not in path.parts}
+    assert _check(project).exit_code == 0
+    assert {path for path in project.rglob("*") if "__pycache__" not in path.parts} == before
+
+
+def test_what_cannot_be_loaded_ends_with_2(project: Path) -> None:
+    result = CliRunner().invoke(app, ["check", f"{project}/nowhere.py:topology"])
+    assert result.exit_code == 2
+    assert "there is no file" in result.stderr
+
+
+def test_options_of_steps_are_refused(project: Path) -> None:
+    result = _check(project, "--set", "a=1")
+    assert result.exit_code == 2
+    assert "these options are for steps" in result.stderr
+
+
+def test_a_run_warns_of_the_same_and_with_strict_refuses(project: Path) -> None:
+    def run(*options: str) -> Result:
+        command = ["run", f"{project}/topology.py:topology", "--engine", "local", *options]
+        return CliRunner().invoke(app, command, env={"COLUMNS": "80"})
+
+    assert run("--strict").exit_code == 0
+    _changed(project, '"*.jsonl"', '"*.json"')
+    loose, strict = run(), run("--strict")
+    assert (loose.exit_code, strict.exit_code) == (0, 2)
+    assert loose.stderr.startswith("warning: spout 'orders': no file matches ")
+    assert strict.stderr.startswith("error: spout 'orders': no file matches ")
+    assert strict.stdout == ""

@@ -1,0 +1,167 @@
+"""What is found out about sources without a run."""
+
+from __future__ import annotations
+
+import json
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topologies.graph.model import Topology
+from topologies.preflight.findings import Findings
+from topologies.preflight.sources import dubious_input, find_sources
+from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
+
+SCHEMA = "user string, amount double, ts timestamp"
+
+
+class Size(WindowedBolt):
+    outputs = "n long"
+
+    def execute(self, window):
+        return (len(window),)
+
+
+def topology(spout: Any, **options: Any) -> Topology:
+    builder = TopologyBuilder("looked_at", **options)
+    builder.set_spout("orders", spout)
+    builder.set_bolt("size", Size().with_tumbling_window("10s").with_timestamp_field("ts")).global_grouping("orders")
+    builder.set_sink("out", sinks.memory()).from_("size")
+    return builder.build()
+
+
+def written(folder: Path, *rows: Any, name: str = "1.jsonl") -> str:
+    folder.mkdir(exist_ok=True)
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(folder)
+
+
+def found(spout: Any, **options: Any) -> Findings:
+    return find_sources(topology(spout, **options))["orders"]
+
+
+def order(second: int = 1, **changes: Any) -> dict[str, Any]:
+    return {"user": "ada", "amount": 2.5, "ts": f"2024-01-01T06:00:{second:02}Z", **changes}
+
+
+def test_the_first_rows_of_files_are_read(tmp_path: Path) -> None:
+    folder = written(tmp_path / "in", order(3), order(1))
+    written(tmp_path / "in", order(9), name="2.jsonl")
+    findings = found(spouts.files(f"{folder}/*.jsonl", SCHEMA))
+    assert dict(findings.facts) == {
+        "files": "2, the first is 1.jsonl",
+        "read": "3 rows",
+        "such as": '{"user": "ada", "amount": 2.5, "ts": "2024-01-01T06:00:03Z"}',
+        "ts": "2024-01-01T06:00:01Z to 2024-01-01T06:00:09Z",
+    }
+    assert findings.problems == findings.warnings == ()
+
+
+def test_of_many_rows_only_the_first_are_read(tmp_path: Path) -> None:
+    folder = written(tmp_path / "in", *[order()] * 1_500)
+    written(tmp_path / "in", "no JSON at all", name="2.jsonl")
+    findings = found(spouts.files(f"{folder}/*.jsonl", SCHEMA))
+    assert dict(findings.facts)["read"] == "the first 1,000 rows"
+    assert findings.problems == findings.warnings == ()
+
+
+def test_batches_in_memory_are_read() -> None:
+    at = datetime(2024, 1, 1, 6, tzinfo=UTC)
+    findings = found(spouts.memory(SCHEMA, [("ada", 2.5, at)]))
+    assert findings.facts[0] == ("read", "1 row")
+    assert findings.facts[2] == ("ts", "2024-01-01T06:00:00Z to 2024-01-01T06:00:00Z")
+    (problem,) = found(spouts.memory(SCHEMA, [("ada", 2.5, "noon")])).problems
+    assert "spout 'orders'" in str(problem)
+
+
+def test_rows_that_cannot_be_read_are_a_warning_and_all_of_them_a_problem(tmp_path: Path) -> None:
+    spout = spouts.files(written(tmp_path / "in", order(), order(amount="much")), SCHEMA, format="jsonl")
+    (warning,) = found(spout).warnings
+    assert "1 of the first 2 rows cannot be read" in str(warning)
+    assert "'amount'" in str(warning)
+    (problem,) = found(spout, on_invalid="stop").problems
+    assert "stops at such a row" in str(problem)
+    written(tmp_path / "in", "much")
+    (problem,) = found(spout).problems
+    assert "1 of the first 1 rows cannot be read" in str(problem)
+
+
+def test_a_file_that_is_something_else_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "1.parquet").write_text("no Parquet")
+    (problem,) = found(spouts.files(f"{tmp_path}/*.parquet", SCHEMA)).problems
+    assert "spout 'orders'" in str(problem)
+    assert "1.parquet" in str(problem)
+
+
+def test_a_folder_that_is_not_there_is_a_problem_and_one_without_files_a_warning(tmp_path: Path) -> None:
+    (problem,) = found(spouts.files(f"{tmp_path}/nowhere/*.jsonl", SCHEMA)).problems
+    assert f"'{tmp_path}/nowhere' is not there" in str(problem)
+    (warning,) = found(spouts.files(f"{tmp_path}/*.jsonl", SCHEMA)).warnings
+    assert "no file matches" in str(warning)
+    assert "is empty" in str(warning)
+    written(tmp_path / "in", order(), name="1.txt")
+    (warning,) = found(spouts.files(f"{tmp_path}/in/*.jsonl", SCHEMA)).warnings
+    assert "/in holds 1.txt" in str(warning)
+
+
+def test_a_column_that_no_row_has_is_a_warning(tmp_path: Path) -> None:
+    rows = [order(), {"usr": "bob", "ts": "2024-01-01T06:00:02Z"}, "no JSON", "5"]
+    spout = spouts.files(written(tmp_path / "in", *rows), f"{SCHEMA}, usrs string", format="jsonl")
+    (warning,) = [each for each in found(spout).warnings if "none of" in str(each)]
+    assert str(warning).startswith("spout 'orders': none of the first 2 rows has 'usrs'; did you mean 'usr'?")
+    assert "the rows have usr besides" in str(warning)
+
+
+def test_a_column_that_one_row_has_is_none(tmp_path: Path) -> None:
+    rows = [{"ts": "2024-01-01T06:00:02Z"}, order()]
+    assert found(spouts.files(written(tmp_path / "in", *rows), SCHEMA, format="jsonl")).warnings == ()
+
+
+def test_a_run_asks_for_dubious_input_only(tmp_path: Path) -> None:
+    folder = written(tmp_path / "in", order(), "no JSON")
+    assert dubious_input(topology(spouts.files(f"{folder}/*.jsonl", SCHEMA))) == []
+    (unmatched,) = dubious_input(topology(spouts.files(f"{folder}/*.json", SCHEMA)))
+    assert "no file matches" in str(unmatched)
+    (unknown,) = dubious_input(topology(spouts.files(f"{folder}/*.jsonl", f"{SCHEMA}, place string")))
+    assert "has no 'place'" in str(unknown)
+    assert dubious_input(topology(spouts.files(f"{tmp_path}/nowhere/*.jsonl", SCHEMA))) == []
+
+
+def test_events_without_a_time_are_told(tmp_path: Path) -> None:
+    spout = spouts.files(written(tmp_path / "in", order(), order(ts=None)), SCHEMA, format="jsonl")
+    (warning,) = found(spout).warnings
+    assert "1 of the first 2 rows have no usable time in 'ts'" in str(warning)
+    written(tmp_path / "in", order(ts=None))
+    (problem,) = found(spout).problems
+    assert "1 of the first 1 rows have no usable time in 'ts'" in str(problem)
+
+
+def test_seconds_taken_for_milliseconds_are_told(tmp_path: Path) -> None:
+    spout = spouts.files(written(tmp_path / "in", order(ts=1_704_088_803)), SCHEMA, format="jsonl")
+    (warning,) = found(spout).warnings
+    assert "are before 1990" in str(warning)
+    assert "milliseconds" in str(warning)
+
+
+def test_kafka_is_connected_to_and_not_read() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        findings = found(spouts.kafka(f"127.0.0.1:1,{address}", "orders", SCHEMA))
+    assert f"{address} can be connected to" in dict(findings.facts)["read"]
+    assert findings.warnings == ()
+    (warning,) = found(spouts.kafka(address, "orders", SCHEMA)).warnings
+    assert "no server of Kafka can be connected to" in str(warning)
+
+
+@pytest.mark.parametrize(
+    ("spout", "who"),
+    [(spouts.files("s3a://bucket/*.jsonl", SCHEMA), "lists"), (spouts.stream(lambda spark: None, SCHEMA), "makes")],
+)
+def test_what_only_spark_reaches_is_said_not_to_be_read(spout: Any, who: str) -> None:
+    findings = found(spout)
+    assert dict(findings.facts)["read"].startswith(f"nothing: Spark {who}")
+    assert findings.problems == findings.warnings == ()

@@ -1,0 +1,59 @@
+"""The report of ``windbolt check`` on a topology."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from topologies.cli.failing import in_words
+from topologies.graph.describing import Described, described
+from topologies.graph.model import Topology
+from topologies.preflight.findings import Findings
+from topologies.preflight.folders import find_sinks
+from topologies.preflight.sources import find_sources
+from windowing.data.printable import printable
+
+_EXAMPLE = "such as"
+"""The word of a fact that is data: its first line is enough."""
+
+
+def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
+    """Look at a topology's surroundings, and print what was found; whether all is well.
+
+    ``strict``: whether warnings are as bad as problems.
+    """
+    found = {**find_sources(topology), **find_sinks(topology)}
+    console.print(Text(f"topology {topology.name}", "bold"))
+    for part in described(topology):
+        console.print()
+        _print_part(console, part, found.get(part.name, Findings()))
+    console.print()
+    problems = [error for each in found.values() for error in each.problems]
+    warnings = [error for each in found.values() for error in each.warnings]
+    for error in problems:
+        console.print(in_words(error, "problem"), soft_wrap=True)
+    for error in warnings:
+        console.print(in_words(error, "warning", "bold yellow"), soft_wrap=True)
+    console.print(_verdict(len(problems), len(warnings)))
+    return not problems and not (strict and warnings)
+
+
+def _print_part(console: Console, part: Described, found: Findings) -> None:
+    console.print(Text(part.title, "bold"))
+    table, last = Table.grid(padding=(0, 1, 0, 0)), ""
+    table.add_column(min_width=9)
+    table.add_column(overflow="fold")
+    for word, fact in (*part.facts, *found.facts):
+        value = Text(printable(fact), no_wrap=word == _EXAMPLE, overflow="ellipsis" if word == _EXAMPLE else "fold")
+        table.add_row(Text(f"  {'' if word == last else word}"), value)
+        last = word
+    console.print(table)
+
+
+def _verdict(problems: int, warnings: int) -> Text:
+    if not problems and not warnings:
+        return Text("Nothing is wrong.", "bold green")
+    counts = {"problem": problems, "warning": warnings}
+    words = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counts.items() if count)
+    return Text(words, "bold red" if problems else "bold yellow")

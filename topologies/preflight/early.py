@@ -1,0 +1,21 @@
+"""What keeps a run from succeeding, and can be told before an engine starts."""
+
+from __future__ import annotations
+
+from manager.storage.trouble import during
+from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.graph.model import Topology
+from topologies.preflight.folders import make_sink_folders
+from topologies.run.options import RunOptions
+
+
+def refuse_early(topology: Topology, options: RunOptions) -> None:
+    """Raise CheckpointError where the checkpoint is another topology's, StorageError where a sink's folder cannot be
+    made or written to.
+
+    Starting Spark takes seconds. Nobody is kept off the checkpoint meanwhile, so the run checks all of it again.
+    """
+    assert options.checkpoint is not None
+    with during("the start of the run", "nothing is lost"):
+        PairedCheckpoint(options.checkpoint).check_fit(topology, options.first_output_at)
+        make_sink_folders(topology)

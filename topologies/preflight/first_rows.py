@@ -1,0 +1,56 @@
+"""The first rows of a spout, without a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from topologies.graph.model import SpoutNode
+from topologies.io.formats import FileSplit
+from topologies.io.formats.access import reached
+from topologies.io.paths import locate
+from topologies.io.spouts import FileSpout, FoundFile, MemorySpout
+from windowing.data.rows import DEFAULT_STREAM
+
+MOST_ROWS, MOST_FILES = 1_000, 20
+"""Maximum number of rows that are looked at, and of files that are opened for them."""
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """Rows at the beginning of a spout's input."""
+
+    rows: pa.Table
+    """The good ones, with the columns that are read from files."""
+    reasons: tuple[str, ...] = ()
+    """Why others cannot be read, one text for each."""
+
+    @property
+    def number(self) -> int:
+        """How many rows were looked at, good and bad."""
+        return int(self.rows.num_rows) + len(self.reasons)
+
+
+def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> FirstRows:
+    """Some rows of the first files, in the order in which a run reads them.
+
+    Raises DataError for a file that is not what the spout says, UnreachableError for one that cannot be reached.
+    """
+    schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
+    rows, reasons = schema.empty_table(), list[str]()
+    for file in files[:MOST_FILES]:
+        with reached(file.path):
+            filesystem, path, _ = locate(file.path)
+        for table, _, bad in spout.format.read(filesystem, FileSplit(path), schema):
+            rows = pa.concat_tables([rows, table.slice(0, MOST_ROWS)])
+            reasons += bad.rows.column("reason").to_pylist()
+            if len(rows) + len(reasons) >= MOST_ROWS:
+                return FirstRows(rows.slice(0, max(MOST_ROWS - len(reasons), 1)), tuple(reasons[:MOST_ROWS]))
+    return FirstRows(rows, tuple(reasons))
+
+
+def first_rows_of_memory(spout: MemorySpout) -> FirstRows:
+    """Some rows of batches that are given in Python; raises SchemaError where they are not what is declared."""
+    tables = [spout.outputs()[DEFAULT_STREAM].empty_table(), *spout.tables()]
+    return FirstRows(pa.concat_tables(tables).slice(0, MOST_ROWS))
