@@ -83,8 +83,8 @@ class LocalRun(CheckpointedRun):
         self.journal = journal
         if journal.unfinished is not None and not self.options.stop.is_set():
             self._batch(journal.unfinished)
-        if self.options.every is not None:
-            return self._at_every_trigger(self.options.every.micros / 1e6)
+        if self.options.interval is not None:
+            return self._at_every_trigger(self.options.interval.micros / 1e6)
         cut = self._new_files()
         batches = [dict(zip(cut, found, strict=True)) for found in zip_longest(*cut.values(), fillvalue=[])]
         for number, found in enumerate(batches or [{}] * heartbeats):

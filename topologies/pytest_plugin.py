@@ -220,7 +220,11 @@ def _is_wanted(path: Path, config: pytest.Config) -> bool:
         return any(_matches(relative, pattern) for pattern in patterns)
     if path.name.endswith(_NAMED):
         return True
-    return _FOLDER in (config.rootpath.name, *relative.parts[:-1]) and _speaks_of_scenarios(path)
+    if _FOLDER not in (config.rootpath.name, *relative.parts[:-1]):
+        return False
+    from topologies.scenarios.schema.scenario_files import speaks_of_scenarios
+
+    return speaks_of_scenarios(path)
 
 
 def _matches(path: Path, pattern: str) -> bool:
@@ -229,14 +233,6 @@ def _matches(path: Path, pattern: str) -> bool:
     signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
     return re.fullmatch("".join(signs.get(part, re.escape(part)) for part in parts), path.as_posix()) is not None
-
-
-def _speaks_of_scenarios(path: Path) -> bool:
-    try:
-        text = path.read_bytes()
-    except OSError:
-        return False
-    return re.search(rb"\bsteps\b", text) is not None and re.search(rb"\b(bolt|topology|step['\"]?:)", text) is not None
 
 
 def _text_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], style: Any) -> Any:

@@ -64,9 +64,12 @@ def run(
     Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
     """
     with readable_errors(debug=debug):
+        if every is not None and parse_duration(every).micros == 0:
+            why, do = "the interval must be longer than zero", "give one such as --every 1s"
+            raise ConfigError(f"--every {every}", why=why, do=do)
         options = RunOptions(
             checkpoint,
-            None if every is None else parse_duration(every),
+            every,
             flush=not keep_open,
             first_output=first_output,
             keep_batches=keep_batches,
@@ -82,8 +85,6 @@ def run(
 
 def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:
     _ = options.first_output_at  # check that it is a time before the topology is loaded
-    if options.every is not None and options.every.micros == 0:
-        raise ConfigError("--every 0s", why="the interval must be longer than zero", do="give one such as --every 1s")
     if engine is Engine.SPARK and options.checkpoint is None:
         raise ConfigError(
             "a run on Spark without a checkpoint",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from topologies.io.formats import FileFormat, file_format
+from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
 from windowing.errors import ConfigError
 
@@ -84,7 +84,7 @@ class DiscardSink:
 Sink = FileSink | ConsoleSink | MemorySink | FunctionSink | KafkaSink | DiscardSink
 
 
-def files(path: str | os.PathLike[str], format: str = "parquet", **options: Any) -> FileSink:
+def files(path: str | os.PathLike[str], format: FormatName = "parquet", **options: Any) -> FileSink:
     """Parquet, CSV, JSON lines or Arrow files in a folder.
 
     A file is named ``batch-<number>-<part>``, is written under a hidden name and then renamed; a batch that runs

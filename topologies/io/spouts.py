@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from topologies.io.file_metadata import checked_file_metadata, with_file_metadata
-from topologies.io.formats import FileFormat, file_format, infer_schema
+from topologies.io.formats import FileFormat, FormatName, file_format, infer_schema
 from topologies.io.formats.access import reached
 from topologies.io.formats.choose import format_of
 from topologies.io.kafka import (
@@ -183,7 +183,7 @@ def files(
     path: str | os.PathLike[str],
     schema: Declared | None = None,
     *,
-    format: str | None = None,
+    format: FormatName | None = None,
     files_per_batch: int | None = None,
     bytes_per_batch: int | None = None,
     metadata: bool | Iterable[str] = False,

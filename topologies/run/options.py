@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from manager.storage.checkpoint import KEPT_BATCHES
@@ -14,7 +14,7 @@ from topologies.engine.time.first_output import as_moment
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import Clock, system_clock
 from windowing.errors import ConfigError
-from windowing.time.durations import Duration
+from windowing.time.durations import Duration, as_duration
 
 _COMPLAINTS = 10
 SPARK_KEEPS = 100
@@ -30,9 +30,9 @@ class RunOptions:
     checkpoint: str | None = None
     """Folder of the checkpoint; required on Spark. A run on an existing checkpoint continues where the last run
     stopped, whichever engine that used."""
-    every: Duration | None = None
-    """Run until stopped, with a micro-batch at this interval, which requires a checkpoint; None: run to the end of the
-    present input."""
+    every: Duration | timedelta | str | None = None
+    """Run until stopped, with a micro-batch at this interval (``"2s"``), which requires a checkpoint; None: run to the
+    end of the present input."""
     flush: bool = True
     """Whether the windows still open at the end of the input fire; if not, they stay open for the next run."""
     first_output: datetime | str | None = None
@@ -56,6 +56,16 @@ class RunOptions:
                 why=f"a run needs the last batch, and Spark keeps the logs of only {SPARK_KEEPS}",
                 do=f"give a number from 1 to {SPARK_KEEPS}; more take more room on the disk",
             )
+
+        if self.interval is not None and self.interval.micros == 0:
+            raise ConfigError(
+                f"every={self.every!r}", why="the interval must be longer than zero", do="give one such as every='1s'"
+            )
+
+    @property
+    def interval(self) -> Duration | None:
+        """The interval of micro-batches; None where the run ends with its input. ConfigError for what is none."""
+        return None if self.every is None else as_duration(self.every)
 
     @property
     def first_output_at(self) -> int | None:

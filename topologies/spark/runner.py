@@ -110,7 +110,7 @@ class SparkRun(CheckpointedRun):
         guarded = Guarded(self._spark_batch, self.options.stop, self.executor.cancel)
         writer = self.source.stream.writeStream.foreachBatch(guarded)
         writer = writer.option("checkpointLocation", self.halves.spark)
-        every = self.options.every
+        every = self.options.interval
         trigger: dict[str, Any] = (
             {"availableNow": True}
             if every is None

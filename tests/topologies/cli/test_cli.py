@@ -451,7 +451,9 @@ def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 0, result.stderr
     assert given["master"] == "local[2]"
     assert given["conf"] == {"a.b": "c=d", "e": "f"}
-    assert (given["options"].checkpoint, given["options"].every, given["options"].flush) == ("ck", seconds(10), False)
+    assert given["options"].checkpoint == "ck"
+    assert given["options"].interval == seconds(10)
+    assert given["options"].flush is False
 
 
 @pytest.mark.parametrize(

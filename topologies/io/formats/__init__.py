@@ -12,7 +12,7 @@ names it.
 
 from topologies.io.formats.arrow import ArrowFormat
 from topologies.io.formats.bad import BadRows
-from topologies.io.formats.choose import file_format, infer_schema
+from topologies.io.formats.choose import FormatName, file_format, infer_schema
 from topologies.io.formats.lines.csv import CsvFormat
 from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.parquet import ParquetFormat
@@ -26,6 +26,7 @@ __all__ = [
     "CsvFormat",
     "FileFormat",
     "FileSplit",
+    "FormatName",
     "JsonlFormat",
     "ParquetFormat",
     "file_format",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -15,6 +15,10 @@ from topologies.io.formats.parquet import ParquetFormat
 from topologies.io.formats.split import FileFormat
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
+from windowing.suggestions import did_you_mean
+
+FormatName: TypeAlias = Literal["parquet", "csv", "jsonl", "json", "arrow"]
+"""The names of formats; ``json`` is another for JSON lines."""
 
 _FORMATS: dict[str, type[ParquetFormat] | type[CsvFormat] | type[JsonlFormat] | type[ArrowFormat]] = {
     "parquet": ParquetFormat,
@@ -44,7 +48,9 @@ def file_format(name: str, **options: Any) -> FileFormat:
     """The format ``name``: parquet, csv, jsonl (or json), arrow. Raises ConfigError for any other."""
     chosen = _FORMATS.get(name)
     if chosen is None:
-        raise ConfigError(f"{name!r} is not a file format", do=f"use one of {', '.join(_FORMATS)}")
+        raise ConfigError(
+            f"{name!r} is not a file format{did_you_mean(name, _FORMATS)}", do=f"use one of {', '.join(_FORMATS)}"
+        )
     known = [field.name for field in fields(chosen)]
     unknown = [option for option in options if option not in known]
     if unknown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,9 @@ from topologies.scenarios.schema.model import Scenario
 from windowing.errors import ScenarioError
 
 _ENDINGS = (".yaml", ".yml", ".json", ".jsonl")
+NAMED = tuple(f".scenario{ending}" for ending in _ENDINGS)
+"""The ends of names by which files are scenarios, whatever they hold."""
+_FOREIGN = ("node_modules", "__pycache__")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,35 @@ class Problem:
         if len(self.texts) == 1:
             return f"{who}: {self.texts[0]}"
         return "\n  ".join([f"{who}:", *self.texts])
+
+
+def scenario_files(folder: Path) -> list[Path]:
+    """The scenario files in a folder and below it, sorted.
+
+    Those whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and those of these kinds that speak of scenarios.
+    Hidden folders, virtual environments and node_modules are passed over.
+    """
+    found = []
+    for top, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not passed_over(Path(top, name))]
+        paths = [Path(top, name) for name in names if name.endswith(_ENDINGS) and not name.startswith(".")]
+        found += [path for path in paths if path.name.endswith(NAMED) or speaks_of_scenarios(path)]
+    return sorted(found)
+
+
+def passed_over(folder: Path) -> bool:
+    """Whether a folder holds no files of a project's own."""
+    return folder.name.startswith(".") or folder.name in _FOREIGN or (folder / "pyvenv.cfg").is_file()
+
+
+def speaks_of_scenarios(path: Path) -> bool:
+    """Whether a file has what every scenario has: ``steps``, and a ``bolt``, a ``topology`` or a ``step``."""
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return False
+    keys = (b"steps", b"bolt|topology|step")
+    return all(re.search(rb"\b(?:%s)[\"']?[ \t]*:" % key, text) is not None for key in keys)
 
 
 def load(path: str | Path) -> Iterator[Loaded | Problem]:
