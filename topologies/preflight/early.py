@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manager.storage.trouble import during
+from manager.storage.storage_errors import during
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.graph.model import Topology
 from topologies.preflight.folders import make_sink_folders

@@ -9,7 +9,7 @@ import tempfile
 import pyarrow.fs as pafs
 
 from manager.storage.files import make_folder
-from manager.storage.trouble import touching, touching_for
+from manager.storage.storage_errors import as_storage_error, naming_owner
 from topologies.graph.model import SinkNode, Topology
 from topologies.io.paths import shown_path
 from topologies.io.sinks import FileSink
@@ -27,7 +27,7 @@ def make_sink_folders(topology: Topology) -> None:
     for node in topology.sinks.values():
         folder = _local_folder(node)
         if folder is not None:
-            with touching_for(f"sink {node.name!r}"):
+            with naming_owner(f"sink {node.name!r}"):
                 make_folder(pafs.LocalFileSystem(), folder)
                 _try_writing(folder)
 
@@ -38,7 +38,7 @@ def _found(node: SinkNode) -> Findings:
         return Findings()
     there = os.path.isdir(folder)
     try:
-        with touching_for(f"sink {node.name!r}"):
+        with naming_owner(f"sink {node.name!r}"):
             _try_writing(folder if there else _nearest(folder))
     except StorageError as error:
         return Findings(problems=(error,))
@@ -58,12 +58,12 @@ def _nearest(folder: str) -> str:
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
-        with touching(folder, "made"):
+        with as_storage_error(folder, "made"):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), above)
     return above
 
 
 def _try_writing(folder: str) -> None:
     """Open a file in a folder that has no name, or is deleted at once."""
-    with touching(folder, "written to"), tempfile.TemporaryFile(dir=folder, prefix="."):
+    with as_storage_error(folder, "written to"), tempfile.TemporaryFile(dir=folder, prefix="."):
         pass
