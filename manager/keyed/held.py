@@ -1,35 +1,31 @@
-"""The events held by a task whose windows are not runs of a queue: columns, flags, and how they are stored in
-segments."""
+"""The events held by a task whose windows are not runs of a queue: columns and flags."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Flags, Ref, SegmentStore, SegmentWriter
 from manager.storage.taking import take_rows
-from windowing.data.events import count_by_stream
 from windowing.data.order import group_numbers, hash_order, is_sorted, order_within, stable_order
-from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KEY_COLUMN, END_COLUMN, CLOSED_COLUMN, GAP_COLUMN = "_key_hash", "_end", "_closed", "_gap"
-EDGE_COLUMN, EVALUATION_COLUMN = "_edge", "_born"
-INNER = (TIME_COLUMN, STREAM_COLUMN, KEY_COLUMN, END_COLUMN, CLOSED_COLUMN, GAP_COLUMN, EDGE_COLUMN, EVALUATION_COLUMN)
-"""Columns that windbolt adds to segments."""
+COLUMNS = ("streams", "keys", "ends", "closed", "gaps", "edges", "evaluation")
+"""What held events may have besides their times and the user's columns."""
+
+FLAGS = ("seen", "last", "gone")
 
 SEEN, GONE, LAST = 1, 2, 4
 """Flags of an event. SEEN: it has been in a window. GONE: no window needs it any more. LAST: it is in the window of its
 key that fired last, and is kept until the next firing has reported it as expired (only where a bolt asks for that)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """Events in some order, as arrays of equal length; times in microseconds, None for a column that is not needed."""
 
@@ -59,14 +55,12 @@ class Held:
 
     def take(self, indices: NDArray[np.int64]) -> Held:
         """The events at these indices."""
-        columns = (*self._columns(), *self._flags())
-        return Held(
-            self.times[indices], take_rows(self.payload, indices), *(_at(column, indices) for column in columns)
-        )
+        given = {name: _at(getattr(self, name), indices) for name in (*COLUMNS, *FLAGS)}
+        return Held(times=self.times[indices], payload=take_rows(self.payload, indices), **given)
 
     def bare(self, indices: NDArray[np.int64]) -> Held:
         """The events at these indices with their keys and times only."""
-        return Held(self.times[indices], self.payload.select([]), keys=_at(self.keys, indices))
+        return Held(times=self.times[indices], payload=self.payload.select([]), keys=_at(self.keys, indices))
 
     def sorted(self) -> Held:
         """The events sorted by (key, time); the sort is stable."""
@@ -88,16 +82,10 @@ class Held:
         """The events of all parts, one part after another."""
         if len(parts) == 1:
             return parts[0]
-        columns = [_joined(column) for column in zip(*(part._columns() for part in parts), strict=True)]
-        flags = [_joined_flags(column, parts) for column in zip(*(part._flags() for part in parts), strict=True)]
+        given = {name: _joined([getattr(part, name) for part in parts]) for name in COLUMNS}
+        given |= {name: _joined_flags([getattr(part, name) for part in parts], parts) for name in FLAGS}
         payload = pa.concat_tables([part.payload for part in parts])
-        return Held(np.concatenate([part.times for part in parts]), payload, *columns, *flags)
-
-    def _columns(self) -> tuple[NDArray[Any] | None, ...]:
-        return self.streams, self.keys, self.ends, self.closed, self.gaps, self.edges, self.evaluation
-
-    def _flags(self) -> tuple[NDArray[np.bool_] | None, ...]:
-        return self.seen, self.last, self.gone
+        return Held(times=np.concatenate([part.times for part in parts]), payload=payload, **given)
 
     def flags(self) -> NDArray[np.uint8]:
         """The flags of each event, as stored."""
@@ -108,80 +96,10 @@ class Held:
         return flags
 
 
-def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
-    """Write events as a section of a segment, with their flags where any is set."""
-    columns: dict[str, Any] = dict(zip(held.payload.column_names, held.payload.columns, strict=True))
-    columns[TIME_COLUMN] = pa.array(held.times)
-    given = {
-        STREAM_COLUMN: held.streams,
-        KEY_COLUMN: held.keys,
-        END_COLUMN: held.ends,
-        CLOSED_COLUMN: held.closed,
-        GAP_COLUMN: held.gaps,
-        EDGE_COLUMN: held.edges,
-        EVALUATION_COLUMN: held.evaluation,
-    }
-    columns.update({name: pa.array(array) for name, array in given.items() if array is not None})
-    ref = writer.add(pa.table(columns))
-    by_stream = tuple(int(count) for count in count_by_stream(held.streams, len(held), streams))
-    ref = replace(ref, earliest=int(held.times.min()), latest=int(held.times.max()), by_stream=by_stream)
-    flags = held.flags()
-    if flags.any():
-        ref = flag(writer, ref, flags, held, streams)
-    return ref
-
-
-def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, streams: int) -> Ref:
-    """Write new flags for the rows of a section; returns the reference with them. ``held`` are all its rows, in
-    order."""
-    alive, kept = (flags & GONE) == 0, is_kept(flags)
-    where = writer.add(pa.table({"flags": pa.array(flags)}))
-    times = held.times[alive]
-    codes = None if held.streams is None else held.streams[kept]
-    return replace(
-        ref,
-        flags=Flags(where.segment, where.offset, where.length, where.checksum),
-        # No window is open because of events kept only for ``expired``.
-        earliest=int(times.min()) if len(times) else FOREVER,
-        latest=int(times.max()) if len(times) else -FOREVER,
-        by_stream=tuple(int(count) for count in count_by_stream(codes, int(np.count_nonzero(kept)), streams)),
-    )
-
-
 def is_kept(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Which rows are still needed, be it only to report them as expired."""
     kept: NDArray[np.bool_] = (flags & (GONE | LAST)) != GONE
     return kept
-
-
-def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
-    """All rows of a section and the flags of each; rows that are no longer needed are included."""
-    table = store.read(ref)
-    names = table.column_names
-    payload = table.drop_columns([name for name in INNER if name in names])
-
-    def column(name: str) -> Any:
-        return table.column(name).to_numpy() if name in names else None
-
-    flags = np.zeros(table.num_rows, np.uint8)
-    where = ref.to_flags()
-    if where is not None:
-        flags = store.read(where).column("flags").to_numpy()
-    held = Held(
-        column(TIME_COLUMN),
-        payload,
-        column(STREAM_COLUMN),
-        column(KEY_COLUMN),
-        column(END_COLUMN),
-        column(CLOSED_COLUMN),
-        column(GAP_COLUMN),
-        column(EDGE_COLUMN),
-        column(EVALUATION_COLUMN),
-        (flags & SEEN) != 0,
-    )
-    if (flags & LAST).any():
-        held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
-    return held, flags
 
 
 def live(held: Held, flags: NDArray[np.uint8]) -> Held:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held import KEY_COLUMN
+from manager.keyed.held_segments import KEY_COLUMN
 from policies.marks import NONE
 from windowing.time.daytimes import DayTime
 

@@ -47,7 +47,14 @@ class Meddling(WindowAssigner):
 @pytest.mark.parametrize("times", [[1, 2, 3], [3, 1, 2]])
 def test_assigners_cannot_write_to_the_events(times: list[int]) -> None:
     columns = [np.array(times, np.int64) for _ in range(4)]
-    held = Held(columns[0], pa.table({"id": times}), None, np.zeros(3, np.int64), columns[1], columns[2], columns[3])
+    held = Held(
+        times=columns[0],
+        payload=pa.table({"id": times}),
+        keys=np.zeros(3, np.int64),
+        ends=columns[1],
+        closed=columns[2],
+        gaps=columns[3],
+    )
     meddling = Meddling()
     (window,) = AssignedWindows([meddling], held).windows(Span(-1, FOREVER))
     assert window.table["id"].to_pylist() == [1, 2, 3]

@@ -196,7 +196,7 @@ def test_a_window_above_a_new_bound_fires_in_parts(trigger: KeyTrigger, op: str,
 
 def one_key(sizes: list[int]) -> tuple[Held, pa.Table]:
     payload = pa.table({"key": ["k"] * len(sizes), "text": ["x" * size for size in sizes]})
-    return Held(np.arange(len(sizes)), payload, None, np.zeros(len(sizes), np.int64)), payload
+    return Held(times=np.arange(len(sizes)), payload=payload, keys=np.zeros(len(sizes), np.int64)), payload
 
 
 def always(said: FireResult) -> Any:

@@ -221,7 +221,14 @@ def _without_repeats(
         admitted = np.where(duplicates, alone, accepted(decisions.actions))
         closed = decisions.closed if node.assigners else None
         bare = pa.table({"place": pa.nulls(count)})
-        held = Held(decisions.times, bare, None, events.keys, events.ends, closed, events.gaps)
+        held = Held(
+            times=decisions.times,
+            payload=bare,
+            keys=events.keys,
+            ends=events.ends,
+            closed=closed,
+            gaps=events.gaps,
+        )
         repeated = repeats.among(IncomingIds(events.rows.table.column(name), sound, admitted, held, marks))
         if (repeated == duplicates).all():
             return decisions

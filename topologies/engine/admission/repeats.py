@@ -118,7 +118,7 @@ def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
         return None
     field = node.bolt.settings.message_id_field
     tables = [pa.Table.from_batches([events.payload]).select([field]) for events in parts]
-    return Held(np.concatenate([events.timestamps for events in parts]), pa.concat_tables(tables))
+    return Held(times=np.concatenate([events.timestamps for events in parts]), payload=pa.concat_tables(tables))
 
 
 def _bare(held: Held) -> Held:

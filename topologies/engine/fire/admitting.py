@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, INNER, KEY_COLUMN, Held
+from manager.keyed.held import Held
+from manager.keyed.held_segments import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, INNER, KEY_COLUMN
 from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN
 from manager.storage.task_state import AssignedState
 from policies.admission import accepted, timely
@@ -95,13 +96,13 @@ def _admitted(
     table, count = events.rows.table, len(events.times)
     inner = (*INNER, SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN)
     held = Held(
-        decisions.times,
-        table.drop_columns([name for name in inner if name in table.column_names]),
-        _column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
-        events.keys,
-        events.ends,
-        decisions.closed if node.assigners else None,
-        events.gaps,
+        times=decisions.times,
+        payload=table.drop_columns([name for name in inner if name in table.column_names]),
+        streams=_column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
+        keys=events.keys,
+        ends=events.ends,
+        closed=decisions.closed if node.assigners else None,
+        gaps=events.gaps,
         edges=_column(events.rows, EDGE_COLUMN),
         evaluation=_evaluations(item, node, count),
     )

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.assigned import AssignedWindows, Span
-from manager.keyed.held import GONE, SEEN, Held, read_held, write_held
+from manager.keyed.held import GONE, SEEN, Held
+from manager.keyed.held_segments import read_held, write_held
 from manager.keyed.last_windows import LastWindows
 from manager.keyed.panes import Moment, PaneDecisions, WindowStates
 from manager.keyed.released import ReleasedEnds

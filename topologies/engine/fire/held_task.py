@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held import GONE, LAST, SEEN, Held, flag, is_kept, kept, live, read_held, write_held
+from manager.keyed.held import GONE, LAST, SEEN, Held, is_kept, kept, live
+from manager.keyed.held_segments import flag, read_held, write_held
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
 from topologies.engine.batch.context import Context

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
 from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.key_states import KeyStates
@@ -88,4 +87,4 @@ class TriggeredTask(HeldTask):
         """An empty set of events with the columns of the bolt."""
         none = np.zeros(0, np.int64)
         streams = np.zeros(0, np.int8) if len(self.node.inputs) > 1 else None
-        return Held(none, pa.Table.from_pylist([], schema=self.node.schema), streams, none)
+        return Held(times=none, payload=self.node.schema.empty_table(), streams=streams, keys=none)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
+from manager.keyed.held_segments import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
 from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter
 from manager.storage.taking import take_rows
 from policies.admission import Decision, timely

@@ -1,0 +1,85 @@
+"""How held events are stored in segments: their columns, and a flag for each that can be written anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.held import GONE, LAST, SEEN, Held, is_kept
+from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Flags, Ref, SegmentStore, SegmentWriter
+from windowing.data.events import count_by_stream
+from windowing.time.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KEY_COLUMN, END_COLUMN, GAP_COLUMN, EDGE_COLUMN = "_key_hash", "_end", "_gap", "_edge"
+
+STORED_AS = {
+    "streams": STREAM_COLUMN,
+    "keys": KEY_COLUMN,
+    "ends": END_COLUMN,
+    "closed": "_closed",
+    "gaps": GAP_COLUMN,
+    "edges": EDGE_COLUMN,
+    "evaluation": "_evaluation",
+}
+"""The column of a segment for each column of held events."""
+
+INNER = (TIME_COLUMN, *STORED_AS.values())
+"""Columns that windbolt adds to segments."""
+
+
+def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
+    """Write events as a section of a segment, with their flags where any is set."""
+    columns: dict[str, Any] = dict(zip(held.payload.column_names, held.payload.columns, strict=True))
+    columns[TIME_COLUMN] = pa.array(held.times)
+    given = {stored: getattr(held, name) for name, stored in STORED_AS.items()}
+    columns.update({stored: pa.array(array) for stored, array in given.items() if array is not None})
+    ref = writer.add(pa.table(columns))
+    by_stream = tuple(int(count) for count in count_by_stream(held.streams, len(held), streams))
+    ref = replace(ref, earliest=int(held.times.min()), latest=int(held.times.max()), by_stream=by_stream)
+    flags = held.flags()
+    if flags.any():
+        ref = flag(writer, ref, flags, held, streams)
+    return ref
+
+
+def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, streams: int) -> Ref:
+    """Write new flags for the rows of a section; returns the reference with them. ``held`` are all its rows, in
+    order."""
+    alive, kept = (flags & GONE) == 0, is_kept(flags)
+    where = writer.add(pa.table({"flags": pa.array(flags)}))
+    times = held.times[alive]
+    codes = None if held.streams is None else held.streams[kept]
+    return replace(
+        ref,
+        flags=Flags(where.segment, where.offset, where.length, where.checksum),
+        # No window is open because of events kept only for ``expired``.
+        earliest=int(times.min()) if len(times) else FOREVER,
+        latest=int(times.max()) if len(times) else -FOREVER,
+        by_stream=tuple(int(count) for count in count_by_stream(codes, int(np.count_nonzero(kept)), streams)),
+    )
+
+
+def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
+    """All rows of a section and the flags of each; rows that are no longer needed are included."""
+    table = store.read(ref)
+    names = table.column_names
+    payload = table.drop_columns([name for name in INNER if name in names])
+
+    def column(name: str) -> Any:
+        return table.column(name).to_numpy() if name in names else None
+
+    flags = np.zeros(table.num_rows, np.uint8)
+    where = ref.to_flags()
+    if where is not None:
+        flags = store.read(where).column("flags").to_numpy()
+    given = {name: column(stored) for name, stored in STORED_AS.items()}
+    held = Held(times=column(TIME_COLUMN), payload=payload, **given, seen=(flags & SEEN) != 0)
+    if (flags & LAST).any():
+        held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
+    return held, flags
