@@ -22,9 +22,10 @@ from topologies.engine.time.first_output import FirstOutput
 from topologies.graph.model import SpoutNode, Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
-from topologies.io.patterns import is_pattern, leading_folder
+from topologies.io.patterns import candidates, is_pattern, leading_folder
 from topologies.io.sinks import FunctionSink
 from topologies.io.spouts import FileSpout, FoundFile, FrameSpout, MemorySpout
+from topologies.run.built import check_built
 from topologies.run.options import RunOptions, Summary
 from topologies.sources.splits import TableSource, file_splits
 from topologies.sources.unnameable import refuse_unnameable
@@ -40,6 +41,7 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     not there, where a sink's function asks for a DataFrame, where Kafka is read or written, or where a run is to be
     continuous and has no checkpoint.
     """
+    check_built("run_local", topology)
     options = options or RunOptions()
     if options.checkpoint is None and options.every is not None:
         raise ConfigError(
@@ -178,7 +180,10 @@ def _refuse_spark(topology: Topology) -> None:
 
 
 def _refuse_unmatched(name: str, path: str) -> None:
-    """A path that is not there has to be a pattern of those that Python knows, in a folder that is there."""
+    """A path that is not there has to be a pattern of those that Python knows, in a folder that is there.
+
+    UnreachableError where that cannot be seen.
+    """
     if "{" in path:
         raise ConfigError(
             f"spout {name!r} reads {path!r}",
@@ -191,6 +196,7 @@ def _refuse_unmatched(name: str, path: str) -> None:
             why="a local run uses Python's patterns, in which a backslash does not escape a character",
             do="run on Spark, or write that character in brackets, such as [*]",
         )
+    candidates(shown_path(path))  # a folder that may not be looked into is not one where nothing is
     if not is_pattern(shown_path(path)):
         raise ConfigError(
             f"spout {name!r}: {path!r} is not there", do="make the folder before the run, or correct the path"

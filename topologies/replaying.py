@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from topologies.run.built import check_built
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Problem, load, located, read_scenario
@@ -29,6 +30,8 @@ def replay(
     ``topology`` takes the place of the one that the scenario names. ``engine``: ``"local"``, or ``"spark"``, which
     runs a real query. ScenarioError where the file does not hold exactly one scenario, or it is malformed.
     """
+    if topology is not None:
+        check_built("replay", topology)
     match scenario:
         case Scenario():
             chosen = scenario

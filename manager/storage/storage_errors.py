@@ -78,7 +78,7 @@ def during(doing: str, after: str) -> Iterator[None]:
 
 def why_and_do(error: Exception) -> dict[str, str]:
     """What the system, or a store, says of an error (``why``), and what to do about it (``do``)."""
-    return {"why": _why(error), "do": f"{remedy(_number(error))}, then rerun"}
+    return {"why": system_reason(error), "do": f"{remedy(_number(error))}, then rerun"}
 
 
 def remedy(number: int) -> str:
@@ -86,7 +86,9 @@ def remedy(number: int) -> str:
     return _REMEDIES.get(number, _ELSEWHERE)
 
 
-def _why(error: Exception) -> str:
+def system_reason(error: Exception) -> str:
+    """What the system, or a store, says of an error: ``Permission denied (EACCES)``; its first line where it has no
+    number of the system's."""
     number = _number(error)
     if number in errno.errorcode:
         return f"{os.strerror(number)} ({errno.errorcode[number]})"

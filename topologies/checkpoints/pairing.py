@@ -24,7 +24,7 @@ from manager.storage.files import is_there
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.segments import FileSegments
-from manager.storage.storage_errors import UNREADABLE, as_storage_error
+from manager.storage.storage_errors import UNREADABLE, as_storage_error, system_reason
 from topologies.checkpoints.fingerprint import differences, fingerprint
 from topologies.checkpoints.sinks_note import note_sinks
 from topologies.checkpoints.source_log import SourceLog
@@ -68,7 +68,7 @@ class PairedCheckpoint:
         except (OSError, pa.ArrowException) as error:
             raise CheckpointError(
                 f"checkpoint {self.path!r} cannot be reached",
-                why=str(error).strip().split("\n", 1)[0] or type(error).__name__,
+                why=system_reason(error),
                 do="check its address, the network and the credentials of this user, or name a folder on this machine",
             ) from error
 
@@ -90,7 +90,7 @@ class PairedCheckpoint:
         except (PermissionError, FileExistsError, FileNotFoundError, NotADirectoryError) as error:
             raise CheckpointError(
                 f"checkpoint {self.path!r} cannot be made or written to",
-                why=str(error),
+                why=system_reason(error),
                 do="name a folder that this user may write to",
             ) from error
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from topologies.compose.checks.called_methods import missing_method
 from topologies.compose.default_time import with_record_time
 from topologies.compose.known_streams import KnownStreams, read_twice
 from topologies.compose.mistakes import Mistakes
@@ -179,6 +180,9 @@ class _Compilation:
                 "subclass one of them" if not isinstance(bolt, type) else f"call it: {bolt.__name__}()",
             )
             return None
+        uncalled = missing_method(name, bolt)
+        if uncalled is not None:
+            self.mistakes.append(uncalled)
         try:
             outputs = bolt.output_schemas()
             if isinstance(bolt, StatefulWindowedBolt):

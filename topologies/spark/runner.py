@@ -20,6 +20,7 @@ from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames
 from topologies.graph.model import Topology
 from topologies.preflight.early import refuse_early
+from topologies.run.built import check_built
 from topologies.run.options import RunOptions, Summary
 from topologies.sources.deaths import Death
 from topologies.spark.executor import TaskExecutor
@@ -65,6 +66,7 @@ def run_on_spark(
     committed, and is repeated by the next run), EnvironmentMissing where Java is missing, or the connector that a
     topology with Kafka needs.
     """
+    check_built("run_on_spark", topology)
     if options.checkpoint is None:
         raise ConfigError(
             "a run on Spark needs a checkpoint",

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.phases import PHASES, Phase
@@ -28,6 +27,7 @@ from topologies.graph.model import (
     stream_label,
 )
 from topologies.io.sinks import MemorySink
+from topologies.run.built import check_built
 from topologies.run.clock import system_clock
 from topologies.sources.splits import TableSource
 from topologies.testing.fired import FiredWindow, Notes, watched_part
@@ -58,12 +58,7 @@ class TopologyDriver:
     __test__ = False
 
     def __init__(self, topology: Topology, *, clock: Moment | None = None) -> None:
-        if isinstance(topology, TopologyBuilder):
-            raise ConfigError(
-                "TopologyDriver(builder)", why="a builder is not a topology yet", do="give builder.build()"
-            )
-        if not isinstance(topology, Topology):
-            raise ConfigError(f"TopologyDriver({topology!r:.60})", do="give the topology that builder.build() returns")
+        check_built("TopologyDriver", topology)
         self._notes = Notes()
         self._streams: dict[str, MemorySink] = {}
         self.topology = _watched(topology, self._notes, self._streams)

@@ -121,6 +121,12 @@ class DailyTrigger:
     """After this many firings in a row without events the key is forgotten (UH-22); None: never."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.time, DayTime):
+            raise ConfigError(
+                f"DailyTrigger({self.time!r:.60})",
+                why="its time is a DayTime, which has a zone",
+                do='write DailyTrigger(DayTime(hours(18).micros, "Europe/Berlin")) for 18:00 there',
+            )
         _some(self.max_empty)
 
 

@@ -40,7 +40,7 @@ class DayTime:
             raise ConfigError(
                 f"{self.micros!r} is not a time of day",
                 why="it is a number of microseconds after midnight, below 24 hours",
-                do="give 0 for midnight, 39_900_000_000 for 11:05, or read a text with DayTimePattern",
+                do="give 0 for midnight, hours(18).micros for 18:00, minutes(11 * 60 + 5).micros for 11:05",
             )
         if not isinstance(self.zone, str):
             raise ConfigError(f"zone={self.zone!r} is not a text", do="use a name like 'Europe/Berlin' or '+03:00'")

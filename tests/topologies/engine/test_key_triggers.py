@@ -137,6 +137,9 @@ def test_what_is_no_trigger_is_told() -> None:
         RuleTrigger("rule")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="empty firings"):
         DailyTrigger(DayTime(0), 0)
+    with pytest.raises(ConfigError, match="its time is a DayTime") as raised:
+        DailyTrigger("18:00")  # type: ignore[arg-type]
+    assert raised.value.do.startswith("write DailyTrigger(DayTime(hours(18).micros")
     with pytest.raises(TopologyError, match="two streams 'default'"):
         a_topology(Shown().with_key("key").with_trigger(CountTrigger(Count(2)), refused_stream="default"))
 

@@ -25,10 +25,11 @@ from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.formats import FileSplit, access, file_format
 from topologies.io.paths import locate
 from topologies.io.patterns import candidates
+from topologies.run.options import RunOptions
 from topologies.sources.splits import FileSource
 from windowing import WindowedBolt
 from windowing.data.schema import parse_schema
-from windowing.errors import ConfigError, DataError, MissingError, UnreachableError
+from windowing.errors import CheckpointError, ConfigError, DataError, MissingError, UnreachableError
 
 ROWS = pa.table({"x": pa.array(np.random.default_rng(1).integers(0, 1 << 60, 50_000))})
 SCHEMA = parse_schema("x long")
@@ -144,7 +145,7 @@ def test_a_disk_that_fails_at_any_read_is_no_fault_of_the_file(
 
 def test_an_error_of_the_system_is_told_from_one_of_arrows() -> None:
     """/proc/self/mem is a regular file for the system, and cannot be read at 0."""
-    with pytest.raises(UnreachableError, match=r"Errno 5"):
+    with pytest.raises(UnreachableError, match=r"Input/output error \(EIO\)"):
         list(file_format("jsonl").read(pafs.LocalFileSystem(), FileSplit("/proc/self/mem"), SCHEMA))
 
 
@@ -284,3 +285,24 @@ def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(somebody: Path, clos
     os.seteuid(euid)
     with pytest.raises(UnreachableError, match="Permission denied"):
         candidates(f"{somebody}/{pattern}")
+
+
+@pytest.mark.parametrize(
+    ("closed", "path"), [("in/x.csv", "in/x.csv"), ("in", "in/x.csv"), ("in", "in/a"), ("in", "in")]
+)
+@pytest.mark.usefixtures("at_once")
+def test_what_a_user_may_not_read_is_told_with_the_systems_reason(somebody: Path, closed: str, path: str) -> None:
+    euid = os.geteuid()
+    os.seteuid(os.getuid())
+    (somebody / "in/x.csv").write_text("x\n1\n")
+    (somebody / closed).chmod(0)
+    os.seteuid(euid)
+    with pytest.raises(UnreachableError) as raised:
+        run_local(_counting(f"{somebody}/{path}", format="csv")[0])
+    assert raised.value.why == "Permission denied (EACCES)"
+
+
+def test_a_checkpoint_where_a_user_may_not_write_is_told_with_the_systems_reason(somebody: Path) -> None:
+    with pytest.raises(CheckpointError) as raised:
+        run_local(_counting(f"{somebody}/in/x.csv")[0], RunOptions(checkpoint=f"{somebody}/ck"))
+    assert raised.value.why == "Permission denied (EACCES)"

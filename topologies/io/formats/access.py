@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from manager.storage.storage_errors import system_reason
 from topologies.io.formats.file_errors import reading
 from windowing.errors import DataError, MissingError, UnreachableError
 
@@ -94,7 +95,6 @@ def reached(path: str) -> Iterator[None]:
 
 def unreachable(path: str, error: Exception) -> UnreachableError:
     """The UnreachableError for what a file system raised about a path."""
-    said = str(error).strip().split("\n", 1)[0] or type(error).__name__
     if isinstance(error, FileNotFoundError):
         return MissingError(
             f"{path!r} does not exist",
@@ -105,7 +105,7 @@ def unreachable(path: str, error: Exception) -> UnreachableError:
         )
     return UnreachableError(
         f"{path!r} cannot be reached",
-        why=said.split(_TEXT_END, 1)[0],
+        why=system_reason(error).split(_TEXT_END, 1)[0],
         do="make it readable for the machines that read it, then rerun: its batch was not committed",
     )
 
