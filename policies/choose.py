@@ -100,6 +100,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     ties = ties or (event_time and settings.idle_timeout is not None)  # which must know the windows that hold events
     ties = ties or (event_time and settings.overtakes and overlaps)  # some windows of such an event may be over
     assigned = ties or settings.key or settings.panes or settings.lifetime or settings.anchor is not None
+    assigned = assigned or settings.empty_windows_until is not None
     if not assigned and not (by_window and (overlaps or past)):
         return ()
     if not isinstance(length, Duration) or not isinstance(slide, Duration):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manager.accounts import Accounts
+from manager.keyed.empty_windows import EmptyWindows
 from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.last_windows import LastWindows
 from manager.keyed.panes import PaneDecisions, WindowStates
@@ -90,6 +91,15 @@ class AssignedWindows:
             return
         for kind, piece in self._pieces(span):
             yield from self._tuple_windows.of(piece, kind)
+        self._finish(span)
+
+    def windows_and_empty(self, span: Span, empty: EmptyWindows) -> Iterator[TupleWindow]:
+        """Yield the due windows in order of (end, start, key), and between them those without events."""
+        assert isinstance(span.after, int)
+        (assigner,) = self.assigners
+        pieces = assigner.assign(self._events.live, span.after, span.upto)
+        for piece in empty.among(pieces, self._events, span.after):
+            yield from self._tuple_windows.of(piece.windows, keys=piece.keys, hashes=piece.hashes)
         self._finish(span)
 
     def _finish(self, span: Span) -> None:

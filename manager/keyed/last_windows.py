@@ -43,10 +43,11 @@ class LastWindows:
         self._keys = run_keys[self._by_key]
         self._fired: dict[int, NDArray[np.int64]] = {}
 
-    def follow(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+    def follow(self, members: NDArray[np.int64], key: int | None = None) -> NDArray[np.int64]:
         """Record that a window with these members fires; returns the indices of the previous window's events that are
-        not in it."""
-        key = _NO_KEY if self._events.keys is None else int(self._events.keys[members[0]])
+        not in it. ``key`` is the hash of its key, None where a member tells it."""
+        if key is None:
+            key = _NO_KEY if self._events.keys is None else int(self._events.keys[members[0]])
         before = self._fired.get(key)
         if before is None:
             before = self._of(key)

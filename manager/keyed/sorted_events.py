@@ -112,6 +112,10 @@ class SortedEvents:
                 keys[index] = key
         return keys
 
+    def key_rows(self, members: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
+        """The columns of the key of these events, which all streams name alike."""
+        return take_rows(self.payload.select(list(columns)), self.places(members))
+
     def _keys_by(self, names: Sequence[str], members: NDArray[np.int64]) -> list[Any]:
         rows = take_rows(self.payload.select(list(names)), self.places(members))
         columns = [column.to_pylist() for column in rows.columns]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,16 +44,19 @@ class TupleWindows:
         *,
         panes: Sequence[tuple[Pane, Ident]] | None = None,
         causes: Sequence[FiredBy] | None = None,
+        keys: Sequence[Any] | None = None,
+        hashes: NDArray[np.int64] | None = None,
     ) -> Iterator[TupleWindow]:
         """Yield the windows of a piece. ``firsts`` is an event of each window, where a window may show none of its own.
 
         ``panes`` and ``causes`` have a value for each window: which firing of which window it is; what fired it.
+        ``keys`` and ``hashes`` are the key of each window and its hash, where not every window has an event that tells
+        it.
         """
         events, members, task, last = self._events, piece.members, self._task, self._last
         fresh = events.fresh(members)
         source = GatheredEvents(events, members)
-        keys = None
-        if events.keyed:
+        if keys is None and events.keyed:
             keys = events.keys_of(members[piece.offsets[:-1]] if firsts is None else firsts)
         news = np.diff(np.concatenate([[0], np.cumsum(fresh)])[piece.offsets]).tolist()
         offsets = piece.offsets.tolist()
@@ -67,7 +70,8 @@ class TupleWindows:
                 new = low + np.flatnonzero(fresh[low:high]) if news[index] else range(low, low)
             if last is not None:
                 expired_from, places = last
-                expired = expired_from.follow(places[events.places(members[low:high])])
+                told = None if hashes is None else int(hashes[index])
+                expired = expired_from.follow(places[events.places(members[low:high])], told)
             if keys is not None:
                 key = keys[index]
             if causes is not None:

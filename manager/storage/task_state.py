@@ -30,6 +30,8 @@ class AssignedState:
     """Per input, the end edges that wait for their starts (SI-3); empty where there are none."""
     keys: Ref | None = None
     """The watermarks of keys."""
+    known: Ref | None = None
+    """The keys that have had events lately, where windows without events fire."""
     panes: Ref | None = None
     """The firings of open windows."""
     released: Ref | None = None
@@ -151,7 +153,7 @@ def _windows(kind: type[WindowsState], values: Mapping[str, Any]) -> WindowsStat
         return QueueState(**values)
     if kind is TriggeredState:
         return TriggeredState(**{**values, "keys": _ref(values["keys"])})
-    refs = {name: _ref(values[name]) for name in ("keys", "panes", "released", "end_edges")}
+    refs = {name: _ref(values[name]) for name in ("keys", "known", "panes", "released", "end_edges")}
     lists = {name: tuple(values[name]) for name in ("open_ends", "waiting_by_stream")}
     return AssignedState(**{**values, **refs, **lists})
 

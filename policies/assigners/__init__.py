@@ -1,7 +1,7 @@
 """Window assigners: windows by the clock, by the calendar, or by the surrounding events; separate for each key."""
 
 from policies.assigners.aligned import AlignedWindows
-from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from policies.assigners.assigner import Assigned, GridWindows, Live, WindowAssigner
 from policies.assigners.calendar import CalendarWindows
 from policies.assigners.count_by_start import CountByStartWindows
 from policies.assigners.meetings import MeetingWindows
@@ -15,6 +15,7 @@ __all__ = [
     "Assigned",
     "CalendarWindows",
     "CountByStartWindows",
+    "GridWindows",
     "Live",
     "MeetingWindows",
     "OnsetWindows",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from policies.assigners.assigner import Assigned, GridWindows, Live
 from windowing.data.order import stable_order
 from windowing.errors import ConfigError
 from windowing.settings.bounds import Bounds
@@ -31,7 +31,7 @@ _FAR = 1 << 62
 
 
 @dataclass(frozen=True)
-class AlignedWindows(WindowAssigner):
+class AlignedWindows(GridWindows):
     """Windows of one length whose ends are multiples of the slide, shifted by the offset (ST-3, AT-1, AT-8, AZ-19).
 
     A slide shorter than the length makes windows overlap (AT-2, AZ-20, SI-27); a longer one leaves gaps whose events
@@ -86,6 +86,16 @@ class AlignedWindows(WindowAssigner):
         length, slide = self.length.micros, self.slide.micros
         first = (upto - self._phase) // slide * slide + self._phase + slide - length
         return first if self.origin is None else max(first, self.origin)
+
+    def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._aligned(times) + self.slide.micros
+
+    def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
+        first = int(self.following(np.array([after]))[0])
+        return np.arange(first, upto + 1, self.slide.micros, dtype=np.int64)
+
+    def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        return ends - self.length.micros
 
     @property
     def last_end(self) -> LastEnd:

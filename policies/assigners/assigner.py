@@ -115,6 +115,22 @@ class WindowAssigner(ABC):
         return upto if held is None else min(upto, held)
 
 
+class GridWindows(WindowAssigner):
+    """Windows whose edges are known without any event. All arguments and results are in microseconds."""
+
+    @abstractmethod
+    def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first window end after each time."""
+
+    @abstractmethod
+    def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
+        """All window ends with after < end <= upto, ascending."""
+
+    @abstractmethod
+    def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The starts of the windows with these ends."""
+
+
 def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:
     """The limit of the events at these indices."""
     return limit[positions] if isinstance(limit, np.ndarray) else limit

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from policies.assigners.aligned import last_instants, spread
-from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from policies.assigners.assigner import Assigned, GridWindows, Live
 from windowing.errors import ConfigError
 from windowing.settings.bounds import Bounds
 from windowing.time.timestamps import EARLIEST, EPOCH, LATEST, to_datetime
@@ -28,7 +28,7 @@ _HOUR, _DAY = 3_600_000_000, 86_400_000_000
 
 
 @dataclass(frozen=True)
-class CalendarWindows(WindowAssigner):
+class CalendarWindows(GridWindows):
     """The hours, days, weeks (from Monday) or months of an IANA time zone, adjacent and without gaps.
 
     A window starts when the clocks of the zone first show its first moment or, where they skip it, at the skip. So days
@@ -93,6 +93,22 @@ class CalendarWindows(WindowAssigner):
         moment = np.array([upto])
         edges = self._edges(moment, moment)
         return int(edges[_places(edges, moment)[0]])
+
+    def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not len(times):
+            return times
+        edges = self._edges(times, times)
+        return edges[_places(edges, times) + 1]
+
+    def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
+        edges = self._edges(np.array([after]), np.array([max(after, upto)]))
+        return edges[(edges > after) & (edges <= upto)]
+
+    def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not len(ends):
+            return ends
+        edges = self._edges(ends - 1, ends - 1)
+        return edges[_places(edges, ends - 1)]
 
     @property
     def last_end(self) -> LastEnd:

@@ -15,7 +15,7 @@ from policies.choose import choose_assigners, choose_policies, past_the_end
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED, SOURCE_ONLY
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import Session, Snapshot, longest_of
+from windowing.settings.kinds import Calendar, Hopping, Session, Snapshot, longest_of
 from windowing.settings.rules import Aligned, DefaultTime, LateBy, Partition, WatermarkCombiner
 from windowing.time.durations import Count, Duration, Shift
 
@@ -160,6 +160,31 @@ def _opens_behind(situation: Situation) -> bool:
         return bool(choose_assigners(settings, event_time=situation.event_time))
     except ConfigError:
         return True  # others report it
+
+
+_PERIODS = {"hour": Duration(3_600_000_000), "day": Duration(86_400_000_000), "week": Duration(604_800_000_000),
+            "month": Duration(28 * 86_400_000_000)}  # fmt: skip
+"""How long the periods of a calendar are at least, but for clock changes."""
+
+
+def shortest_slide(settings: WindowSettings) -> Duration | None:
+    """From the end of a window to the end of the next, at least; None where that depends on the events."""
+    if settings.key_trigger is not None:
+        return None
+    match settings.kinds:
+        case ():
+            by_time = isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
+            return settings.slide if by_time and isinstance(settings.slide, Duration) else None
+        case (Hopping(slide=slide),):
+            return slide
+        case (Calendar(unit=unit),):
+            return _PERIODS[unit]
+    return None
+
+
+def _empty_fits(situation: Situation) -> bool:
+    until, slide = situation.settings.empty_windows_until, shortest_slide(situation.settings)
+    return until is None or slide is None or until >= slide
 
 
 def _instants(settings: WindowSettings) -> bool:
@@ -325,6 +350,18 @@ LASTS = Need(
     "such a window is one instant: its start is its end (AZ-25)",
     "remove it",
 )
+HAS_GRID = Need(
+    lambda s: shortest_slide(s.settings) is not None,
+    "on windows whose ends depend on events, or of several kinds",
+    "only of windows of one length and slide in time, or of the calendar, it is known which of them nothing fell into",
+    "use with_window or with_tumbling_window with durations, or Calendar, or remove it",
+)
+ROOM_FOR_EMPTY = Need(
+    _empty_fits,
+    "with less than a slide",
+    "the next window ends a slide after the last one that held an event",
+    "make until= as long as the silence that you want to see, and a slide at least",
+)
 OPENS_BEHIND = Need(
     _opens_behind,
     "on tumbling windows that tell the next bolt their end when they close (AT-16)",
@@ -358,6 +395,8 @@ NEEDS: dict[str, Need] = {
     "edges off the grid": ALIGNS,
     "a grid": ON_A_GRID,
     "a held end": CLOSES_LATER,
+    "windows on a grid": HAS_GRID,
+    "room for an empty window": ROOM_FOR_EMPTY,
     "lengths": HAS_LENGTHS,
     "starts": HAS_STARTS,
     "windows that last": LASTS,

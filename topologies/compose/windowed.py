@@ -154,6 +154,7 @@ def _checked(
         parallelism=parallelism,
         event_time=times.event_time,
         groups_by=bolt.groups_by,
+        rows_are_of_events=bolt.rows_are_of_events,
         asks_for_expired=asks_for_expired(bolt) if settings.expired is None else settings.expired,
         partitioned=any(each.stream[0] in known.partitioned for each in reading.inputs),
         joined=bolt.keys_by_stream if isinstance(bolt, Join) else None,

@@ -84,6 +84,11 @@ class Aggregate(ABC):
         """What must be kept of the events."""
         return ()
 
+    @property
+    def of_nothing(self) -> Any:
+        """Its value for a window without events, where it keeps something of events; None: null."""
+        return None
+
     @abstractmethod
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         """Its column, from the states of its accumulators."""
@@ -103,6 +108,10 @@ class Count(Aggregate):
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
         return () if self.field is None else (Present(self.field),)
+
+    @property
+    def of_nothing(self) -> int:
+        return 0
 
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         return pa.array(states[0][0] if states else cells.events)

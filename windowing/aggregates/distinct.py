@@ -70,6 +70,10 @@ class DistinctCount(Aggregate):
         assert self.field is not None
         return (Different(self.field, self.kind),)
 
+    @property
+    def of_nothing(self) -> int:
+        return 0
+
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         ((values,),) = states
         return pc.list_value_length(values).cast(pa.int64())

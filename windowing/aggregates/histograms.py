@@ -98,6 +98,10 @@ class Histogram(Summable):
         unit = 10 ** (self.kind.scale if self._decimal and self.kind is not None else 0)
         return tuple(ceil(Fraction(str(edge)) * unit) for edge in self.edges)
 
+    @property
+    def of_nothing(self) -> list[int]:
+        return [0] * (len(self.edges) + 1)
+
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         (counts,) = states
         width = len(counts)

@@ -153,6 +153,10 @@ class ApproximateCount(Aggregate):
         assert self.field is not None
         return (Registers(self.field, self.bits),)
 
+    @property
+    def of_nothing(self) -> int:
+        return 0
+
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         ((registers,),) = states
         return pa.array(estimates(registers, self.bits))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,14 @@ from windowing.aggregates.declared import Aggregate, Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.ranked import has_order
-from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
+from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, NumberedRows
 from windowing.bolts.bound_aggregates import BoundAggregates
 from windowing.bolts.columns import unified
+from windowing.bolts.empty_rows import filled, in_order, rows_of_nothing
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import value_type
 from windowing.errors import ConfigError
+from windowing.time.durations import Time
 from windowing.window import whole
 from windowing.window_batch import WindowBatch
 
@@ -49,6 +51,8 @@ class AggregateBolt(BatchWindowedBolt):
         self.aggregates = dict(aggregates)
         self.bound_aggregates: BoundAggregates | None = None
         """What it computes; known once the topology is built."""
+        self.fill: Mapping[str, Any] = {}
+        """By column, the values of aggregates in the rows of windows without events, where others are wanted."""
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise ConfigError(
@@ -69,6 +73,25 @@ class AggregateBolt(BatchWindowedBolt):
             raise ConfigError(
                 f"AggregateBolt with two columns {twice[0]!r}", why="a column is known by its name", do="rename one"
             )
+
+    def with_empty_windows(self, *, until: Time, fill: Mapping[str, Any] | None = None) -> Self:
+        """A window without events is a row too: of its key, which has to have the columns of ``by`` (``with_key``).
+
+        Counts are then 0, and other aggregates null, as of values that are all null. ``fill``: other values for such
+        rows, by the column of the aggregate, ``{"mean": 0.0}``. See ``WindowedBolt.with_empty_windows`` for which fire.
+
+        ConfigError where ``fill`` names no aggregate of the bolt.
+        """
+        strange = [name for name in fill or {} if name not in self.aggregates]
+        if strange:
+            raise ConfigError(
+                f"with_empty_windows(fill={{{strange[0]!r}: ...}})",
+                why=f"the aggregates are {', '.join(self.aggregates)}",
+                do="name one of these",
+            )
+        configured = super().with_empty_windows(until=until)
+        configured.fill = dict(fill or {})
+        return configured
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The bolt with its columns; ConfigError where they cannot be."""
@@ -93,7 +116,9 @@ class AggregateBolt(BatchWindowedBolt):
         bound = tuple((name, aggregate.bound(name, schema)) for name, aggregate in self.aggregates.items())
         columns = [pa.field(name, aggregate.result) for name, aggregate in bound]
         configured = copy(self)
-        configured.bound_aggregates = BoundAggregates(self.by, bound, pa.schema([*keys, *columns]))
+        configured.bound_aggregates = BoundAggregates(
+            self.by, bound, pa.schema([*keys, *columns]), filled(self.fill, bound)
+        )
         return configured
 
     @property
@@ -116,8 +141,15 @@ class AggregateBolt(BatchWindowedBolt):
         """The columns of the key, and those of the aggregates."""
         return {} if self.bound_aggregates is None else {DEFAULT_STREAM: self.bound_aggregates.schema}
 
-    def execute_all(self, windows: WindowBatch) -> tuple[pa.Table, NDArray[np.int64]] | None:
+    def execute_all(self, windows: WindowBatch) -> NumberedRows | None:
         """The rows of all windows, from all of their events, in one pass."""
+        rows = self._rows_of_events(windows)
+        if self.settings.empty_windows_until is None:
+            return rows
+        assert self.bound_aggregates is not None
+        return in_order(rows, rows_of_nothing(self.bound_aggregates, self.settings.key, windows))
+
+    def _rows_of_events(self, windows: WindowBatch) -> NumberedRows | None:
         bound = self.bound_aggregates
         if bound is None:
             raise ConfigError(

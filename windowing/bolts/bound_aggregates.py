@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
@@ -21,6 +21,8 @@ class BoundAggregates:
     aggregates: tuple[tuple[str, Aggregate], ...]
     schema: pa.Schema
     """The columns of the result."""
+    fill: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    """The values of aggregates for windows without events, by column, where they are not ``of_nothing``."""
 
     @cached_property
     def accumulators(self) -> tuple[Accumulator, ...]:
@@ -34,9 +36,24 @@ class BoundAggregates:
             aggregate.finish([states[place[each]] for each in aggregate.accumulators], cells)
             for _, aggregate in self.aggregates
         ]
-        found = [*keys, *columns]
+        return self._table([*keys, *columns])
+
+    def of_nothing(self, keys: Sequence[pa.Array], cells: Cells) -> pa.Table:
+        """The rows of windows without events: their keys, and what each aggregate is of no events."""
+        columns = [self._of_nothing(name, aggregate, cells) for name, aggregate in self.aggregates]
+        return self._table([*keys, *columns])
+
+    def _of_nothing(self, name: str, aggregate: Aggregate, cells: Cells) -> pa.Array:
+        if name in self.fill:
+            return pa.repeat(self.fill[name], len(cells.events))
+        if not aggregate.accumulators:  # the window alone tells it
+            return aggregate.finish((), cells)
+        return pa.array([aggregate.of_nothing] * len(cells.events), aggregate.result)
+
+    def _table(self, columns: Sequence[pa.Array]) -> pa.Table:
+        """The columns of the result, as their types are declared."""
         return pa.Table.from_arrays(
-            [column if column.type == field.type else column.cast(field.type)
-             for column, field in zip(found, self.schema, strict=True)],
+            [column if column.type == declared.type else column.cast(declared.type)
+             for column, declared in zip(columns, self.schema, strict=True)],
             schema=self.schema,
         )  # fmt: skip

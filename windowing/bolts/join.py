@@ -52,6 +52,10 @@ class Join(WindowedBolt):
         self._columns: dict[str, JoinColumn] = {}
 
     @property
+    def rows_are_of_events(self) -> bool:
+        return True
+
+    @property
     def keys_by_stream(self) -> dict[str, tuple[str, ...]]:
         """The key columns of each of the two streams."""
         return {self.left: self.keys.left, self.right: self.keys.right}

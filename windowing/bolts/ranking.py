@@ -77,6 +77,10 @@ class Rank(BatchWindowedBolt):
         self._schema: pa.Schema | None = None
 
     @property
+    def rows_are_of_events(self) -> bool:
+        return True
+
+    @property
     def groups_by(self) -> tuple[str, ...]:
         return self.by
 

@@ -55,6 +55,11 @@ class WindowedBolt(ConfiguredBolt):
         raise NotImplementedError
 
     @property
+    def rows_are_of_events(self) -> bool:
+        """Whether it emits nothing for a window without events, whatever came before."""
+        return False
+
+    @property
     def groups_by(self) -> tuple[str, ...] | None:
         """Columns whose equal values have to come to one task; none of them: all events have to; None: none has to."""
         return None
@@ -233,6 +238,16 @@ class WindowedBolt(ConfiguredBolt):
         return self._windows(
             key_trigger=trigger, refused_stream=refused_stream, capacity=None if capacity == Capacity() else capacity
         )
+
+    def with_empty_windows(self, *, until: Time) -> Self:
+        """Windows without events fire too: of each key that has had events, or of the task where there is no key.
+
+        One fires if it ends at most ``until`` after the end of the last window of its key that held an event; then the
+        key is forgotten until its next event. Such a window has no events, its key, its start and its end. It fires
+        when time has passed its end, as all windows do. The end of the streams fires no empty window that begins after
+        the latest event. For windows of ``with_window(length, slide)`` in time, and of the calendar.
+        """
+        return self._give("with_empty_windows", {"until": until})
 
     def with_policies(
         self, *, eviction: Any | Unset = UNSET, trigger: Any | Unset = UNSET, expired: bool | Unset = UNSET

@@ -365,6 +365,17 @@ class WindowSettings:
     """Whether windows that would have to store it have ``window.expired`` (ST-21); None: if the bolt's code mentions
     it."""
 
+    empty_windows_until: Duration | None = setting(
+        None,
+        ABOVE_ZERO,
+        "with_empty_windows.until",
+        needs=("windows on a grid", "room for an empty window"),
+        resumes="not between none and some, for windows without a key",
+        words=lambda until, _: f"windows without events fire too, until {until} after the last one with events",
+    )
+    """Windows without events fire too, if they end at most this long after the last window, of their key, that held
+    one."""
+
     # -- bounds and alignment
     bounds: Bounds = setting(
         Bounds.END,

@@ -31,6 +31,8 @@ class CheckedBolt:
     event_time: bool
     groups_by: tuple[str, ...] | None = None
     """The columns by which it groups its events, if it does."""
+    rows_are_of_events: bool = False
+    """Whether it emits nothing for a window without events."""
     asks_for_expired: bool = False
     """Whether it was told, or its code was seen, to ask its windows what has expired."""
     partitioned: bool = False

@@ -73,6 +73,7 @@ def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
         "with_key": bool(settings.key),
         "with_trigger(Panes(...))": settings.panes is not None,
         "with_lifetime": settings.lifetime is not None,
+        "with_empty_windows": settings.empty_windows_until is not None,
         "with_alignment(anchor=...)": settings.anchor is not None,
         "another kind of window": bool(settings.kinds),
         "with_lateness(by='window')": settings.late_by is LateBy.WINDOW and bolt.event_time,

@@ -45,6 +45,8 @@ class BatchEnd:
     """The watermark of the bolt in microseconds; None before the first."""
     floor: int = NONE
     """Lower bound, in microseconds, on the event times still admitted for every key (AZ-16)."""
+    latest: int = NONE
+    """At the end of the streams: the latest time that the bolt has seen, in microseconds."""
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.assigned import AssignedWindows, Span
+from manager.keyed.empty_windows import EmptyWindows
 from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.held_segments import read_held, write_held
+from manager.keyed.known_keys import KnownKeys
 from manager.keyed.last_windows import LastWindows
 from manager.keyed.panes import Moment, PaneDecisions, WindowStates
 from manager.keyed.released import ReleasedEnds
 from manager.storage.segments import Ref, SegmentWriter
 from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
+from policies.assigners import GridWindows
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Known, Marks
 from topologies.engine.batch.work import FireItem
@@ -27,6 +30,7 @@ from topologies.engine.fire.held_task import HeldTask, OldEvents
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.graph.model import WindowedNode
+from windowing.data.schema import value_type
 from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
 
@@ -50,6 +54,7 @@ class AssignedTask(HeldTask):
         """The end of the last window that fired in this batch."""
         self._states = WindowStates.of(self._table(before.panes))
         self._released = ReleasedEnds.of(self._table(before.released))
+        self._known = self._known_keys()
         self._waiting = None if before.end_edges is None else read_held(self.context.store, before.end_edges)[0]
 
     @property
@@ -71,7 +76,9 @@ class AssignedTask(HeldTask):
             return
         old = self._still_needed()
         parts = [part for part in (old, self._new) if part is not None]
-        if not any(part.gone is None or not part.gone.all() for part in parts):
+        if self._known is not None and len(self._known):
+            parts = parts or [self._no_events()]
+        elif not any(part.gone is None or not part.gone.all() for part in parts):
             self._next_end, self._states, self._open_ends = None, WindowStates.of(None), []
             self._released = ReleasedEnds.of(None)
             if self._substreams is not None:
@@ -113,6 +120,7 @@ class AssignedTask(HeldTask):
             open_ends=tuple(self._open_ends),
             waiting_by_stream=() if waiting is None else waiting.ref.by_stream,
             keys=None if keys is None else writer.add(keys),
+            known=self._write_known(writer),
             panes=writer.add(self._states.table()) if len(self._states) else None,
             released=writer.add(self._released.table()) if len(self._released) else None,
             end_edges=None if waiting is None else waiting.ref,
@@ -168,7 +176,11 @@ class AssignedTask(HeldTask):
         )  # fmt: skip
         span = self._span(windows, held, after, upto)
         decisions = self._pane_decisions(upto)
-        firings = windows.windows(span) if decisions is None else windows.panes(span, decisions)
+        empty = self._empty_windows(upto)
+        if empty is not None:
+            firings = windows.windows_and_empty(span, empty)
+        else:
+            firings = windows.windows(span) if decisions is None else windows.panes(span, decisions)
         for window in firings:
             self._last_end = max(window.end_timestamp, NONE if self._last_end is None else self._last_end)
             yield window
@@ -178,10 +190,52 @@ class AssignedTask(HeldTask):
         self.windowed += windows.accounts.by_stream("windowed")
         self.unwindowed += windows.accounts.by_stream("unwindowed")
         self._next_end = windows.next_end(span)
+        if empty is not None:
+            ends = [end for end in (self._next_end, empty.next_end()) if end is not None]
+            self._next_end = min(ends, default=None)
         if decisions is not None:
             self._states = decisions.states()
         if self.node.bolt.settings.idle_timeout is not None:
             self._open_ends = windows.open_ends(span)
+
+    def _known_keys(self) -> KnownKeys | None:
+        """The keys whose windows fire without events too; None where no such window fires."""
+        if self.node.bolt.settings.empty_windows_until is None:
+            return None
+        table = self._table(self._before.known)
+        if table is not None:
+            return KnownKeys(table)
+        key = [self.node.schema.field(name) for name in self.node.bolt.settings.key]
+        return KnownKeys.none(pa.schema([(column.name, value_type(column.type)) for column in key]))
+
+    def _empty_windows(self, upto: int | None) -> EmptyWindows | None:
+        """The windows without events that are due; None where none fires."""
+        until = self.node.bolt.settings.empty_windows_until
+        if until is None:
+            return None
+        (grid,) = self.node.assigners
+        assert isinstance(grid, GridWindows)
+        assert self._known is not None
+        limit = self._passed(grid) if upto == FOREVER else NONE if upto is None else upto
+        return EmptyWindows(grid, until.micros, self._known, limit)
+
+    def _passed(self, grid: GridWindows) -> int:
+        """Up to where windows without events are due at the end of the streams, in microseconds: what the watermark has
+        passed, and those in which the latest event of the bolt may be."""
+        end, passed = self.item.end, NONE
+        if self.node.event_time and end.watermark is not None:
+            passed = int(self.node.over(np.array([end.watermark]))[0])
+        if end.latest == NONE:
+            return passed
+        assert grid.last_end is not None
+        return max(passed, int(grid.last_end(np.array([end.latest]), None)[0]))
+
+    def _no_events(self) -> Held:
+        """No events, with the columns of the bolt."""
+        none = np.zeros(0, np.int64)
+        streams = np.zeros(0, np.int8) if len(self.node.inputs) > 1 else None
+        payload = pa.Table.from_pylist([], schema=self.node.schema)
+        return Held(none, payload, streams, none if self.node.bolt.settings.key else None)
 
     def _pane_decisions(self, upto: int | None) -> PaneDecisions | None:
         """The pane decisions of this evaluation; None where windows fire only once."""
@@ -242,6 +296,12 @@ class AssignedTask(HeldTask):
         self._old = OldEvents(self.context.store, ())
         self._admitted, self._waiting = Admitted(matched.events) if len(matched.events) else None, matched.waiting
         self._new = None if self._admitted is None else self._admitted.events
+
+    def _write_known(self, writer: SegmentWriter) -> Ref | None:
+        """Write the keys whose windows fire without events too; those that have not changed stay where they are."""
+        if not self._evaluated:
+            return self._before.known if self._known is not None else None
+        return writer.add(self._known.table()) if self._known is not None and len(self._known) else None
 
     def _write_waiting(self, writer: SegmentWriter, streams: int) -> _Waiting | None:
         """Write the end edges that still wait for their starts; None where there are none."""

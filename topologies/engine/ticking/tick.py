@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from manager.storage.segments import SegmentStore
 from manager.storage.task_state import TaskState
 from policies.marks import NONE
@@ -10,6 +12,7 @@ from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.batch.work import BatchEnd, FireItem, Frontiers, ToAdmit
 from topologies.engine.ticking.due import has_work
 from topologies.engine.ticking.frontiers import floor_of, frontiers_of
+from topologies.engine.ticking.latest import latest_seen
 from topologies.engine.ticking.watermarks import first_clock, move_watermark
 from topologies.engine.time.anchoring import anchored
 from topologies.graph.model import WindowedNode
@@ -26,8 +29,11 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     before, closed = bolt.watermark.emitted, bolt.watermark.forced
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
     frontiers = frontiers_of(node, bolt, advance, progress.emitted.get(node.name))
-    end = BatchEnd(advance.clock, bolt.watermark.emitted, floor_of(node, bolt, advance.clock))
     segments, items = progress.deferred_of(node.name).by_task, list[FireItem]()
+    latest = NONE
+    if frontiers.reached == FOREVER and node.bolt.settings.empty_windows_until is not None:
+        latest = latest_seen(node, bolt, chain.from_iterable(segments.values()), advance.clock)
+    end = BatchEnd(advance.clock, bolt.watermark.emitted, floor_of(node, bolt, advance.clock), latest)
     for number, state in enumerate(bolt.tasks):
         waiting = ToAdmit(
             tuple(segments.get(number, ())),

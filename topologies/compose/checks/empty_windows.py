@@ -1,0 +1,51 @@
+"""Windows without events: of keys that are known, by a time that moves on without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from topologies.compose.checks.checked_bolt import CheckedBolt
+from topologies.compose.effects import shortest_slide
+from windowing.errors import ConfigError
+
+MOST = 1_000_000
+"""How many windows without events of one key may follow each other."""
+
+
+def empty_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What does not go with windows that fire without events; for some kinds of windows they have no effect."""
+    settings, until = bolt.settings, bolt.settings.empty_windows_until
+    slide = shortest_slide(settings)
+    if until is None or slide is None:
+        return
+    has = "with_empty_windows"
+    yield from bolt.exclusions(
+        has,
+        {"with_watermark(per_key=True)": settings.watermark_per_key},
+        "a silent key has a watermark that stands still, so none of its windows would ever be over without events",
+    )
+    yield from bolt.exclusions(
+        has, {"with_lifetime": settings.lifetime is not None}, "windows then hold events that came long before them"
+    )
+    yield from bolt.exclusions(
+        has, {"with_trigger(Panes(...))": settings.panes is not None}, "panes fire when something has changed"
+    )
+    if until.micros // slide.micros > MOST:
+        yield bolt.fault(
+            f"has {has}(until='{until}'), and a slide of {slide}",
+            f"a key that falls silent would fire {until.micros // slide.micros:,} empty windows; "
+            f"at most {MOST:,} are allowed",
+            "shorten until=, or slide by more",
+        )
+    if bolt.rows_are_of_events:
+        yield bolt.fault(
+            f"has {has}, and rows that are made of events",
+            "for a window without events it would emit nothing",
+            "remove it, or use a bolt that says something about empty windows, such as an AggregateBolt",
+        )
+    elif bolt.groups_by and not set(bolt.groups_by) <= set(settings.key):
+        yield bolt.fault(
+            f"groups events by {', '.join(bolt.groups_by)}, and has {has}",
+            "a window without events has no groups; only a key is known without events",
+            f"call with_key({', '.join(map(repr, bolt.groups_by))}), so that each has windows of its own",
+        )

@@ -1,0 +1,26 @@
+"""The latest time that a bolt has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from manager.storage.manifest import BoltState
+from policies.marks import NONE
+from topologies.engine.batch.deferred_events import DeferredSegment
+from topologies.graph.model import WindowedNode
+
+
+def latest_seen(node: WindowedNode, bolt: BoltState, arrived: Iterable[DeferredSegment], clock: int) -> int:
+    """The latest event time so far in microseconds, whatever task has the event; the clock in processing time.
+
+    NONE where there is no event. Of what came from other windowed bolts only live events count, and those that
+    ``arrived`` in this batch: the others are behind the watermark.
+    """
+    if not node.event_time:
+        return clock
+    own = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
+    known = [bolt.watermark.latest[label] for label in own if label in bolt.watermark.latest]
+    if len(own) < len(node.streams):
+        known += [ref.latest for task in bolt.tasks for ref in task.refs if ref.alive]
+        known += [segment.ref.latest for segment in arrived]
+    return max(known, default=NONE)
