@@ -370,7 +370,7 @@ class WindowSettings:
         ABOVE_ZERO,
         "with_empty_windows.until",
         needs=("windows on a grid", "room for an empty window"),
-        resumes="not between none and some, for windows without a key",
+        resumes="not if windows are then stored otherwise: those of a length in time, between none and some",
         words=lambda until, _: f"windows without events fire too, until {until} after the last one with events",
     )
     """Windows without events fire too, if they end at most this long after the last window, of their key, that held
