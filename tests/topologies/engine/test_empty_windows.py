@@ -388,7 +388,7 @@ def test_a_trigger_of_keys_is_refused() -> None:
         (Sizes().with_trigger(Panes(early=1)), "panes fire when something has changed"),
         (AggregateBolt("k", n=agg.count()), r"call with_key('k'), so that each has windows of its own"),
         (AggregateBolt(["k", "item"], n=agg.count()).with_key("k"), "only a key is known without events"),
-        (Rank("v"), "its rows are made of events, so a window without events would emit nothing"),
+        (Rank("v"), "has with_empty_windows, and rows that are made of events"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused_in_words(bolt: WindowedBolt, said: str) -> None:

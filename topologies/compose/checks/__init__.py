@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from windowing.settings import WindowSettings
 
 CHECKS = (
-    columns, imports, partitions, key, sums, joins, keys_watermark, lateness, late_stream, windows, panes, empty_windows,
-    expired, message_ids, policies, key_trigger,
+    columns, imports, partitions, key, sums, joins, keys_watermark, lateness, late_stream, windows, panes,
+    empty_windows, expired, message_ids, policies, key_trigger,
 )  # fmt: skip
 """In the order in which their mistakes are told."""
 
