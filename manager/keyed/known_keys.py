@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held import END_COLUMN, KEY_COLUMN
+from manager.keyed.held_segments import END_COLUMN, KEY_COLUMN
 from manager.storage.taking import take_rows
 from policies.marks import NONE
 

@@ -234,8 +234,8 @@ class AssignedTask(HeldTask):
         """No events, with the columns of the bolt."""
         none = np.zeros(0, np.int64)
         streams = np.zeros(0, np.int8) if len(self.node.inputs) > 1 else None
-        payload = pa.Table.from_pylist([], schema=self.node.schema)
-        return Held(none, payload, streams, none if self.node.bolt.settings.key else None)
+        keys = none if self.node.bolt.settings.key else None
+        return Held(times=none, payload=self.node.schema.empty_table(), streams=streams, keys=keys)
 
     def _pane_decisions(self, upto: int | None) -> PaneDecisions | None:
         """The pane decisions of this evaluation; None where windows fire only once."""
