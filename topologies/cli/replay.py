@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +17,11 @@ from topologies.cli.answering import Outcome, answer_locally, answer_on_spark
 from topologies.cli.consoles import err, only_json, out
 from topologies.cli.failing import FAILED, UNUSABLE, Debug, readable_errors
 from topologies.cli.running import Engine, loaded
+from topologies.cli.watching import folders_of, replay_at_every_save
 from topologies.graph.model import Topology
 from topologies.scenarios.draw.arrival_table import arrival_table
 from topologies.scenarios.draw.timeline import timeline
-from topologies.scenarios.schema.scenario_files import Loaded, Problem, load, located
+from topologies.scenarios.schema.scenario_files import Loaded, Place, Problem, load, located, scenario_files
 from windowing.errors import ConfigError
 
 FEW = 5
@@ -29,7 +31,10 @@ DRAWN = 3
 
 
 def replay(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenarios: .yaml, .json or .jsonl files.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Scenarios: .yaml, .json or .jsonl files, or folders that hold some."),
+    ],
     engine: Annotated[Engine, typer.Option(help="Where to run them; spark runs a real query.")] = Engine.LOCAL,
     topology: Annotated[
         str | None, typer.Option(metavar="FILE:NAME", help="Take this topology instead of those that scenarios name.")
@@ -37,6 +42,7 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object per scenario.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Draw nothing; name only what fails.")] = False,
     draw: Annotated[bool, typer.Option("--draw", help=f"Draw all, also where there are more than {FEW}.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Replay again at every save, until Ctrl-C.")] = False,
     debug: Debug = False,
 ) -> None:
     """Replay scenarios: draw what happened, and compare it with what they expect.
@@ -45,13 +51,34 @@ def replay(
     """
     with readable_errors(debug=debug):
         _together(draw=draw, quiet=quiet, as_json=as_json)
+        if watch:
+            raise typer.Exit(_watch(files, topology))
         chosen = None if topology is None else loaded(topology)
-        items = [item for file in files for item in load(file)]
+        items = list(_all(files))
         with _output(items, as_json=as_json, quiet=quiet, draw=draw) as output:
             report = _Report(output, debug=debug)
             report.all(items, engine, chosen)
     if report.status:
         raise typer.Exit(report.status)
+
+
+def _all(files: Sequence[Path]) -> Iterator[Loaded | Problem]:
+    """The scenarios of files, and of those in folders."""
+    for file in files:
+        if not file.is_dir():
+            yield from load(file)
+            continue
+        found = scenario_files(file)
+        if not found:
+            yield Problem(Place(file), ("expected scenario files in this folder, found none",))
+        for each in found:
+            yield from load(each)
+
+
+def _watch(files: Sequence[Path], topology: str | None) -> int:
+    """Replay until Ctrl-C, with the options that were given."""
+    command = [argument for argument in sys.argv[1:] if argument != "--watch"]
+    return replay_at_every_save(command, folders_of(files, _all(files), topology))
 
 
 class _Output(Protocol):

@@ -208,7 +208,7 @@ def test_many_scenarios_take_a_line_each_and_only_some_that_fail_are_drawn(tmp_p
     assert result.exit_code == 1
     assert len(re.findall(r"^ok ", result.stdout, re.M)) == 4
     assert len(re.findall(r"^FAILED ", result.stdout, re.M)) == 5
-    assert result.stdout.count("differences (times in milliseconds)") == 3
+    assert result.stdout.count("─ differences ─") == 3
     assert "the other 6 not drawn, there are more than 5 scenarios; --draw draws all" in result.stdout
     assert result.stdout.endswith("9 scenarios: 4 as expected, 5 not as expected\n")
 

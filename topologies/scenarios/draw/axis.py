@@ -135,19 +135,24 @@ class Axis:
             cells[column] = (symbol if number < 2 else str(number) if number < 10 else "+", style)
 
 
+_NUMBERS = 1_000_000
+"""Below this a place on an axis of arrivals is the number of an event."""
+
+
 class Clock:
     """How times are shown: of the clock where they are of today's world, else in milliseconds."""
 
     def __init__(self, times: Sequence[int], scenario: Scenario, *, by_arrival: bool) -> None:
         clocks = [step.moved for step in scenario.steps if isinstance(step, EventStep | ClockStep)]
-        known = [at for at in ([] if by_arrival else times) if EARLIEST <= at <= LATEST]
+        # By arrival, events stand at their numbers; the times among them are the ends of windows.
+        known = [at for at in times if EARLIEST <= at <= LATEST and not (by_arrival and abs(at) < _NUMBERS)]
         known += [at for at in clocks if at is not None and EARLIEST <= at <= LATEST]
         self.by_arrival = by_arrival
         self.as_clock = bool(known) and min(known) > 3 * 365 * DAY
         self.dated = bool(known) and min(known) // DAY != max(known) // DAY
 
     def __call__(self, at: int) -> str:
-        if self.by_arrival and abs(at) < 1_000_000:
+        if self.by_arrival and abs(at) < _NUMBERS:
             return str(at)
         if at == FOREVER:
             return "+inf"

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from topologies.io.times import told
 from topologies.scenarios.draw.axis import EXPIRED, Axis, Clock, Row
 from topologies.scenarios.run.answer import AnswerWindow, Replayed, plain
 from topologies.scenarios.schema.expected import ACCOUNTS
@@ -21,7 +25,7 @@ from topologies.scenarios.schema.steps import ClockStep, CloseStep, CrashStep, E
 from topologies.scenarios.schema.values import Strict
 from windowing.suggestions import nearest
 from windowing.time.durations import Count
-from windowing.time.timestamps import FOREVER
+from windowing.time.timestamps import FOREVER, from_datetime
 
 HEAD, TAIL = 80, 40
 """So many rows are drawn of a run that is too long: of its beginning, and of its end."""
@@ -59,8 +63,7 @@ class Timeline:
                 yield _sink(rows, options)
         if self.answer.differences:
             text = Text("\n").join(Text(f"{LATE} {difference}") for difference in self.answer.differences)
-            title = "differences (times in milliseconds)"
-            yield Panel(_ascii(text, options), title=title, title_align="left", border_style="red")
+            yield Panel(_ascii(text, options), title="differences", title_align="left", border_style="red")
 
 
 class _Chart:
@@ -427,15 +430,27 @@ def _sink_title(name: str, rows: Sequence[dict[str, Any]]) -> Text:
     return Text(f"{name}: {number}{hidden}", "bold")
 
 
-def _sink(rows: Sequence[dict[str, Any]], options: ConsoleOptions) -> Table:
+def _sink(rows: Sequence[dict[str, Any]], options: ConsoleOptions) -> RenderableType:
+    """Rows as a table; as names and values, where it would not fit."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table = Table()
     for column in columns:
         numeric = all(isinstance(row.get(column), int | float) for row in rows)
         table.add_column(_ascii(Text(column), options), justify="right" if numeric else "left")
-    for row in rows[:MOST_ROWS]:
-        table.add_row(*(_ascii(Text("" if row.get(c) is None else str(plain(row[c]))), options) for c in columns))
-    return table
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows[:MOST_ROWS]]
+    for row in cells:
+        table.add_row(*(_ascii(Text(cell), options) for cell in row))
+    longest = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    if sum(longest) + 3 * len(columns) + 1 <= options.max_width:
+        return table
+    pairs = ["  ".join(f"{name}={cell}" for name, cell in zip(columns, row, strict=True) if cell) for row in cells]
+    return Padding(Group(*(_ascii(Text(pair), options) for pair in pairs)), (0, 0, 0, 2))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(told(from_datetime(value)) if isinstance(value, datetime) else plain(value))
 
 
 def _fit(line: Text, options: ConsoleOptions) -> Text:

@@ -10,14 +10,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from topologies.io.times import parse_end, written
+from topologies.io.times import parse_end, told
 from topologies.scenarios.run.answer import (
     AnswerEvent,
     AnswerWindow,
     Replayed,
     event_json,
     plain,
-    times_json,
     window_json,
 )
 from topologies.scenarios.schema.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow
@@ -48,7 +47,7 @@ def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
 
 
 def compare(scenario: Scenario, answer: Replayed) -> list[str]:
-    """Where the answer is not what was expected, a text for each; times in milliseconds, as in the file.
+    """Where the answer is not what was expected, a text for each; times are ISO 8601, those near 1970 milliseconds.
 
     Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it
     gives, late events, watermarks and clocks in order, pending events in any. A count or a sink that is missing on
@@ -66,13 +65,13 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
     if expect.late is not None:
         yield from _list_difference("late", expect.late, answer.late)
     if expect.watermarks is not None:
-        yield from _list_difference("watermarks", times_json(expect.watermarks), times_json(answer.watermarks))
+        yield from _list_difference("watermarks", _times(expect.watermarks), _times(answer.watermarks))
     if expect.pending is not None:
         yield from _list_difference("pending", sorted(expect.pending), sorted(answer.pending))
     if expect.events is not None:
         yield from _event_differences(expect.events, answer.events)
     if expect.clocks is not None:
-        yield from _list_difference("clocks", times_json(expect.clocks), times_json(answer.clocks))
+        yield from _list_difference("clocks", _times(expect.clocks), _times(answer.clocks))
     for name, wanted_value in (expect.metrics or {}).items():
         found_value = answer.metrics.get(name)
         if found_value is None or not _same_number(wanted_value, found_value):
@@ -122,17 +121,17 @@ def _window_differences(name: str, expected: Sequence[ExpectedWindow], found: Se
     if _fit_at(expected, at + 1, found, at) or at >= len(found):
         yield f"{name}[{at}]: expected {_show_expected(expected[at])}, not fired{_instead(found, at)}"
     elif _fit_at(expected, at, found, at + 1) or at >= len(expected):
-        yield f"{name}[{at}]: fired, but not expected: {_flow(window_json(found[at]))}{_due(expected, at)}"
+        yield f"{name}[{at}]: fired, but not expected: {_flow(_window(found[at]))}{_due(expected, at)}"
     else:
         fields = ", ".join(name for name in expected[at].given if not _fits_in(name, expected[at], found[at]))
-        here = {name: value for name, value in window_json(found[at]).items() if name in expected[at].given}
+        here = {name: value for name, value in _window(found[at]).items() if name in expected[at].given}
         yield f"{name}[{at}]: {fields}: expected {_show_expected(expected[at])}, found {_flow(here)}"
     if len(expected) != len(found):
         yield f"{name}: expected {len(expected)}, found {len(found)}"
 
 
 def _instead(found: Sequence[AnswerWindow], at: int) -> str:
-    return f"; the next that did is {_flow(window_json(found[at]))}" if at < len(found) else ""
+    return f"; the next that did is {_flow(_window(found[at]))}" if at < len(found) else ""
 
 
 def _due(expected: Sequence[ExpectedWindow], at: int) -> str:
@@ -160,7 +159,7 @@ def _event_differences(expected: Sequence[ExpectedEvent], found: Sequence[Answer
     """The first event that differs, on the fields that are given, and how many there are where the numbers differ."""
     for at, (wanted, event) in enumerate(zip(expected, found, strict=False)):
         if any(getattr(wanted, name) != event.get(name) for name in wanted.given):
-            here = {name: value for name, value in event_json(event).items() if name in wanted.given}
+            here = {name: value for name, value in _event(event).items() if name in wanted.given}
             yield f"events[{at}]: expected {_show_expected(wanted)}, found {_flow(here)}"
             break
     if len(expected) != len(found):
@@ -184,8 +183,31 @@ def _row_differences(sink: str, expected: Rows, found: Rows) -> Iterator[str]:
         yield f"outputs.{sink}: expected {_rows(len(expected))}, found {len(found)}"
 
 
+def _window(window: AnswerWindow) -> dict[str, Any]:
+    return {**window_json(window), **_with_times({"start": window["start"], "end": window["end"]})}
+
+
+def _event(event: AnswerEvent) -> dict[str, Any]:
+    times = {"time": event["time"], "watermark": event["watermark"], "mark": event["mark"]}
+    return {**event_json(event), **_with_times(times)}
+
+
+def _with_times(values: dict[str, Any]) -> dict[str, Any]:
+    """The values, with those that are times as they are told."""
+    times = [name for name in ("start", "end", "time", "watermark", "mark") if values.get(name) is not None]
+    return {**values, **{name: told(values[name]) for name in times}}
+
+
+def _times(times: Sequence[int | None]) -> list[int | float | str | None]:
+    return [None if time is None else told(time) for time in times]
+
+
 def _row(row: dict[str, Any]) -> str:
-    return _flow(plain(row))
+    return _flow(plain({name: _cell(value) for name, value in row.items()}))
+
+
+def _cell(value: Any) -> Any:
+    return told(from_datetime(value)) if isinstance(value, datetime) else value
 
 
 def _rows(number: int) -> str:
@@ -226,10 +248,7 @@ def _show_expected(wanted: ExpectedWindow | ExpectedEvent) -> str:
     shown: dict[str, Any] = {
         name: value.given if isinstance(value, ExpectedPane) else value for name, value in wanted.given.items()
     }
-    for name in ("start", "end", "time", "watermark", "mark"):
-        if shown.get(name) is not None:
-            shown[name] = written(shown[name])
-    return _flow(shown)
+    return _flow(_with_times(shown))
 
 
 def _flow(value: Any) -> str:
