@@ -161,9 +161,7 @@ class AssignedWindows:
         """The ends, in microseconds and sorted, of the windows that hold events and are not due yet."""
         if not len(self._events):
             return []
-        pieces = (
-            piece for assigner in self.assigners for piece in assigner.assign(self._events.live, span.upto, FOREVER)
-        )
+        pieces = (piece for assigner in self.assigners for piece in assigner.open(self._events.live, span.upto))
         return sorted({end for piece in pieces for end in np.unique(piece.ends).tolist() if end < FOREVER})
 
     def flags(self) -> NDArray[np.uint8]:

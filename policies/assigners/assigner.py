@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windowing.data.views import make_read_only
+from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,6 +106,11 @@ class WindowAssigner(ABC):
     def next_end(self, live: Live, after: Limit) -> int | None:
         """The earliest end > after, in microseconds, of a window that holds one of the present events; None where there
         is none."""
+
+    def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
+        """Yield the windows with end > after that hold an event, and that time can close before the streams end; of
+        others those that end at FOREVER."""
+        return self.assign(live, after, FOREVER)
 
     def earliest_start(self, upto: int, held: int | None) -> int:
         """A lower bound, in microseconds, on the start of any window that ends after ``upto`` (SI-24).

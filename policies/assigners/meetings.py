@@ -44,6 +44,9 @@ class MeetingWindows(WindowAssigner):
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
         return self._slices(live, after, upto).pieces(after, upto)
 
+    def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
+        return self.assign(live, after, FOREVER - 1)
+
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         ends, needed = _ends(live), np.zeros(len(live), dtype=bool)
         closed = np.asarray(upto) == FOREVER
