@@ -32,6 +32,10 @@ class Meddling(WindowAssigner):
             except ValueError:
                 self.refused.append(each.name)
 
+    @property
+    def by_side(self) -> bool:
+        return True
+
     def assign(self, live: Live, after: Any, upto: Any) -> Iterator[Assigned]:
         self._meddle(live)
         yield Assigned(live.starts[:1], live.starts[-1:] + 1, np.array([0, len(live)]), np.arange(len(live)))
@@ -50,6 +54,7 @@ def test_assigners_cannot_write_to_the_events(times: list[int]) -> None:
     held = Held(
         times=columns[0],
         payload=pa.table({"id": times}),
+        streams=np.zeros(3, np.int8),
         keys=np.zeros(3, np.int64),
         ends=columns[1],
         closed=columns[2],
@@ -58,7 +63,7 @@ def test_assigners_cannot_write_to_the_events(times: list[int]) -> None:
     meddling = Meddling()
     (window,) = AssignedWindows([meddling], held).windows(Span(-1, FOREVER))
     assert window.table["id"].to_pylist() == [1, 2, 3]
-    assert meddling.refused == ["starts", "keys", "ends", "closed", "gaps"] * (len(meddling.refused) // 5)
+    assert meddling.refused == ["starts", "keys", "ends", "closed", "gaps", "sides"] * (len(meddling.refused) // 6)
     assert meddling.refused
     assert [column.tolist() for column in columns] == [times] * 4
 
