@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from manager.storage.segments import Ref, SegmentStore
-from manager.watermarks.event_watermarks import Arrivals
+from manager.watermarks.arrivals import Arrivals
 from policies.marks import NONE
 
 if TYPE_CHECKING:

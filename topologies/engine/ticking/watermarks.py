@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, SegmentStore
-from manager.watermarks.event_watermarks import EventWatermarks, MarksAround
+from manager.watermarks.arrivals import MarksAround
+from manager.watermarks.event_watermarks import EventWatermarks
 from manager.watermarks.watermark import WaterMarkEventGenerator
 from policies.marks import MarkState
 from topologies.engine.batch.context import Context
@@ -65,7 +66,7 @@ def _follow_events(
     where the watermark follows their order of arrival."""
     seen, marks = progress.seen(node.name), None
     if node.sequenced:
-        watermarks.add_partitions(_known_partitions(progress.context, node), first_clock(seen, advance))
+        watermarks.sources.add_partitions(_known_partitions(progress.context, node), first_clock(seen, advance))
     order = progress.deferred_of(node.name).order
     if order:
         assert seen.last_clock is not None
