@@ -1,10 +1,8 @@
-"""The windows of keys that a key trigger fires (UH-10 to UH-23): evaluates its decisions, and makes the windows."""
+"""The windows of keys that a key trigger fires (UH-10 to UH-23): one evaluation of its decisions, and what stays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,21 +16,17 @@ from manager.triggered.arrivals import Arrivals
 from manager.triggered.by_day import fire_by_day, fire_by_day_rule
 from manager.triggered.by_rule import fire_by_rule
 from manager.triggered.evaluation import Evaluation
+from manager.triggered.fired_windows import FiredWindows
 from manager.triggered.firings import Firings, Forgotten
 from manager.triggered.refusals import Refusals
 from manager.triggered.room import Room
-from policies.assigners import Assigned
-from policies.firing import CODES, fire_counted
+from policies.firing import fire_counted
 from windowing.settings.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from windowing.window import TupleWindow
-
-_AT_ONCE, _BYTES_AT_ONCE = 1 << 20, 128 << 20
-"""Maximum number of events gathered at once for windows, and of their bytes at average size. A rule that fires and
-keeps its window shows the same events again and again."""
 
 
 class TriggeredWindows:
@@ -57,9 +51,8 @@ class TriggeredWindows:
         """``new`` is the index of the first new event. ``key_states`` are the records of the task's keys, updated in
         place. ``streams`` names the input streams, ``key`` the columns of the key. ``capacity`` is the limit on what a
         window may hold; None for no limit."""
-        self.trigger, self.key_states, self._key = trigger, key_states, tuple(key)
+        self.trigger, self.key_states, self._key, self._task = trigger, key_states, tuple(key), task
         self._sorted = SortedEvents(events, streams, (self._key,) * len(streams))
-        self._tuple_windows = TupleWindows(self._sorted, task)
         self._arrivals = Arrivals(events, new, self._sorted)
         self._firings, self._refusals = Firings(), Refusals(len(events))
         self._room = Room(capacity, self._arrivals, self._firings)
@@ -116,7 +109,9 @@ class TriggeredWindows:
                 closing=close,
             )
         )
-        yield from self._in_order()
+        yield from FiredWindows(
+            self._firings, self._arrivals, self._refusals, TupleWindows(self._sorted, self._task), self.key_states
+        )
         self._settle()
 
     def flags(self) -> NDArray[np.uint8]:
@@ -136,51 +131,6 @@ class TriggeredWindows:
                 fire_by_day(evaluation, trigger)
             case DailyByRule() as trigger:
                 fire_by_day_rule(evaluation, trigger)
-
-    def _in_order(self) -> Iterator[TupleWindow | Forgotten]:
-        firings, arrivals = self._firings, self._arrivals
-        count = len(firings.lows)
-        ends = np.array(firings.ends + [moment for moment, _ in firings.forgotten], np.int64)
-        keys = [arrivals.keys[block] for block in arrivals.block_of(np.array(firings.lows, np.int64)).tolist()]
-        hashes = np.array(keys + [key for _, key in firings.forgotten], np.int64)
-        numbers = np.arange(len(ends))
-        numbers[count:] = -1  # an event that comes as its key is forgotten starts a new window, and may fill it at once
-        order = np.lexsort((numbers, hashes, ends))
-        stops = [-1, *np.flatnonzero(order >= count).tolist(), len(order)]
-        for before, stop in pairwise(stops):
-            yield from self._fire(order[before + 1 : stop])
-            if stop < len(order):
-                key = firings.forgotten[int(order[stop]) - count][1]
-                yield Forgotten(self.key_states.value(key, arrivals.payload))
-
-    def _fire(self, which: NDArray[np.int64]) -> Iterator[TupleWindow]:
-        """Yield some of the windows, gathered in pieces of bounded size."""
-        if not len(which):
-            return
-        firings = self._firings
-        lows, highs = np.array(firings.lows, np.int64)[which], np.array(firings.highs, np.int64)[which]
-        ends, causes = np.array(firings.ends, np.int64)[which], np.array(firings.causes, np.int64)[which]
-        parts = np.cumsum(highs - lows) // self._at_once
-        edges = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(which)]
-        for start, stop in pairwise(edges):
-            piece = self._piece(lows[start:stop], highs[start:stop], ends[start:stop])
-            yield from self._tuple_windows.of(piece, causes=[CODES[cause] for cause in causes[start:stop].tolist()])
-
-    @cached_property
-    def _at_once(self) -> int:
-        """Maximum number of events gathered at once."""
-        count, used = len(self._arrivals), int(self._arrivals.payload.nbytes)
-        return max(min(_AT_ONCE, _BYTES_AT_ONCE * count // max(used, 1)), 1)
-
-    def _piece(self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]) -> Assigned:
-        sizes = highs - lows
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        members = np.arange(offsets[-1]) + np.repeat(lows - offsets[:-1], sizes)
-        if len(self._refusals):
-            good = ~self._refusals.mask[members]
-            offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(good.astype(np.int64), offsets[:-1]))])
-            members = members[good]
-        return Assigned(self._arrivals.times[members[offsets[:-1]]], ends, offsets, members)
 
     def _settle(self) -> None:
         """After the last window: determine which events are no longer needed, and which were purged without firing."""
