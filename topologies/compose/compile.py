@@ -153,6 +153,8 @@ class _Compilation:
                 node = windowed_node(declarer, outputs, self.declared, known, self.source_rules, self.mistakes)
             else:
                 node = self._plain(declarer, outputs)
+        if outputs is not None and (missing := missing_method(name, declarer.bolt)):
+            self.mistakes.append(missing)
         if node is None:
             known.broken.add(name)
         known.add(name, (outputs or {}) if node is None else node.outputs)  # for its readers are checked as well
@@ -180,9 +182,6 @@ class _Compilation:
                 "subclass one of them" if not isinstance(bolt, type) else f"call it: {bolt.__name__}()",
             )
             return None
-        uncalled = missing_method(name, bolt)
-        if uncalled is not None:
-            self.mistakes.append(uncalled)
         try:
             outputs = bolt.output_schemas()
             if isinstance(bolt, StatefulWindowedBolt):
