@@ -21,7 +21,8 @@ class KnownKeys:
     def __init__(self, table: pa.Table) -> None:
         """``table``: what ``table()`` returned, or an empty one with the columns of the key."""
         self.hashes: NDArray[np.int64] = table.column(KEY_COLUMN).to_numpy()
-        self.ends: NDArray[np.int64] = table.column(END_COLUMN).to_numpy()
+        # A copy, for it is written to, and the table may be a segment that is mapped from a file.
+        self.ends: NDArray[np.int64] = table.column(END_COLUMN).to_numpy().copy()
         """The end in microseconds of the last window of each key that held an event; NONE where none has fired yet."""
         self._values = table.drop_columns([KEY_COLUMN, END_COLUMN])
 
