@@ -6,12 +6,14 @@
     ./run benchmark --show benchmark-results/results.json
 
 Sections: batches (500,000 events a micro-batch), drain (a backlog, each system at its best batch size), keys (100,000
-keys), frames (input through a DataFrame), growth (speed and memory by live events and by overlap), latency (small
-batches), local (the in-process runner beside NumPy and DuckDB).
+keys), frames (input through a DataFrame), queries (sessions, joins, bolts of one's own over wide rows, chains), growth
+(speed and memory by live events and by overlap), latency (small batches), local (the in-process runner beside NumPy and
+DuckDB).
 
-Events are seeded. Before an arm is timed each window of it is compared with NumPy; that run warms up as well. Arms take
-turns, run by run. CPU time is that of the whole tree of processes: driver, JVM and Python workers. A peer that is not
-installed is in the table as missing. Exit status 1: an arm was wrong, or broke down. Linux only.
+Events are seeded. Before an arm is timed each window of it is compared with NumPy, of the queries with DuckDB; that run
+warms up as well. Arms take turns, run by run. CPU time is that of the whole tree of processes: driver, JVM and Python
+workers. A peer that is not installed is in the table as missing. Exit status 1: an arm was wrong, or broke down. Linux
+only.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from benchmarks.sections.draining import drain
 from benchmarks.sections.growth import growth
 from benchmarks.sections.latency import latency
 from benchmarks.sections.local import local
+from benchmarks.sections.queries import queries
 from benchmarks.sections.sides import frames, keys
 from benchmarks.session import CORES, driver_gigabytes
 from benchmarks.sizes import FULL, QUICK, Sizes
@@ -43,7 +46,7 @@ from benchmarks.workloads import WORKLOADS
 
 SECTIONS: dict[str, Callable[[Bench], None]] = {
     "batches": batches, "drain": drain, "keys": keys, "frames": frames,
-    "growth": growth, "latency": latency, "local": local,
+    "queries": queries, "growth": growth, "latency": latency, "local": local,
 }  # fmt: skip
 
 HEADLINE = ("batches", "drain")

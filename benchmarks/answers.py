@@ -7,6 +7,8 @@ second, begin at whole seconds and hold their start, not their end. An answer ha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -68,11 +70,11 @@ def starts_of_groups(seconds: np.ndarray, key: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], new])
 
 
-def differences(rows: pa.Table, expected: Columns) -> str | None:
-    """How rows differ from what they should be; None if they do not."""
+def differences(rows: pa.Table, expected: Columns, order: Sequence[str] = ("until", "key")) -> str | None:
+    """How rows differ from what they should be, which is in this order; None if they do not."""
     if rows.num_rows != len(expected["until"]):
         return f"{rows.num_rows:,} rows instead of {len(expected['until']):,}"
-    rows = rows.sort_by([(name, "ascending") for name in ("until", "key") if name in expected])
+    rows = rows.sort_by([(name, "ascending") for name in order if name in expected])
     for name, values in expected.items():
         column = rows.column(name)
         if name == "until":

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.answers import differences
 from benchmarks.arms.arm import Arm, Job, Taken
 from benchmarks.events import Columns, Events
 from benchmarks.figures import Basis, Figure
-from benchmarks.workloads import Workload
+from benchmarks.workloads import Question
 
 Around = Callable[[Callable[[], Taken]], tuple[Taken, dict[str, Any]]]
 """Calls a function that runs an arm, and finds something else out meanwhile."""
@@ -38,7 +40,7 @@ class Start:
     """An arm at the start of a race: what it is to do."""
 
     entry: Entry
-    workload: Workload
+    workload: Question
     events: Events
     title: str
     check: int
@@ -62,12 +64,12 @@ class Arena:
     check_once: bool = False
     """Whether an arm that was right is taken to be right at other sizes of batches too."""
     _checked: dict[tuple[Any, ...], str | None] = field(default_factory=dict)
-    _answers: dict[tuple[Workload, Events], Columns] = field(default_factory=dict)
+    _answers: dict[tuple[Question, Events], Columns] = field(default_factory=dict)
 
     def contest(
         self,
         section: str,
-        workload: Workload,
+        workload: Question,
         entries: Sequence[Entry],
         events: Events,
         basis: Basis,
@@ -98,7 +100,7 @@ class Arena:
                     self._time(figure, start, around)
         return figures
 
-    def take(self, arm: Arm, workload: Workload, events: Events, batch: int | None, keep: Path | None = None) -> Taken:
+    def take(self, arm: Arm, workload: Question, events: Events, batch: int | None, keep: Path | None = None) -> Taken:
         """One run."""
         folder = events.files(self.cache)
         files = -(-events.count // events.file_rows) if batch is None else max(1, batch // events.file_rows)
@@ -141,16 +143,19 @@ class Arena:
             figure.status, figure.reason = "wrong", f"wrong, and not timed: {wrong}"
             say(f"{about}: {figure.reason}")
 
-    def _wrong(self, entry: Entry, workload: Workload, events: Events) -> str | None:
+    def _wrong(self, entry: Entry, workload: Question, events: Events) -> str | None:
         with scratch(self.cache) as keep:
             self.take(entry.arm, workload, events, entry.batch_events, keep / "rows")
             files = sorted((keep / "rows").glob("[!_.]*.parquet"))
             rows = pq.ParquetDataset([str(file) for file in files]).read() if files else None
         if rows is None:
             return "no rows"
-        return differences(rows, self._answer(workload, events))
+        if workload.due_only:
+            due = pa.scalar(events.last_end * 1_000_000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+            rows = rows.filter(pc.less_equal(rows.column("until").cast(due.type), due))
+        return differences(rows, self._answer(workload, events), workload.order)
 
-    def _answer(self, workload: Workload, events: Events) -> Columns:
+    def _answer(self, workload: Question, events: Events) -> Columns:
         place = (workload, events)
         if place not in self._answers:
             if len(self._answers) > 4:

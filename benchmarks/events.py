@@ -61,12 +61,18 @@ class Events:
         columns["event_time"] = columns["event_time"].cast(pa.timestamp("ms", "UTC"))
         table = pa.table(columns)
         for number, start in enumerate(range(0, self.count, self.file_rows)):
-            path = draft / f"part-{number:05d}.parquet"
-            pq.write_table(table.slice(start, self.file_rows), path)
-            os.utime(path, (FIRST_MS // 1_000 + number,) * 2)
+            for place, rows in self.places(table.slice(start, self.file_rows)).items():
+                path = draft / place / f"part-{number:05d}.parquet"
+                path.parent.mkdir(exist_ok=True)
+                pq.write_table(rows, path)
+                os.utime(path, (FIRST_MS // 1_000 + number,) * 2)
         draft.rename(folder)
         self.forget()
         return folder
+
+    def places(self, rows: pa.Table) -> dict[str, pa.Table]:
+        """Rows by the folder, below that of the events, that their file is in."""
+        return {"": rows}
 
     def forget(self) -> None:
         """Give the memory of the columns back; they are computed again when they are asked for."""
@@ -78,7 +84,11 @@ class Events:
         return f"events-{self.count}-keys-{self.keys}-per-second-{self.per_second}-file-{self.file_rows}"
 
     @property
+    def watermark(self) -> int:
+        """The watermark in milliseconds when all events are in."""
+        return FIRST_MS + (self.count - 1) * 1_000 // self.per_second - LAG_MS
+
+    @property
     def last_end(self) -> int:
         """Windows up to this end, in seconds, are due when all events are in: the watermark is past them."""
-        last = FIRST_MS + (self.count - 1) * 1_000 // self.per_second
-        return (last - LAG_MS) // 1_000
+        return self.watermark // 1_000

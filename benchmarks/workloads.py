@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from benchmarks import answers
 from benchmarks.events import Columns, Events
+
+
+class Question(Protocol):
+    """What arms are asked."""
+
+    @property
+    def name(self) -> str:
+        """Short, for the table."""
+
+    @property
+    def title(self) -> str:
+        """In words."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Columns that no two rows of the answer share; it is in their order."""
+
+    @property
+    def due_only(self) -> bool:
+        """Whether arms may emit rows of windows after ``last_end``; they are not compared."""
+
+    def answer(self, events: Events) -> Columns:
+        """What the rows must be, as something else than an arm says."""
+
 
 Kind = Literal["statistics", "middles", "medians"]
 
@@ -21,6 +45,13 @@ class Workload:
     kind: Kind
     length: int
     """Of the windows, in seconds; they slide by one."""
+
+    due_only: bool = False
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """As ``Question`` has it."""
+        return ("until", "key") if self.keyed else ("until",)
 
     @property
     def keyed(self) -> bool:

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 from benchmarks.events import Events
 from benchmarks.process_tree import cpu_seconds
-from benchmarks.workloads import Workload
+from benchmarks.workloads import Question, Workload
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of an arm: a workload, over files that are there already."""
+    """One run of an arm: a question, over files that are there already."""
 
-    workload: Workload
+    question: Question
     events: Events
     folder: Path
     """Of the files."""
@@ -29,6 +29,12 @@ class Job:
     """An empty folder for checkpoints and the like."""
     keep: Path | None = None
     """Where the rows of the result go, as Parquet files; None: they are thrown away."""
+
+    @property
+    def workload(self) -> Workload:
+        """The question, of an arm that knows the workloads."""
+        assert isinstance(self.question, Workload)
+        return self.question
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from benchmarks.arms.arm import Job, Taken, measured, not_installed
 from benchmarks.arms.queries import own_query, read_events, stateful_medians
 from benchmarks.arms.windbolt import batches_of
 from benchmarks.session import Session
-from benchmarks.workloads import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +24,7 @@ class SparkArm:
 
     name: str
     session: Session
-    query: Callable[[Workload, DataFrame], DataFrame]
+    query: Callable[[SparkSession, Job], DataFrame]
     modules: tuple[str, ...] = ()
     """What it needs besides Spark."""
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -43,8 +42,7 @@ class SparkArm:
         spark = self.session.settle()
         with configured(spark, self.conf):
             with measured() as taken:
-                found = self.query(job.workload, read_events(spark, str(job.folder), job.batch_files))
-                writer = found.writeStream.outputMode("append").trigger(availableNow=True)
+                writer = self.query(spark, job).writeStream.outputMode("append").trigger(availableNow=True)
                 writer = writer.option("checkpointLocation", str(job.scratch / "checkpoint"))
                 if job.keep is None:
                     writer = writer.format("noop")
@@ -58,14 +56,18 @@ class SparkArm:
 
 def spark_own(session: Session) -> SparkArm:
     """``groupBy(window())`` for sums and counts, else ``collect_list`` and an Arrow UDF; HDFS-backed state."""
-    return SparkArm("Spark's own", session, own_query)
+
+    def query(spark: SparkSession, job: Job) -> DataFrame:
+        return own_query(job.workload, read_events(spark, str(job.folder), job.batch_files))
+
+    return SparkArm("Spark's own", session, query)
 
 
 def spark_stateful(session: Session, most: int) -> SparkArm:
     """``transformWithStateInPandas``, for W4."""
 
-    def query(workload: Workload, events: DataFrame) -> DataFrame:
-        return stateful_medians(events, workload.length)
+    def query(spark: SparkSession, job: Job) -> DataFrame:
+        return stateful_medians(read_events(spark, str(job.folder), job.batch_files), job.workload.length)
 
     conf = {"spark.sql.streaming.stateStore.providerClass": _ROCKSDB}
     return SparkArm("Spark, transformWithState", session, query, ("google.protobuf",), conf, most=most)

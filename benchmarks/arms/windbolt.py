@@ -23,6 +23,7 @@ from windowing import AggregateBolt, TupleWindow, WindowedBolt, aggregates, seco
 from windowing.data.schema import TIMESTAMP
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 COUNT_AND_SUM = [("value", "count"), ("value", "sum")]
@@ -129,24 +130,8 @@ class WindboltOnSpark:
 
     def run(self, job: Job) -> Taken:
         """Run to the end of the files; windows that the watermark has not passed stay open."""
-        spark = self.session.settle()
         topology = topology_of(job.workload, self._spout(job), sink(job), declared=self.bolt == "declared")
-        reports: list[BatchReport] = []
-        queries: list[StreamingQuery] = []
-
-        def note(report: BatchReport) -> None:
-            reports.append(report)
-            if not queries:
-                queries.extend(spark.streams.active)
-
-        options = RunOptions(checkpoint=str(job.scratch / "checkpoint"), flush=False, on_report=note)
-        with measured() as taken:
-            run_on_spark(topology, options, spark=spark)
-        check_accounts(reports, job)
-        numbers = {report.batch for report in reports if report.rows}
-        taken.batches = [batch for query in queries for batch in batches_of(query, numbers)]
-        taken.phases = phases(reports)
-        return taken
+        return on_spark(self.session.settle(), topology, job)
 
     def _spout(self, job: Job) -> Any:
         if self.reads == "files":
@@ -186,6 +171,26 @@ class WindboltLocal:
         taken.batches = [Batch(report.seconds["total"], data=report.rows > 0) for report in reports]
         taken.phases = phases(reports)
         return taken
+
+
+def on_spark(spark: SparkSession, topology: Topology, job: Job) -> Taken:
+    """Run a topology to the end of the files; windows that the watermark has not passed stay open."""
+    reports: list[BatchReport] = []
+    queries: list[StreamingQuery] = []
+
+    def note(report: BatchReport) -> None:
+        reports.append(report)
+        if not queries:
+            queries.extend(spark.streams.active)
+
+    options = RunOptions(checkpoint=str(job.scratch / "checkpoint"), flush=False, on_report=note)
+    with measured() as taken:
+        run_on_spark(topology, options, spark=spark)
+    check_accounts(reports, job)
+    numbers = {report.batch for report in reports if report.rows}
+    taken.batches = [batch for query in queries for batch in batches_of(query, numbers)]
+    taken.phases = phases(reports)
+    return taken
 
 
 def sink(job: Job) -> Any:
