@@ -43,6 +43,6 @@ class Query:
         duckdb: Any = import_module("duckdb")
         connection = duckdb.connect()
         connection.register("events", pa.table(events.columns))
-        found = connection.execute(self.sql.format(due=events.last_end * 1_000)).to_arrow_table()
+        found = connection.sql(self.sql.format(due=events.last_end * 1_000)).to_arrow_table()
         connection.close()
         return {name: column.to_numpy() for name, column in zip(found.column_names, found.columns, strict=True)}

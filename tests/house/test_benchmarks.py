@@ -6,6 +6,7 @@ import json
 import os
 import statistics
 from collections import defaultdict
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from benchmarks.__main__ import parsed, show, sizes_of, write
 from benchmarks.answers import differences
 from benchmarks.arms.absent import Absent
 from benchmarks.arms.arm import Arm, Batch, Job, Taken
+from benchmarks.arms.asked import AskedLocally
 from benchmarks.arms.floors import NumpyFloor
 from benchmarks.arms.windbolt import WindboltLocal
 from benchmarks.contest import Arena, Entry
@@ -26,6 +28,12 @@ from benchmarks.events import FIRST_MS, LAG_MS, Columns, Events
 from benchmarks.figures import Figure, Results, Verdict
 from benchmarks.memory import PeakMemory
 from benchmarks.probe import LoggedFiles, PublishedFiles
+from benchmarks.queries.highest import HIGHEST
+from benchmarks.queries.hottest import HOTTEST
+from benchmarks.queries.joined import JOINED
+from benchmarks.queries.query import Query
+from benchmarks.queries.sessions import SESSIONS
+from benchmarks.queries.wide import PairedEvents, WideEvents
 from benchmarks.sections.bench import Bench
 from benchmarks.sections.draining import best
 from benchmarks.sections.growth import slowdown
@@ -122,6 +130,34 @@ def rows_of(answer: Columns) -> pa.Table:
     columns = {name: pa.array(values) for name, values in answer.items()}
     columns["until"] = columns["until"].cast(pa.timestamp("us", "UTC"))
     return pa.table(columns)
+
+
+QUERIES = {
+    SESSIONS: Events(40_000, keys=200, per_second=200, file_rows=10_000),
+    HIGHEST: WideEvents(40_000, keys=7, per_second=500, file_rows=10_000),
+    JOINED: PairedEvents(20_000, keys=40, per_second=200, file_rows=5_000),
+    HOTTEST: Events(40_000, keys=30, per_second=500, file_rows=10_000),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+def test_a_query_is_answered_as_duckdb_says(query: Query, tmp_path: Path) -> None:
+    events = QUERIES[query]
+    assert len(query.answer(events)["until"]) > 5
+    ways = [query.topology] if query.advised is None else [query.topology, query.advised]
+    for number, way in enumerate(ways):
+        arena = Arena(tmp_path, 1, events.count)
+        entry = Entry(AskedLocally(way, f"way {number}"), events.file_rows)
+        (figure,) = arena.contest("queries", query, [entry], events, "whole run")
+        assert figure.status == "ok", figure.reason
+
+
+def test_an_answer_of_a_query_that_differs_is_found(tmp_path: Path) -> None:
+    wrong = replace(HOTTEST, sql=HOTTEST.sql.replace("max(events)", "max(events) + 1"))
+    events = Events(20_000, keys=30, per_second=500, file_rows=10_000)
+    entry = Entry(AskedLocally(HOTTEST.topology), None)
+    (figure,) = Arena(tmp_path, 1, events.count).contest("queries", wrong, [entry], events, "whole run")
+    assert figure.status == "wrong"
 
 
 def test_differences_are_found_whatever_the_order() -> None:
