@@ -34,8 +34,8 @@ from topologies.io.formats import (
     infer_schema,
     write_table,
 )
-from topologies.io.formats.lines import jsonl as jsonl_format
-from topologies.io.formats.lines.jsonl import _Block
+from topologies.io.formats.lines import jsonbytes
+from topologies.io.formats.lines.jsonblock import JsonBlock
 from windowing.data.schema import TIMESTAMP, parse_schema
 from windowing.errors import ConfigError, DataError, MissingError, SchemaError
 
@@ -503,7 +503,7 @@ def test_only_json_numbers_of_whole_columns_are_looked_at_one_by_one(
 ) -> None:
     """A double has 17 digits as a rule: a look at each of them would take longer than to read them."""
     looked: list[bytes] = []
-    monkeypatch.setattr(jsonl_format, "_whole_as_double", lambda block, at: looked.append(block[at:][:21]))
+    monkeypatch.setattr(jsonbytes, "_whole_as_double", lambda block, at: looked.append(block[at:][:21]))
     line = b'{"xa":0.12345678901234567, "ab": 3.0, "b":"0.1234567890123456789 \\u0061","y" : 3.0000000000000000003}\n'
     odd = b'{"ab": 3.0000000000000000001}\n'
     rows, _, _ = files.jsonl(line * 80 + odd + line * 80, "ab long, xa double, y double, b string")
@@ -737,9 +737,9 @@ json_lines = st.dictionaries(st.sampled_from(["a", "b", "t", "s", "l", "q"]), js
 def test_jsonl_the_fast_and_the_slow_way_agree(lines: list[str], repeat: int) -> None:
     schema = parse_schema("a long, b double, t timestamp, s string, l array<int>, q struct<x: float, y: boolean>")
     data = "\n".join(lines * repeat * 8).encode()
-    fast, fast_numbers, fast_bad = _Block(data, schema, 0).chunk()
-    slowly = _Block(data, schema, 0)
-    slowly._aside = lambda: np.ones(len(slowly.lines), dtype=np.bool_)  # type: ignore[method-assign]
+    fast, fast_numbers, fast_bad = JsonBlock(data, schema, 0).chunk()
+    slowly = JsonBlock(data, schema, 0)
+    slowly._aside = lambda: np.ones(len(slowly), dtype=np.bool_)  # type: ignore[method-assign]
     slow, slow_numbers, slow_bad = slowly.chunk()
     assert fast_numbers.tolist() == slow_numbers.tolist()
     assert fast_bad.rows.equals(slow_bad.rows)

@@ -497,6 +497,9 @@ class Unready(Bolt):
     def __reduce__(self) -> Any:
         return (sys.exit, ("not here",))
 
+    def execute(self, tuple: Any) -> None:
+        return None
+
 
 def test_a_topology_that_cannot_be_unpacked_is_an_error_of_its_first_task(pool: WorkerPool) -> None:
     load(pool, topology("broken", Unready()))
