@@ -13,7 +13,8 @@ import pyarrow.fs as pafs
 from pyarrow import ipc
 
 from topologies.io.formats.access import opened
-from topologies.io.formats.conform import as_bytes, is_text, refuse_impossible, settle, without_unneeded
+from topologies.io.formats.conform import refuse_impossible, settle, without_unneeded
+from topologies.io.formats.convert import as_bytes, is_text
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent, refuse_empty
 from topologies.io.formats.split import Chunk, FileSplit
 from windowing.errors import DataError

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from pyarrow import ipc
 
 from topologies.io.formats.choose import file_format
-from topologies.io.formats.conform import is_bytes, is_text
+from topologies.io.formats.convert import is_bytes, is_text
 from topologies.io.formats.lines.csv import CsvFormat
 from topologies.io.formats.split import FileFormat
 from windowing.errors import SchemaError

@@ -1,0 +1,259 @@
+"""The rows of a run, and the axis that they share: arrivals downwards, event time to the right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from topologies.scenarios.draw.axis import EXPIRED, Axis, Clock, Row
+from topologies.scenarios.draw.placing import placed
+from topologies.scenarios.run.answer import AnswerWindow, Replayed
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.steps import ClockStep, CrashStep, EventStep, ExpectStep, Step, TickStep
+from windowing.suggestions import nearest
+from windowing.time.durations import Count
+from windowing.time.timestamps import FOREVER
+
+HEAD, TAIL = 80, 40
+"""So many rows are drawn of a run that is too long: of its beginning, and of its end."""
+
+WINDOWED, LATE, PENDING, NOWHERE, INVALID = "●", "✗", "○", "·", "?"
+NEW, AGAIN = "◆", "●"
+
+
+class Chart:
+    """The rows of a run and the axis they share."""
+
+    def __init__(self, scenario: Scenario, answer: Replayed) -> None:
+        self.scenario, self.answer = scenario, answer
+        self.first = answer.steps[0] if answer.steps else None
+        self.where = _positions(scenario, answer)
+        self.by_arrival = self.where is None
+        if self.where is None:
+            self.where = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
+        self.show = Clock([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
+        self.windowed = {name for window in answer.windows for name in window["events"]}
+        self.late, self.pending = set(answer.late), set(answer.pending)
+        self.taken = {event["id"]: event for event in answer.events}
+        self.mark: int | None = None
+        self.rows = _elided(list(self._rows()))
+
+    def lines(self, width: int) -> Iterator[Text]:
+        left = min(max(len(row.label) for row in self.rows), max(12, width // 3)) + 1
+        right = min(max((row.note.cell_len for row in self.rows), default=0), max(10, width * 3 // 10)) + 1
+        axis = Axis([at for row in self.rows for at in row.times()], max(20, width - left - right - 1))
+        yield from (Text(" " * left).append(line) for line in axis.header(self.show))
+        mark: int | None = None
+        for row in self.rows:
+            label = row.label if len(row.label) < left else row.label[: left - 2] + "…"
+            yield (Text(f"{label:<{left}}", style=row.style).append(axis.draw(row, mark)).append(" ").append(row.note))
+            mark = row.upto if row.upto is not None else mark
+
+    def _rows(self) -> Iterator[Row]:
+        marks, clocks = iter(self.answer.watermarks), iter(self.answer.clocks)
+        for step, before, after in placed(self.scenario, self.answer):
+            yield from (self._window(number) for number in before)
+            if isinstance(step, ExpectStep):
+                yield self._expectation(step)
+            else:
+                yield self._step(step, marks, clocks) if step is not None else Row("end of run", style="dim")
+            yield from (self._window(number) for number in after)
+
+    def _step(self, step: Step, marks: Iterator[int | None], clocks: Iterator[int | None]) -> Row:
+        match step:
+            case EventStep():
+                return self._event(step)
+            case TickStep():
+                mark = next(marks, None)
+                if mark is None:
+                    return Row("tick", Text("no new watermark", "dim"), style="bold")
+                drawn = self._moved(mark)
+                return Row("tick", Text(f"watermark {self.show(mark)}", "cyan"), style="bold", upto=drawn)
+            case ClockStep():
+                mark = self._moved(next(clocks, None))
+                note = Text() if mark is None else Text(f"watermark {self.show(mark)}", "cyan")
+                return Row(f"clock {self.show(step.clock)}", note, style="bold", upto=mark)
+            case CrashStep():
+                return Row("crash", Text("recovers from the last commit", "dim"), style="bold red")
+        return Row("close", Text("end of the streams", "dim"), style="bold")
+
+    def _expectation(self, step: ExpectStep) -> Row:
+        if step.expect.is_empty:
+            return Row("expect", Text("nothing", "dim"), style="dim")
+        place = next(f"steps[{at}]" for at, each in enumerate(self.scenario.steps) if each is step)
+        differs = any(text.startswith(f"{place}.") for text in self.answer.differences)
+        verdict = Text("not as expected", "bold red") if differs else Text("as expected", "green")
+        return Row("expect", verdict, style="dim")
+
+    def _event(self, step: EventStep) -> Row:
+        symbol, style, word = self._account(step)
+        at = self._at(step.id)
+        own = None if self.by_arrival else at
+        parts = [step.id, step.stream if len(self.scenario.streams) != 1 else None]
+        parts.append(self.show(own) if own is not None else None)
+        if own is None and step.moved is not None:
+            parts.append(self.show(step.moved))
+        marks = [] if at is None else [(at, symbol, style)]
+        note = Text(f"{symbol} {word}".strip(), style) if word else Text()
+        label = " ".join(part for part in parts if part)
+        taken = self.taken.get(step.id)
+        upto = None if taken is None else self._moved(taken["watermark"])
+        return Row(label, note, style if word else "", marks, upto=upto, kind="event")
+
+    def _moved(self, mark: int | None) -> int | None:
+        """The watermark, where it has moved; None where it has not, or no axis can show it."""
+        if mark is None or self.by_arrival or (self.mark is not None and mark <= self.mark):
+            return None
+        self.mark = mark
+        return mark
+
+    def _account(self, step: EventStep) -> tuple[str, str, str]:
+        if step.id in self.late:
+            return LATE, "bold red", "late"
+        told = self._told(step)
+        if told is not None:
+            return told
+        if step.id in self.answer.invalid or (self.scenario.is_event_time and self._at(step.id) is None):
+            return INVALID, "red", self._why_invalid(step)
+        if step.id in self.windowed or (self.scenario.bolt is None and not self.answer.windows):
+            return WINDOWED, "", ""
+        if step.id in self.pending:
+            return PENDING, "yellow", "pending"
+        return NOWHERE, "dim", "in no window"
+
+    def _told(self, step: EventStep) -> tuple[str, str, str] | None:
+        """What is known of an event that was moved or turned away, or is none."""
+        if self.scenario.is_watermark(step):
+            return "", "cyan", "a watermark"
+        taken = self.taken.get(step.id)
+        if taken is None or taken["action"] == "accepted":
+            return None
+        if taken["action"].startswith("adjusted") and taken["time"] is not None:
+            symbol = WINDOWED if step.id in self.windowed else PENDING
+            return symbol, "yellow", f"adjusted to {self.show(taken['time'])}"
+        if taken["action"] == "invalid":
+            return INVALID, "bold red", self._why_invalid(step)
+        words = {"early": "early", "late": "late"}
+        word = words.get(taken["action"], "dropped" if taken["action"].startswith("dropped") else "")
+        return (LATE, "bold red", word) if word else None
+
+    def _why_invalid(self, step: EventStep) -> str:
+        """Why an event could not be used; the field that it lacks, where that is what its time is read from."""
+        field = self.scenario.time_field
+        if field is not None and field not in step.event:
+            close = nearest(field, step.event, likeness=0.5)
+            return f"invalid: no {field!r}{f', but {close[0]!r}' if close else ''}"
+        return f"invalid: {self.answer.invalid.get(step.id, 'no time')}"
+
+    def _at(self, name: str) -> int | None:
+        return self.where.get(name) if self.where is not None else None
+
+    def _window(self, number: int) -> Row:
+        window = self.answer.windows[number]
+        new = set(window["new"] or ())
+        marks = [
+            *((name, EXPIRED, "dim") for name in window["expired"] or ()),
+            *((name, NEW if name in new else AGAIN, "bold green" if name in new else "") for name in window["events"]),
+        ]
+        further = window.get("step", self.first) != self.first  # what it holds was made later than what it was made of
+        placed = (
+            []
+            if further
+            else [(at, symbol, style) for name, symbol, style in marks if (at := self._at(name)) is not None]
+        )
+        inside = [at for at, symbol, _ in placed if symbol != EXPIRED]
+        label = f"  #{number} {self._extent(window)}"
+        return Row(
+            label,
+            _whose(window).append(_members(window)),
+            "green",
+            placed,
+            self._bar(window, inside),
+            kind="window",
+        )
+
+    def _bar(self, window: AnswerWindow, inside: list[int]) -> tuple[int, int, str, str] | None:
+        opening, closing = self._brackets(window)
+        start, end = (None, None) if self.by_arrival else (window["start"], window["end"])
+        low = start if start is not None else min(inside, default=None)
+        high = end if end is not None else max(inside, default=None)
+        if low is None or high is None:
+            return None
+        if high == FOREVER:
+            high, end = max([low, *inside]), None
+        return low, high, opening if start is not None else "", closing if end is not None else ""
+
+    def _brackets(self, window: AnswerWindow) -> tuple[str, str]:
+        if "by" in window:
+            return "[", "]"  # from its first event to what fired it
+        bounds = self.scenario.rules.bounds
+        return bounds.value[0], bounds.value[-1]
+
+    def _extent(self, window: AnswerWindow) -> str:
+        opening, closing = self._brackets(window)
+        start, end = window["start"], window["end"]
+        if end is None:
+            number = len(window["events"])
+            return f"{number} event{'' if number == 1 else 's'}"
+        if start is None:
+            return f"..{self.show(end)}{closing}"
+        return f"{opening}{self.show(start)}..{self.show(end)}{closing}"
+
+
+def _positions(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
+    """Where each event stands on the axis; None where only the order of arrival can say."""
+    if scenario.is_event_time:
+        return {step.id: at for step in scenario.event_steps if (at := scenario.event_time(step)) is not None}
+    if scenario.topology is not None or any(window["end"] is None for window in answer.windows):
+        return None
+    if scenario.bolt is not None and isinstance(scenario.bolt.length, Count) and not answer.windows:
+        return None
+    found: dict[str, int] = {}
+    clock: int | None = None
+    for step in scenario.steps:
+        if isinstance(step, EventStep | ClockStep) and step.moved is not None:
+            clock = step.moved
+        if isinstance(step, EventStep) and clock is not None:
+            found[step.id] = clock
+    return found
+
+
+def _bounds_of(answer: Replayed) -> Iterator[int]:
+    for window in answer.windows:
+        yield from (at for at in (window["start"], window["end"]) if at is not None)
+
+
+def _elided(rows: list[Row]) -> list[Row]:
+    if len(rows) <= HEAD + TAIL:
+        return rows
+    hidden = Counter(row.kind for row in rows[HEAD:-TAIL])
+    parts = [f"{number} {kind}s" if number > 1 else f"1 {kind}" for kind, number in hidden.items()]
+    return [*rows[:HEAD], Row("…", Text(f"{', '.join(parts)} not drawn", "italic"), "bold"), *rows[-TAIL:]]
+
+
+def _members(window: AnswerWindow) -> Text:
+    """The ids of a window: new ones with a plus, then those that it lost with a minus."""
+    new, expired = set(window["new"] or ()), window["expired"] or []
+    text = Text(" ").join(
+        [
+            *(Text(f"+{name}", "bold green") if name in new else Text(name) for name in _few(window["events"], 6)),
+            *(Text(f"-{name}", "dim") for name in _few(expired, 3)),
+        ]
+    )
+    hidden = (len(window["events"]) > 6) + (len(expired) > 3)
+    if hidden:
+        text.append(f" ({len(window['events'])}, -{len(expired)})", "italic")
+    return text
+
+
+def _few(names: Sequence[str], most: int) -> list[str]:
+    return list(names) if len(names) <= most else [*names[: most - 2], "…", names[-1]]
+
+
+def _whose(window: AnswerWindow) -> Text:
+    names = [f"{name} {window[name]}" for name in ("step", "task", "key", "kind") if name in window]
+    if "pane" in window:
+        names.append(f"{window['pane']['timing'].replace('_', ' ')}{', the last' if window['pane']['last'] else ''}")
+    return Text(f"{', '.join(names)}: " if names else "", "italic")
