@@ -12,9 +12,10 @@ import pyarrow as pa
 from topologies import spouts
 from topologies.compose.builder import TopologyBuilder
 from topologies.graph.model import ERRORS
-from topologies.testing.driver import LATE, TopologyDriver
+from topologies.testing.driver import TopologyDriver
 from topologies.testing.fired import FiredWindow
 from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared
+from topologies.testing.watched import LATE
 from topologies.testing.windows import inputs_of
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.windowed_bolt import WindowedBolt

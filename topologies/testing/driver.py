@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -17,30 +16,21 @@ from topologies.engine.tasks import pending_events
 from topologies.engine.time.promising import can_promise, promise
 from topologies.graph.model import (
     ERRORS,
-    LATE_COLUMNS,
-    PlainNode,
-    SinkNode,
-    SpoutNode,
-    Stream,
     Topology,
     WindowedNode,
-    stream_label,
 )
 from topologies.io.sinks import MemorySink
 from topologies.run.built import check_built
 from topologies.run.clock import system_clock
 from topologies.sources.splits import TableSource
-from topologies.testing.fired import FiredWindow, Notes, watched_part
+from topologies.testing.fired import FiredWindow, Notes
 from topologies.testing.rows import Moment, Rows, as_moment, as_table
+from topologies.testing.watched import WATCHER, watched
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
-from windowing.settings.rules import LateAction
 from windowing.suggestions import did_you_mean
 from windowing.time.durations import Duration, as_duration
 from windowing.time.timestamps import show, to_datetime
-
-LATE = "late"
-"""The stream on which late events are seen of a bolt that puts them on none."""
 
 
 class TopologyDriver:
@@ -61,7 +51,7 @@ class TopologyDriver:
         check_built("TopologyDriver", topology)
         self._notes = Notes()
         self._streams: dict[str, MemorySink] = {}
-        self.topology = _watched(topology, self._notes, self._streams)
+        self.topology = watched(topology, self._notes, self._streams)
         """The topology as it is run: with sinks in memory."""
         self._run = Rehearsal(self.topology)
         self._told = None if clock is None else as_moment("clock", clock)
@@ -195,7 +185,7 @@ class TopologyDriver:
             _unknown("sink or stream", name, self._streams)
         found = self._streams[name].table
         sinks = self.topology.sinks
-        return sinks[name if name in sinks else _WATCHER + name].schema.empty_table() if found is None else found
+        return sinks[name if name in sinks else WATCHER + name].schema.empty_table() if found is None else found
 
     def late(self, bolt: str) -> list[dict[str, Any]]:
         """The late events of a bolt since they were last read, with ``_reason``, ``_watermark`` and so on."""
@@ -266,7 +256,7 @@ class TopologyDriver:
             lines.append(f"{name}: {shown}{mark}")
             fired = [each for batch in self._notes.fired.values() for each in batch if each.bolt == name]
             lines += [f"  {each!r}" for each in fired[-_MOST:]]
-        for name in (name for name in self.topology.sinks if not name.startswith(_WATCHER)):
+        for name in (name for name in self.topology.sinks if not name.startswith(WATCHER)):
             rows = self.table(name)
             lines.append(f"{name}: {rows.num_rows} row{'' if rows.num_rows == 1 else 's'}")
             lines += [f"  {row}" for row in rows.slice(max(rows.num_rows - _MOST, 0)).to_pylist()]
@@ -347,43 +337,6 @@ class TopologyDriver:
 
 _MOST = 5
 """So many of the last windows, and rows of each sink, are in the story of a test that has failed."""
-
-
-def _watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) -> Topology:
-    """The topology with a memory for each of its sinks and streams, noting its windows."""
-    windowed = {name: watched_part(_with_late(part), notes) for name, part in topology.windowed.items()}
-    parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
-    sinks, takers = {}, {stream: list(names) for stream, names in topology.takers.items()}
-    for name, part in topology.sinks.items():
-        streams[name] = MemorySink()
-        sinks[name] = replace(part, sink=streams[name])
-    for component, each in parts.items():
-        for stream, schema in each.outputs.items():
-            place: Stream = (component, stream)
-            label = stream_label(place)
-            streams.setdefault(label, MemorySink())
-            sinks[_WATCHER + label] = SinkNode(_WATCHER + label, streams[label], (place,), schema)
-            takers.setdefault(place, []).append(_WATCHER + label)
-    return replace(
-        topology,
-        windowed=windowed,
-        sinks=sinks,
-        takers={stream: tuple(names) for stream, names in takers.items()},
-    )
-
-
-_WATCHER = "stream "
-"""Before the names of the sinks that only look on; no part of a topology may have a space in its name."""
-
-
-def _with_late(part: WindowedNode) -> WindowedNode:
-    """The bolt with a stream of late events, where it has none to which they would go."""
-    settings = part.bolt.settings
-    if not part.event_time or settings.late_stream is not None or settings.late_action is not LateAction.DIVERT:
-        return part
-    stream = LATE if LATE not in part.outputs else f"_{LATE}"
-    outputs = {**part.outputs, stream: pa.schema([*part.schema, *LATE_COLUMNS])}
-    return replace(part, bolt=part.bolt.configured(replace(settings, late_stream=stream)), outputs=outputs)
 
 
 def _unknown(what: str, name: object, names: Any) -> NoReturn:

@@ -1,0 +1,59 @@
+"""A topology as a test looks on: with a memory in the place of each sink, and one for each stream."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from topologies.graph.model import (
+    LATE_COLUMNS,
+    PlainNode,
+    SinkNode,
+    SpoutNode,
+    Stream,
+    Topology,
+    WindowedNode,
+    stream_label,
+)
+from topologies.io.sinks import MemorySink
+from topologies.testing.fired import Notes, watched_part
+from windowing.settings.rules import LateAction
+
+LATE = "late"
+"""The stream on which late events are seen of a bolt that puts them on none."""
+WATCHER = "stream "
+"""Before the names of the sinks that only look on; no part of a topology may have a space in its name."""
+
+
+def watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) -> Topology:
+    """The topology with a memory for each of its sinks and streams, noting its windows."""
+    windowed = {name: watched_part(_with_late(part), notes) for name, part in topology.windowed.items()}
+    parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
+    sinks, takers = {}, {stream: list(names) for stream, names in topology.takers.items()}
+    for name, part in topology.sinks.items():
+        streams[name] = MemorySink()
+        sinks[name] = replace(part, sink=streams[name])
+    for component, each in parts.items():
+        for stream, schema in each.outputs.items():
+            place: Stream = (component, stream)
+            label = stream_label(place)
+            streams.setdefault(label, MemorySink())
+            sinks[WATCHER + label] = SinkNode(WATCHER + label, streams[label], (place,), schema)
+            takers.setdefault(place, []).append(WATCHER + label)
+    return replace(
+        topology,
+        windowed=windowed,
+        sinks=sinks,
+        takers={stream: tuple(names) for stream, names in takers.items()},
+    )
+
+
+def _with_late(part: WindowedNode) -> WindowedNode:
+    """The bolt with a stream of late events, where it has none to which they would go."""
+    settings = part.bolt.settings
+    if not part.event_time or settings.late_stream is not None or settings.late_action is not LateAction.DIVERT:
+        return part
+    stream = LATE if LATE not in part.outputs else f"_{LATE}"
+    outputs = {**part.outputs, stream: pa.schema([*part.schema, *LATE_COLUMNS])}
+    return replace(part, bolt=part.bolt.configured(replace(settings, late_stream=stream)), outputs=outputs)
