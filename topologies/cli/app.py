@@ -19,7 +19,6 @@ app = typer.Typer(
     name="windbolt",
     help="Windowed bolts, as Apache Storm has them, in Python, on Spark.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
