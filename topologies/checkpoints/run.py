@@ -25,7 +25,7 @@ from topologies.engine.commit.frames import Frames
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.graph.model import Topology
-from topologies.run.options import RunOptions, Summary
+from topologies.run.options import BoltTotals, RunOptions, Summary
 from topologies.sources.deaths import Death
 from topologies.sources.splits import file_splits
 from topologies.sources.unnameable import UTF8, refuse_unnameable, unnameable
@@ -87,6 +87,11 @@ class CheckpointedRun(ABC):
         self.executor.load(self.topology)
         first = FirstOutput.of(self.topology, self.halves.first_output)
         self.micro_batch = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
+        self.summary.before = {
+            name: BoltTotals(bolt.accounts.totals(0), bolt.fired, bolt.emitted)
+            for name, bolt in self.micro_batch.manifest.bolts.items()
+            if self.micro_batch.manifest.batch >= 0
+        }
         self.log = self.halves.source_log(*self._open_source())
         forget_unplanned(self.log.filesystem, self.log.root)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.consoles import out
+from topologies.cli.consoles import out, say
 from topologies.cli.failing import FAILED, Debug, in_words, readable_errors
 from topologies.cli.running import loaded
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
@@ -59,7 +59,7 @@ def check(
             if debug:
                 raise
             step = is_step(reference)
-            out().print(Text(str(error).rstrip(".")) if step else in_words(error), soft_wrap=True)
+            say(out(), Text(str(error).rstrip(".")) if step else in_words(error))
             raise typer.Exit(FAILED) from None
     if not well:
         raise typer.Exit(FAILED)
@@ -75,7 +75,7 @@ def _step(reference: str, options: StepOptions, *, load: bool) -> bool:
         config = options.load(reference, lambda config: step_problems(config, load=load))
         if not missing(config):
             step_topology(config, load=load)
-    out().print(Text(summary(config)), soft_wrap=True)
+    say(out(), Text(summary(config)))
     return True
 
 

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from topologies.cli.consoles import say
 from topologies.cli.failing import in_words
 from topologies.graph.describing import Described, described
 from topologies.graph.model import Topology
@@ -32,9 +33,9 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
     problems = [error for each in found.values() for error in each.problems]
     warnings = [error for each in found.values() for error in each.warnings]
     for error in problems:
-        console.print(in_words(error, "problem"), soft_wrap=True)
+        say(console, in_words(error, "problem"))
     for error in warnings:
-        console.print(in_words(error, "warning", "bold yellow"), soft_wrap=True)
+        say(console, in_words(error, "warning", "bold yellow"))
     console.print(_verdict(len(problems), len(warnings)))
     return not problems and not (strict and warnings)
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from manager.storage.checkpoint import key_of
-from topologies.cli.consoles import out, warn
+from topologies.cli.consoles import out, say, warn
 from topologies.cli.failing import FAILED, Debug, readable_errors
 from windowing.errors import CheckpointError, ConfigError
 
@@ -68,13 +68,13 @@ def checkpoint(
 
 
 def _show(console: Console, look: CheckpointLook) -> None:
-    console.print(_named(f"checkpoint {look.path}", _size(look.size)), soft_wrap=True)
-    console.print(_named("  topology", look.topology or "not known"), soft_wrap=True)
+    say(console, _named(f"checkpoint {look.path}", _size(look.size)))
+    say(console, _named("  topology", look.topology or "not known"))
     if look.query is not None:
         planned, done = look.spark_batches or (-1, -1)
-        console.print(_named("  query", f"{look.query}, batch {done} done, {planned} planned"), soft_wrap=True)
+        say(console, _named("  query", f"{look.query}, batch {done} done, {planned} planned"))
     for sink in look.sinks:
-        console.print(_named("  sink", f"{sink['name']}: {sink.get('folder', sink['kind'])}"), soft_wrap=True)
+        say(console, _named("  sink", f"{sink['name']}: {sink.get('folder', sink['kind'])}"))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("batch", "bolt", "watermark", "accounts", "state"):
         table.add_column(name, overflow="fold")
@@ -95,13 +95,13 @@ def _show(console: Console, look: CheckpointLook) -> None:
             table.add_row(*map(Text, row))
     console.print(table if look.batches else Text("  no batch has been committed"))
     if look.planned:
-        console.print(_named("  begun, not committed", ", ".join(look.planned)), soft_wrap=True)
+        say(console, _named("  begun, not committed", ", ".join(look.planned)))
     for what, why in look.damage:
-        console.print(Text.assemble(("damaged: ", "bold red"), what, ("\n  why: ", "cyan"), why), soft_wrap=True)
+        say(console, Text.assemble(("damaged: ", "bold red"), what, ("\n  why: ", "cyan"), why))
     if look.refused:
-        console.print(
+        say(
+            console,
             Text.assemble(("no run will go on: ", "bold red"), look.refused, ("\n  do:  ", "cyan"), look.advice),
-            soft_wrap=True,
         )
     elif look.damage:
         console.print(Text("What a run needs to go on is whole."))
@@ -112,9 +112,9 @@ def _show(console: Console, look: CheckpointLook) -> None:
 def _tell(console: Console, done: Rollback) -> None:
     console.print(Text(f"The checkpoint is at the end of batch {done.batch}; the next run goes on from there."))
     if done.moved:
-        console.print(Text(f"{done.moved} files of what came after it are in {done.folder}"), soft_wrap=True)
+        say(console, Text(f"{done.moved} files of what came after it are in {done.folder}"))
     for folder, (target, count) in done.sinks.items():
-        console.print(Text(f"{count} files of {folder} are in {target}"), soft_wrap=True)
+        say(console, Text(f"{count} files of {folder} are in {target}"))
     for words in done.warnings:
         warn(words)
 

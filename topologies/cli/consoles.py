@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -14,6 +15,8 @@ from rich.text import Text
 
 from windowing.data.printable import printable
 
+_BEGINNING = re.compile(r" *(?:(?:why|do): *|\d+\. )?")
+"""What stands before the text of a line: its indent, and the word or number of a part of an error."""
 WIDTH = 120
 """Line width where there is no terminal and COLUMNS is not set."""
 
@@ -28,14 +31,29 @@ def err() -> Console:
     return _console(sys.stderr)
 
 
+def say(console: Console, text: Text) -> None:
+    """Print text: in a terminal wrapped between words, each line as far in as it begins; else as it is."""
+    if not console.is_terminal:
+        console.print(text, soft_wrap=True)
+        return
+    for line in text.split("\n", allow_blank=True):
+        margin = len(_BEGINNING.match(line.plain)[0])  # type: ignore[index]  # matches everything
+        margin = margin if margin < console.width // 2 else 0
+        head, body = line.divide([margin])
+        first, *others = body.wrap(console, console.width - margin) or [Text()]
+        console.print(head.append_text(first))
+        for other in others:
+            console.print(Text(" " * margin).append_text(other))
+
+
 def warn(text: str, console: Console | None = None) -> None:
     """Print a warning, to standard error where no console is given."""
-    (console or err()).print(Text.assemble(("warning: ", "bold yellow"), printable(text)), soft_wrap=True)
+    say(console or err(), Text.assemble(("warning: ", "bold yellow"), printable(text)))
 
 
 def remark(text: str) -> None:
     """Print a remark that is not part of the results."""
-    err().print(Text(text), soft_wrap=True)
+    say(err(), Text(text))
 
 
 @contextmanager

@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from topologies.cli.consoles import err, out
+from topologies.cli.consoles import err, out, say
 from topologies.cli.failing import Debug, readable_errors
-from topologies.cli.progress import print_summary
 from topologies.cli.running import Engine, run_watched, runner
+from topologies.cli.summary import print_summary
 from topologies.run.options import RunOptions, Summary
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, parse_duration
@@ -56,7 +56,7 @@ def _run(folder: DemoFolder, engine: Engine, lag: Duration, console: Console, *,
         "stream of departures and one of arrivals, in the order in which they happened."
     )
     files = write_flights(folder.input)
-    console.print(Text(f"They are in {folder.input}: {len(files.departures)} files each, one a week."), soft_wrap=True)
+    say(console, Text(f"They are in {folder.input}: {len(files.departures)} files each, one a week."))
     folder.write_sources(lag)
     topology = flights_topology(folder.input, folder.output, lag=lag)
     checkpoint = str(folder.checkpoint) if engine is Engine.SPARK else None
@@ -76,7 +76,7 @@ def _print_results(console: Console, folder: DemoFolder) -> None:
     try:
         console.print(show_results(folder.output))
     except ConfigError as error:  # stopped before the first window fired
-        console.print(Text(str(error)), soft_wrap=True)
+        say(console, Text(str(error)))
     console.print()
     looks = {
         "results": f"{folder.output}{os.sep} (Parquet: hourly, worst_hour, late, errors)",
@@ -86,7 +86,7 @@ def _print_results(console: Console, folder: DemoFolder) -> None:
     }
     console.print(Text("Where to look next", "bold"))
     for what, place in looks.items():
-        console.print(Text.assemble((f"  {what:<10}", "cyan"), place), soft_wrap=True)
+        say(console, Text.assemble((f"  {what:<10}", "cyan"), place))
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ class DemoFolder:
         before = self._read()
         same = {name: before.get(name) for name in settings} == settings
         if before and not fresh and same and not before.get("finished"):
-            console.print(Text(f"A demo in {self.path} was not finished: this run continues it."), soft_wrap=True)
+            say(console, Text(f"A demo in {self.path} was not finished: this run continues it."))
         elif before:
-            console.print(Text(f"Starting afresh: the last results in {self.path} are deleted."), soft_wrap=True)
+            say(console, Text(f"Starting afresh: the last results in {self.path} are deleted."))
             for folder in (self.output, self.checkpoint):
                 shutil.rmtree(folder, ignore_errors=True)
         self.path.mkdir(parents=True, exist_ok=True)

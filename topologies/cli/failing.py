@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.consoles import err
+from topologies.cli.consoles import err, say
 from windowing.data.printable import printable
 from windowing.errors import (
     CheckpointError,
@@ -39,7 +39,7 @@ def readable_errors(*, debug: bool) -> Iterator[None]:
         console = err()
         if debug:
             console.print_exception(width=None)
-        console.print(in_words(error), soft_wrap=True)
+        say(console, in_words(error))
         raise typer.Exit(UNUSABLE if isinstance(error, _UNUSABLE) else FAILED) from error
 
 

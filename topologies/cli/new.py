@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.consoles import out
+from topologies.cli.consoles import out, say
 from topologies.cli.failing import Debug, readable_errors
 from windowing.errors import ConfigError
 
@@ -47,8 +47,8 @@ def new(
             "windbolt run topology.py:topology --engine local",
             "pytest",
         ]
-        out().print(where.append("\n".join(f"  {command}" for command in commands), "not bold cyan"), soft_wrap=True)
-        out().print(Text("Its README.md says what is where."), soft_wrap=True)
+        say(out(), where.append("\n".join(f"  {command}" for command in commands), "not bold cyan"))
+        say(out(), Text("Its README.md says what is where."))
 
 
 def make_project(folder: Path) -> None:

@@ -10,19 +10,27 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from topologies.cli.consoles import only_json, out, warn
 from topologies.cli.spans import number, spoken
+from topologies.cli.summary import rate
 from topologies.cli.time_table import counter_words, counters_of, start_words, time_table, time_words
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.model import Topology
+from topologies.run.clock import Clock, system_clock
 from topologies.run.options import Summary
-from windowing.data.rows import DEFAULT_STREAM
 from windowing.time.timestamps import FOREVER, show
+
+HEARTBEAT = 30.0
+"""Seconds without a line after which one says that the run goes on."""
+_MAY_BE_ABSENT = ("behind", "late", "pending", "invalid")
+_SHORT = {"windows": "now/all"}
+"""Titles of the live display, where they differ: the windows of the last batch, and all."""
 
 
 class ProgressDisplay(Protocol):
@@ -33,6 +41,9 @@ class ProgressDisplay(Protocol):
 
     def note(self, text: str) -> None:
         """Called with a remark about the run, for example that it is being stopped."""
+
+    def beat(self) -> None:
+        """Called several times a second, from the thread that waits for the run."""
 
     def end(self, summary: Summary) -> None:
         """Called when the run has ended."""
@@ -68,31 +79,58 @@ class JsonProgress:
         """Called with a remark about the run."""
         warn(text)
 
+    def beat(self) -> None:
+        """Nothing is written between two batches."""
+
     def end(self, summary: Summary) -> None:
         """Called when the run has ended."""
         self.write(summary.to_json())
 
 
 class LineProgress:
-    """Prints a line of text per batch."""
+    """Prints a line of text per batch, with the time of day, and one now and then where there is none."""
 
-    def __init__(self, topology: Topology, console: Console) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        console: Console,
+        clock: Clock = system_clock,
+        passed: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """``clock`` is the time of day in microseconds, ``passed`` a count of seconds that never goes back."""
         self.topology, self.console, self.speed = topology, console, _Speed()
+        self.clock, self.passed = clock, passed
+        self.started = self.reported = self.spoke = passed()
+        self.batch = ""
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
         _complain(report)
         self.speed.add(report)
+        self.batch = _batch(report)
+        self.reported = self.passed()
         parts = [f"{_batch(report)}: {self.speed.text(report)}"]
         parts += [self._bolt(name, bolt) for name, bolt in report.bolts.items()]
-        self.console.print(Text(" | ".join(parts)), soft_wrap=True)
+        self._print(" | ".join(parts))
 
     def note(self, text: str) -> None:
         """Called with a remark about the run."""
         warn(text)
 
+    def beat(self) -> None:
+        """Say that the run goes on, where nothing else has said so for a while."""
+        now = self.passed()
+        if now - self.spoke >= HEARTBEAT:
+            last = f"{self.batch} was {_seconds(now - self.reported)} ago" if self.batch else "no batch yet"
+            self._print(f"running for {_seconds(now - self.started)}; {last}")
+
     def end(self, summary: Summary) -> None:
         """Called when the run has ended; the summary is printed later."""
+
+    def _print(self, line: str) -> None:
+        self.spoke = self.passed()
+        at = show(self.clock() // 1_000_000 * 1_000_000)
+        self.console.print(Text(f"{at} {line}"), soft_wrap=True)
 
     def _bolt(self, name: str, bolt: BoltReport) -> str:
         cells = _cells(self.topology, name, bolt)
@@ -110,6 +148,7 @@ class LiveProgress:
         self.console = console
         self.last: BatchReport | None = None
         self.remark = ""
+        self.ended = False
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
@@ -121,13 +160,22 @@ class LiveProgress:
         """Called with a remark about the run."""
         self.remark = text
 
-    def end(self, summary: Summary) -> None:
-        """Called when the run has ended."""
-        self.remark = ""
+    def beat(self) -> None:
+        """Nothing is to be done: the display shows how long the run takes."""
 
-    def __rich__(self) -> RenderableType:
+    def end(self, summary: Summary) -> None:
+        """Called when the run has ended: the summary that follows says the rest."""
+        self.remark, self.ended = "", True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich each time the display is refreshed."""
-        return Group(self._headline(), *([] if self.last is None else self._tables(self.last)), *self._remark())
+        yield self._headline()
+        if self.last is not None:
+            table = self._bolts(self.last)
+            wide = Measurement.get(console, options.update(width=1000), table).maximum > options.max_width
+            yield self._bolts_in_words(self.last) if wide else table
+            yield from [] if self.ended else self._tables(self.last)
+        yield from self._remark()
 
     def _headline(self) -> Text:
         name = Text(self.topology.name, "bold")
@@ -140,77 +188,40 @@ class LiveProgress:
     def _tables(self, report: BatchReport) -> list[RenderableType]:
         times, start = time_table(report.bolts), start_words(report)
         return [
-            self._bolts(report),
             *([] if times is None else [times]),
             *map(Text, [*counter_words(report.bolts), *start]),
         ]
 
     def _bolts(self, report: BatchReport) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("bolt", style="bold")
-        for index, (name, bolt) in enumerate(report.bolts.items()):
-            cells = _cells(self.topology, name, bolt)
-            if index == 0:
-                for what in cells:
-                    table.add_column(what, justify="left" if what in ("watermark", "behind") else "right")
-            table.add_row(name, *cells.values())
+        """A row for each bolt. What is zero everywhere has no column: the others are to fit into 80."""
+        rows = {name: _cells(self.topology, name, bolt) for name, bolt in report.bolts.items()}
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        table.add_column("bolt", style="bold", overflow="fold")
+        titles = [
+            title
+            for title in next(iter(rows.values()), {})
+            if title not in _MAY_BE_ABSENT or any(cells[title] not in ("", "0") for cells in rows.values())
+        ]
+        for title in titles:
+            words = title in ("watermark", "behind")
+            table.add_column(_SHORT.get(title, title), justify="left" if words else "right", no_wrap=True)
+        for name, cells in rows.items():
+            table.add_row(Text(name), *(cells[title].removesuffix(" behind") for title in titles))
         return table
+
+    def _bolts_in_words(self, report: BatchReport) -> Group:
+        """Two lines for each bolt, where a table would be too wide."""
+        lines = []
+        for name, bolt in report.bolts.items():
+            cells = _cells(self.topology, name, bolt)
+            at = [cells[title] for title in ("watermark", "behind") if cells[title]]
+            counts = [f"{cells[title]} {title}" for title in ("open", *_MAY_BE_ABSENT[1:]) if cells[title] != "0"]
+            windows = f"{number(bolt.windows)} windows, {number(bolt.fired)} so far"
+            lines += [Text.assemble((name, "bold"), f"  {', '.join(at)}"), Text(f"  {', '.join([windows, *counts])}")]
+        return Group(*lines)
 
     def _remark(self) -> list[Text]:
         return [Text(self.remark, "bold yellow")] if self.remark else []
-
-
-def print_summary(console: Console, topology: Topology, summary: Summary, checkpoint: str | None) -> None:
-    """Print the end of a run: what it did, the accounts of each bolt and spout, and where its state is."""
-    batches = "1 batch" if summary.batches == 1 else f"{number(summary.batches)} batches"
-    speed = f"{summary.seconds:.2f} s, {_rate(summary.rows, summary.seconds)} rows/s"
-    text = f": {number(summary.rows)} rows in {batches}, {speed}"
-    console.print(Text.assemble((topology.name, "bold"), text))
-    if summary.stopped:
-        console.print(Text("Stopped cleanly, before the end of the input.", "yellow"))
-    if summary.last is not None:
-        for bolts in _groups(list(summary.last.bolts.items())):
-            console.print(accounts_table(dict(bolts)))
-        times = time_table(summary.last.bolts)
-        if times is not None:
-            console.print(times)
-        if summary.last.spouts:
-            console.print(_spouts_table(summary.last.spouts))
-        for text in (*counter_words(summary.last.bolts), *start_words(summary.last)):
-            console.print(Text(text), soft_wrap=True)
-    if checkpoint is not None:
-        text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
-        if summary.last is not None and summary.last.closing:
-            by_event_time = any(node.event_time for node in topology.windowed.values())
-            text += " The open windows have been closed" + (
-                ": what is earlier than their ends will be late (--keep-open leaves them open)."
-                if by_event_time
-                else " (--keep-open leaves them open)."
-            )
-        console.print(Text(text), soft_wrap=True)
-
-
-def accounts_table(bolts: dict[str, BoltReport]) -> Table:
-    """The accounts as a table that can be checked: received = windowed + late + ... + pending."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="where the events are", title_justify="left")
-    table.add_column("")
-    for name in bolts:
-        table.add_column(name, justify="right", header_style="bold")
-    accounts = [bolt.accounts for bolt in bolts.values()]
-    names = [name for name in accounts[0] if name not in ("received", "adjusted")] if accounts else []
-    for index, name in enumerate(names):
-        last = index == len(names) - 1
-        style = "" if any(account.get(name) for account in accounts) else "dim"
-        row = [f"{'+' if index else ' '} {name}", *(number(account.get(name, 0)) for account in accounts)]
-        table.add_row(*row, style=style, end_section=last)
-    table.add_row("= received", *(_sum(account, names) for account in accounts), style="bold")
-    if any(account.get("adjusted") for account in accounts):
-        table.add_row("(adjusted)", *(number(account.get("adjusted", 0)) for account in accounts))
-    table.add_row("windows fired", *(number(bolt.fired) for bolt in bolts.values()), style="green")
-    for stream in dict.fromkeys(stream for bolt in bolts.values() for stream in bolt.rows):
-        what = "rows emitted" if stream == DEFAULT_STREAM else f"rows to {stream}"
-        table.add_row(what, *(number(bolt.rows.get(stream, 0)) for bolt in bolts.values()), style="green")
-    return table
 
 
 @contextmanager
@@ -234,13 +245,13 @@ class _Speed:
         self.rows += report.rows
 
     def text(self, report: BatchReport) -> str:
-        here = _rate(report.rows, report.seconds.get("total", 0.0))
-        overall = _rate(self.rows, time.perf_counter() - self.began)
+        here = rate(report.rows, report.seconds.get("total", 0.0))
+        overall = rate(self.rows, time.perf_counter() - self.began)
         return f"{number(report.rows)} rows, {here} rows/s (overall {overall})"
 
 
-def _rate(rows: int, seconds: float) -> str:
-    return number(rows / seconds) if seconds > 0 else "0"
+def _seconds(passed: float) -> str:
+    return spoken(int(passed) * 1_000_000)
 
 
 def _complain(report: BatchReport, console: Console | None = None) -> None:
@@ -249,7 +260,9 @@ def _complain(report: BatchReport, console: Console | None = None) -> None:
 
 
 def _batch(report: BatchReport) -> str:
-    return f"after batch {report.batch}, closing" if report.closing else f"batch {report.batch}"
+    if not report.closing:
+        return f"batch {report.batch}"
+    return "closing" if report.batch < 0 else f"after batch {report.batch}, closing"
 
 
 def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
@@ -268,25 +281,3 @@ def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
         "pending": number(bolt.accounts.get("pending", 0)),
         "invalid": number(bolt.accounts.get("invalid", 0)),
     }
-
-
-def _sum(account: dict[str, int], names: list[str]) -> Text:
-    received, total = account.get("received", 0), sum(account.get(name, 0) for name in names)
-    if received == total:
-        return Text(number(received))
-    return Text(f"{number(received)}, not {number(total)}", "bold red")
-
-
-def _spouts_table(spouts: dict[str, dict[str, int]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="what the spouts read", title_justify="left")
-    table.add_column("", style="bold")
-    titles = list(dict.fromkeys(what for counts in spouts.values() for what in counts))
-    for what in titles:
-        table.add_column(what.replace("_", " "), justify="right")
-    for name, counts in spouts.items():
-        table.add_row(name, *(number(counts.get(what, 0)) for what in titles))
-    return table
-
-
-def _groups(bolts: list[tuple[str, BoltReport]], size: int = 6) -> list[list[tuple[str, BoltReport]]]:
-    return [bolts[start : start + size] for start in range(0, len(bolts), size)]

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from topologies.cli.answering import Outcome, answer_locally, answer_on_spark
-from topologies.cli.consoles import err, only_json, out
+from topologies.cli.consoles import err, only_json, out, say
 from topologies.cli.failing import FAILED, UNUSABLE, Debug, readable_errors
 from topologies.cli.running import Engine, loaded
 from topologies.cli.watching import folders_of, replay_at_every_save
@@ -143,7 +143,7 @@ class _Report:
     def _problem(self, text: str) -> None:
         self.status = UNUSABLE
         self.output.malformed()
-        err().print(Text.assemble(("malformed: ", "bold red"), text), soft_wrap=True)
+        say(err(), Text.assemble(("malformed: ", "bold red"), text))
 
 
 @dataclass
@@ -165,7 +165,7 @@ def _differences(console: Console, item: Loaded, outcome: Outcome) -> None:
     text = Text.assemble(("not as expected: ", "bold red"), f"{item.place} ({item.scenario.name})")
     for difference in outcome.answer.differences:
         text.append(f"\n  {difference}")
-    console.print(text, soft_wrap=True)
+    say(console, text)
 
 
 @dataclass
@@ -196,13 +196,13 @@ class _Pictures:
         if not self.draw:
             sign = {True: ("ok    ", "green"), False: ("FAILED", "bold red"), None: ("-     ", "dim")}[answer.ok]
             line = Text.assemble(sign, f"  {answer.name}  ", (str(item.place), "dim"))
-            self.console.print(line, soft_wrap=True)
+            say(self.console, line)
         if not outcome.trace and (self.draw or (failed and self.counts[False] <= DRAWN)):
             self.console.print(timeline(item.scenario, answer))
             table = arrival_table(item.scenario, answer)
             if table is not None:
                 self.console.print(table)
-            self.console.print(_verdict(item, outcome), soft_wrap=True)
+            say(self.console, _verdict(item, outcome))
             self.console.print()
         else:
             self.left_out += not outcome.trace
@@ -213,7 +213,7 @@ class _Pictures:
         if self.left_out:
             rest = "" if self.left_out == sum(self.counts.values()) else f"the other {self.left_out} "
             words = f"{rest}not drawn, there are more than {FEW} scenarios; --draw draws all"
-            self.console.print(Text(words, "dim"), soft_wrap=True)
+            say(self.console, Text(words, "dim"))
         malformed = self.unusable
         if self.few and not self.quiet and sum(self.counts.values()) <= 1 and not malformed:
             return
@@ -226,7 +226,7 @@ class _Pictures:
         total = sum(named.values())
         parts = ", ".join(f"{number} {name}" for name, number in named.items() if number)
         style = "bold red" if self.counts[False] or malformed else "bold green"
-        self.console.print(Text(f"{total} scenario{'' if total == 1 else 's'}: {parts}", style), soft_wrap=True)
+        say(self.console, Text(f"{total} scenario{'' if total == 1 else 's'}: {parts}", style))
 
 
 def _verdict(item: Loaded, outcome: Outcome) -> Text:

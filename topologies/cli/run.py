@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from manager.storage.checkpoint import KEPT_BATCHES
-from topologies.cli.consoles import err, out
+from topologies.cli.consoles import err, out, say
 from topologies.cli.failing import Debug, in_words, readable_errors
-from topologies.cli.progress import print_summary
 from topologies.cli.running import Engine, loaded, run_watched, runner
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.cli.summary import print_summary
 from topologies.graph.model import Topology
 from topologies.preflight.sources import dubious_input
 from topologies.run.options import RunOptions
@@ -109,7 +109,7 @@ def _tell_doubts(topology: Topology, *, strict: bool) -> None:
     if strict and doubts:
         raise doubts[0]
     for doubt in doubts:
-        err().print(in_words(doubt, "warning", "bold yellow"), soft_wrap=True)
+        say(err(), in_words(doubt, "warning", "bold yellow"))
 
 
 def settings_of(conf: Sequence[str]) -> dict[str, str]:

@@ -78,6 +78,7 @@ def _in_thread(run: Run, options: RunOptions, progress: ProgressDisplay) -> Summ
         thread.start()
         while thread.is_alive():
             thread.join(0.2)
+            progress.beat()
     if errors:
         raise errors[0]
     return results[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.rule import Rule
 from rich.text import Text
 
-from topologies.cli.consoles import out
+from topologies.cli.consoles import out, say
 from topologies.run.clock import system_clock
 from topologies.scenarios.schema.scenario_files import Loaded, Problem, located, passed_over
 from windowing.time.timestamps import show
@@ -75,4 +75,4 @@ def _note(state: State, path: Path) -> None:
 
 def _say_waiting(folders: Sequence[Path]) -> None:
     names = ", ".join(os.path.relpath(folder) for folder in folders)
-    out().print(Text(f"Waiting for a change in {names}; Ctrl-C ends.", "dim"), soft_wrap=True)
+    say(out(), Text(f"Waiting for a change in {names}; Ctrl-C ends.", "dim"))

@@ -73,6 +73,18 @@ class RunOptions:
         return None if self.first_output is None else as_moment(self.first_output)
 
 
+@dataclass(frozen=True)
+class BoltTotals:
+    """What a windowed bolt has done, in all runs on a checkpoint."""
+
+    accounts: dict[str, int]
+    """The events that it received, by what became of them; without those that are pending."""
+    fired: int
+    """Windows."""
+    rows: dict[str, int]
+    """Rows emitted, by stream."""
+
+
 @dataclass
 class Summary:
     """The summary of a run that has ended."""
@@ -86,6 +98,24 @@ class Summary:
     """The first few messages about unreadable input."""
     stopped: bool = False
     """Whether it was stopped before the end of the input."""
+    before: dict[str, BoltTotals] = field(default_factory=dict)
+    """What the bolts had done in earlier runs on the checkpoint; empty where it is the first."""
+
+    def this_run(self) -> dict[str, BoltTotals]:
+        """What the windowed bolts have done in this run alone."""
+        bolts = {} if self.last is None else self.last.bolts
+        return {
+            name: BoltTotals(
+                _less(
+                    {account: count for account, count in bolt.accounts.items() if account != "pending"},
+                    before.accounts,
+                ),
+                bolt.fired - before.fired,
+                _less(bolt.rows, before.rows),
+            )
+            for name, bolt in bolts.items()
+            for before in [self.before.get(name, _NOTHING)]
+        }
 
     def note(self, report: BatchReport) -> None:
         """Add the report of a batch."""
@@ -104,4 +134,15 @@ class Summary:
             "complaints": self.complaints,
             "stopped": self.stopped,
             "last": None if self.last is None else self.last.to_json(),
+            "this_run": {
+                name: {"accounts": bolt.accounts, "fired": bolt.fired, "emitted": bolt.rows}
+                for name, bolt in self.this_run().items()
+            },
         }
+
+
+def _less(totals: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {name: count - before.get(name, 0) for name, count in totals.items()}
+
+
+_NOTHING = BoltTotals({}, 0, {})

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, spouts
 from topologies.cli.app import app
-from topologies.cli.progress import LineProgress, LiveProgress, print_summary
+from topologies.cli.progress import LineProgress, LiveProgress
+from topologies.cli.summary import print_summary
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.model import Topology
 from windowing import TupleWindow, WindowedBolt, presets

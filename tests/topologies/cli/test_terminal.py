@@ -1,0 +1,204 @@
+"""What a terminal of 80 columns shows: nothing is cut or broken within a word, and times are whole."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from topologies.cli.consoles import say
+from topologies.cli.failing import in_words
+from topologies.cli.progress import HEARTBEAT, LineProgress, LiveProgress
+from topologies.cli.summary import accounts_table, print_summary
+from topologies.engine.batch.report import BatchReport, BoltReport
+from topologies.graph.model import Topology
+from windbolt import ConfigError, RunOptions, Summary, TopologyBuilder, WindowedBolt, run_local, sinks, spouts
+
+
+class Size(WindowedBolt):
+    outputs = "n long"
+
+    def execute(self, window):
+        return (len(window),)
+
+
+def topology(folder: Path, *names: str) -> Topology:
+    builder = TopologyBuilder("a-name-of-some-length")
+    builder.set_spout("orders", spouts.files(f"{folder}/*.jsonl", "ts timestamp"))
+    for name in names or ("revenue-per-user",):
+        bolt = Size().with_tumbling_window("10s").with_timestamp_field("ts").with_lag("5s")
+        builder.set_bolt(name, bolt).global_grouping("orders")
+        builder.set_sink(f"out-{name}", sinks.discard()).from_(name)
+    return builder.build()
+
+
+def write(folder: Path, name: str, *seconds: float) -> None:
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    lines = (f'{{"ts": "{(start + timedelta(seconds=second)).isoformat()}"}}\n' for second in seconds)
+    (folder / f"{name}.jsonl").write_text("".join(lines))
+
+
+def terminal() -> Console:
+    return Console(file=StringIO(), width=80, force_terminal=True, color_system=None, highlight=False)
+
+
+def lines(console: Console) -> list[str]:
+    assert isinstance(console.file, StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+# --- words
+
+
+def test_an_error_is_wrapped_between_words_and_stays_behind_its_word() -> None:
+    console = terminal()
+    say(console, in_words(ConfigError("what " * 20, why="why so " * 20, do="do this " * 20)))
+    assert lines(console) == [
+        "error: what what what what what what what what what what what what what what",
+        "what what what what what what",
+        *["  why: why so why so why so why so why so why so why so why so why so why so why"],
+        *["       so why so why so why so why so why so why so why so why so why so"],
+        *["  do:  do this do this do this do this do this do this do this do this do this"],
+        *["       do this do this do this do this do this do this do this do this do this"],
+        *["       do this do this"],
+    ]
+
+
+def test_elsewhere_a_line_stays_a_line() -> None:
+    console = Console(file=StringIO(), width=80)
+    say(console, Text("word " * 40))
+    assert len(lines(console)) == 1
+
+
+def test_the_lines_of_a_text_keep_their_style_and_blank_ones_stay() -> None:
+    console = Console(file=StringIO(), width=80, force_terminal=True, color_system="standard")
+    say(console, Text("red\n\nand more", "red"))
+    assert console.file.getvalue().count("\x1b[31m") == 2  # type: ignore[attr-defined]
+    assert len(lines(console)) == 3
+
+
+# --- the display
+
+
+def report(topology: Topology, **given: Any) -> BatchReport:
+    nothing = {"watermark": 1_704_067_230_123_456, "emitted": None, "behind": 5_000_000, "windows": 2, "fired": 1234}
+    bolt = BoltReport(**{**nothing, "open": 3, "accounts": {"received": 5}, "streams": {}, **given})
+    return BatchReport(7, False, 0, 1000, {"total": 0.5}, dict.fromkeys(topology.windowed, bolt), {})
+
+
+@pytest.mark.parametrize("accounts", [{}, {"late": 12345, "pending": 9}])
+def test_names_and_watermarks_are_whole(tmp_path: Path, accounts: dict[str, int]) -> None:
+    built = topology(tmp_path)
+    display, console = LiveProgress(built), terminal()
+    display.report(report(built, accounts=accounts))
+    console.print(display)
+    (row,) = [line for line in lines(console) if "revenue-per-user" in line]
+    assert row.replace(",", "").split()[:3] == ["revenue-per-user", "2024-01-01T00:00:30.123456Z", "5s"]
+    assert "1,234" in "".join(lines(console))
+    assert "…" not in "".join(lines(console))
+    assert max(map(len, lines(console))) <= 80
+    assert ("late" in "".join(lines(console))) == bool(accounts)
+
+
+def test_what_the_summary_says_is_not_said_twice(tmp_path: Path) -> None:
+    built = topology(tmp_path)
+    display, console = LiveProgress(built), terminal()
+    display.report(report(built, delay=1_000_000))
+    console.print(display)
+    assert any("what the rules of time found" in line for line in lines(console))
+    display.end(Summary())
+    after = terminal()
+    after.print(display)
+    assert not any("what the rules of time found" in line for line in lines(after))
+    assert any("revenue-per-user" in line for line in lines(after))
+
+
+def test_accounts_of_many_bolts_are_several_tables_that_fit(tmp_path: Path) -> None:
+    names = [f"a-bolt-of-some-length-{number}" for number in range(5)]
+    for name in names:
+        write(tmp_path, name, 1, 12)
+    built = topology(tmp_path, *names)
+    console = terminal()
+    print_summary(console, built, run_local(built), None)
+    assert max(map(len, lines(console))) <= 80
+    for name in names:
+        assert sum(name in line for line in lines(console)) == 2, "among the accounts, and the rules of time"
+    assert sum("where the events are" in line for line in lines(console)) == 3
+
+
+# --- lines where there is no terminal
+
+
+def test_a_line_has_the_time_of_day_and_silence_is_broken(tmp_path: Path) -> None:
+    built = topology(tmp_path)
+    passed = 1_000.0
+    console = Console(file=StringIO(), width=200)
+    start = 1_704_067_200_250_000
+    progress = LineProgress(built, console, lambda: start + int((passed - 1_000) * 1e6), lambda: passed)
+    progress.beat()
+    passed += HEARTBEAT
+    progress.beat()
+    progress.beat()
+    passed += 5
+    progress.report(report(built))
+    passed += HEARTBEAT - 1
+    progress.beat()
+    passed += 1
+    progress.beat()
+    passed += HEARTBEAT
+    progress.beat()
+    said = lines(console)
+    assert said[1].startswith("2024-01-01T00:00:35Z batch 7: 1,000 rows")
+    assert [*said[:1], *said[2:]] == [
+        "2024-01-01T00:00:30Z running for 30s; no batch yet",
+        "2024-01-01T00:01:05Z running for 1m 5s; batch 7 was 30s ago",
+        "2024-01-01T00:01:35Z running for 1m 35s; batch 7 was 1m ago",
+    ]
+
+
+# --- this run, and all
+
+
+def summary_of(built: Topology, checkpoint: Path) -> tuple[Summary, list[str]]:
+    summary = run_local(built, RunOptions(str(checkpoint), flush=False))
+    console = terminal()
+    print_summary(console, built, summary, str(checkpoint))
+    return summary, [" ".join(line.split()) for line in lines(console)]
+
+
+def test_this_run_is_told_apart_from_all(tmp_path: Path) -> None:
+    built = topology(tmp_path)
+    write(tmp_path, "1", 1, 2, 16)
+    first, said = summary_of(built, tmp_path / "ck")
+    assert "this run" not in said
+    assert "where the events are" in said
+    write(tmp_path, "2", 3, 26)
+    second, said = summary_of(built, tmp_path / "ck")
+    run, everything = said.index("this run"), said.index("where the events are, of all runs on this checkpoint")
+    table = said[run:everything]
+    assert [line for line in table if line] == [
+        "this run",
+        "revenue-per-user",
+        table[3],
+        "received 2",
+        "windowed 1",
+        "late 1",
+        "windows fired 1",
+        "rows emitted 1",
+    ]
+    assert "= received 5" in said[everything:]
+    assert "windows fired 2" in said[everything:]
+    assert first.to_json()["this_run"]["revenue-per-user"]["fired"] == 1
+    assert second.to_json()["this_run"]["revenue-per-user"]["accounts"]["received"] == 2
+
+
+def test_a_table_of_accounts_says_which_runs_it_is_about() -> None:
+    bolt = BoltReport(None, None, None, 0, 0, 0, {"received": 0, "windowed": 0}, {})
+    console = terminal()
+    console.print(accounts_table({"bolt": bolt}, since_the_beginning=True))
+    assert lines(console)[0] == "where the events are, of all runs on this checkpoint"
