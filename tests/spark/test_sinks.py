@@ -55,9 +55,9 @@ def test_functions_get_each_batch_in_the_shape_they_ask_for(spark: SparkSession,
 def test_the_console_shows_each_batch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     deliver(tmp_path / "checkpoint", console=sinks.console(1))
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == "-- console, batch 0000000000: 2 rows, the first 1"
-    assert shown[1].startswith("   user=a  amount=1.0  ts=2024-05-01 12:00:01")
-    assert shown[2] == "-- console, batch 0000000002: 1 rows"
+    assert shown[0] == "-- console, batch 0: 2 rows, the first 1"
+    assert shown[1].startswith("   user=a  amount=1.0  ts=2024-05-01T12:00:01")
+    assert shown[2] == "-- console, batch 2: 1 row"
     assert len(shown) == 4
 
 

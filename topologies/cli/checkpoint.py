@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from topologies.checkpoints.inspecting import CheckpointLook
 
 
+_TIME = len("2024-01-01T06:00:00Z")
+
+
 def checkpoint(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
     back_to: Annotated[
@@ -77,7 +80,9 @@ def _show(console: Console, look: CheckpointLook) -> None:
         say(console, _named("  sink", f"{sink['name']}: {sink.get('folder', sink['kind'])}"))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("batch", "bolt", "watermark", "accounts", "state"):
-        table.add_column(name, overflow="fold")
+        table.add_column(
+            name, overflow="fold", no_wrap=name == "watermark", min_width=_TIME if name == "watermark" else 0
+        )
     for batch in look.batches:
         values = batch.to_json()
         state = (

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from windowing.data.printable import printable
 
-_BEGINNING = re.compile(r" *(?:(?:why|do): *|\d+\. )?")
-"""What stands before the text of a line: its indent, and the word or number of a part of an error."""
+_BEGINNING = re.compile(r" *(?:(?:why|do): *|\d+\. |\S+ {2,})?")
+"""What stands before the text of a line: its indent, and the word or number of what follows."""
 WIDTH = 120
 """Line width where there is no terminal and COLUMNS is not set."""
 

@@ -6,7 +6,9 @@ import json
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
+from topologies.cli.consoles import out, say
 from topologies.cli.failing import Debug, readable_errors
 from topologies.cli.run import Reference
 from topologies.cli.running import loaded
@@ -42,4 +44,7 @@ def describe(
             topology = loaded(reference, options)
             said = topologies_.as_mermaid(topology) if mermaid else topologies_.as_text(topology)
             data = topologies_.to_json(topology)
-        typer.echo(json.dumps(data, indent=2) if as_json else said)
+        if as_json or mermaid:
+            typer.echo(json.dumps(data, indent=2) if as_json else said)
+        else:
+            say(out(), Text(said))

@@ -30,21 +30,23 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
     """
     batches = "1 batch" if summary.batches == 1 else f"{number(summary.batches)} batches"
     speed = f"{summary.seconds:.2f} s, {rate(summary.rows, summary.seconds)} rows/s"
-    text = f": {number(summary.rows)} rows in {batches}, {speed}"
+    rows = "1 row" if summary.rows == 1 else f"{number(summary.rows)} rows"
+    text = f": {rows} in {batches}, {speed}"
     console.print(Text.assemble((topology.name, "bold"), text))
     if summary.stopped:
         console.print(Text("Stopped cleanly, before the end of the input.", "yellow"))
+    of_all = ", of all runs on this checkpoint" if summary.before else ""
     if summary.last is not None:
         if summary.before:
             for runs in _groups(summary.this_run(), console.width):
                 console.print(_this_run_table(runs))
         for bolts in _groups(summary.last.bolts, console.width):
-            console.print(accounts_table(bolts, since_the_beginning=bool(summary.before)))
+            console.print(accounts_table(bolts, of_all))
         times = time_table(summary.last.bolts)
         if times is not None:
             console.print(times)
         if summary.last.spouts:
-            console.print(_spouts_table(summary.last.spouts))
+            console.print(_spouts_table(summary.last.spouts, of_all))
         for text in (*counter_words(summary.last.bolts), *start_words(summary.last)):
             console.print(Text(text))
     if checkpoint is not None:
@@ -59,8 +61,11 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
         say(console, Text(text))
 
 
-def accounts_table(bolts: dict[str, BoltReport], *, since_the_beginning: bool = False) -> Group:
-    """The accounts as a table that can be checked: received = windowed + late + ... + pending."""
+def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
+    """The accounts as a table that can be checked: received = windowed + late + ... + pending.
+
+    ``of_all``: the end of its title, where it is not about one run alone.
+    """
     table = _table()
     for name in bolts:
         table.add_column(name, justify="right", header_style="bold", overflow="fold")
@@ -75,7 +80,7 @@ def accounts_table(bolts: dict[str, BoltReport], *, since_the_beginning: bool = 
     if any(account.get("adjusted") for account in accounts):
         table.add_row("(adjusted)", *(number(account.get("adjusted", 0)) for account in accounts))
     _add_output(table, [(bolt.fired, bolt.rows) for bolt in bolts.values()])
-    return _titled("where the events are" + (", of all runs on this checkpoint" if since_the_beginning else ""), table)
+    return _titled(f"where the events are{of_all}", table)
 
 
 def rate(rows: int, seconds: float) -> str:
@@ -121,7 +126,7 @@ def _sum(account: dict[str, int], names: list[str]) -> Text:
     return Text(f"{number(received)}, not {number(total)}", "bold red")
 
 
-def _spouts_table(spouts: dict[str, dict[str, int]]) -> Group:
+def _spouts_table(spouts: dict[str, dict[str, int]], of_all: str) -> Group:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", style="bold", overflow="fold")
     titles = list(dict.fromkeys(what for counts in spouts.values() for what in counts))
@@ -129,7 +134,7 @@ def _spouts_table(spouts: dict[str, dict[str, int]]) -> Group:
         table.add_column(what.replace("_", " "), justify="right")
     for name, counts in spouts.items():
         table.add_row(name, *(number(counts.get(what, 0)) for what in titles))
-    return _titled("what the spouts read", table)
+    return _titled(f"what the spouts read{of_all}", table)
 
 
 def _groups(bolts: dict[str, _T], width: int) -> Iterator[dict[str, _T]]:

@@ -39,8 +39,9 @@ def _commands(readme: str) -> list[str]:
 def test_both_commands_of_its_readme_work(project: Path) -> None:
     run, tests, *_ = _commands((project / "README.md").read_text(encoding="utf-8"))
     printed = _run(project, *run.split())
-    assert "user=ada  orders=2  revenue=5.5  until=2024-01-01 06:01:00" in printed
-    assert re.search(r"-- late, batch 0+: 1 rows\n +id=o7 ", printed)
+    assert "user=ada  orders=2  revenue=5.5  until=2024-01-01T06:01:00Z" in printed
+    assert "-- late, batch 0: 1 row\n   id=o7 " in printed
+    assert "-- out, batch 0-close: 1 row\n   user=cy " in printed
     assert "my-shop: 8 rows" in printed
     assert _run(project, *run.split()).count("id=o7") == 1  # once more
     assert "3 passed" in _run(project, *tests.split())

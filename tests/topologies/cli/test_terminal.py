@@ -69,6 +69,14 @@ def test_an_error_is_wrapped_between_words_and_stays_behind_its_word() -> None:
     ]
 
 
+def test_a_fact_stays_behind_its_word() -> None:
+    console = terminal()
+    say(console, Text("sink out\n  columns  " + "user string, " * 8))
+    assert lines(console)[0] == "sink out"
+    assert lines(console)[1].startswith("  columns  user string")
+    assert lines(console)[2].startswith("           string, user")
+
+
 def test_elsewhere_a_line_stays_a_line() -> None:
     console = Console(file=StringIO(), width=80)
     say(console, Text("word " * 40))
@@ -200,5 +208,5 @@ def test_this_run_is_told_apart_from_all(tmp_path: Path) -> None:
 def test_a_table_of_accounts_says_which_runs_it_is_about() -> None:
     bolt = BoltReport(None, None, None, 0, 0, 0, {"received": 0, "windowed": 0}, {})
     console = terminal()
-    console.print(accounts_table({"bolt": bolt}, since_the_beginning=True))
+    console.print(accounts_table({"bolt": bolt}, ", of all runs on this checkpoint"))
     assert lines(console)[0] == "where the events are, of all runs on this checkpoint"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import pyarrow as pa
 
+from manager.storage.checkpoint import batch_name
 from manager.storage.segments import Ref, SegmentStore
 from topologies.engine.batch.forks import in_this_process
 from topologies.engine.batch.sink_rows import SinkBatch, SinkRows
@@ -14,6 +16,7 @@ from topologies.graph.model import SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import ConsoleSink, FunctionSink, MemorySink
 from windowing.data.printable import printable
+from windowing.time.timestamps import from_datetime, show
 
 
 def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames) -> None:
@@ -45,6 +48,11 @@ def _show(name: str, key: str, store: SegmentStore, refs: list[Ref], most: int) 
     for ref in refs:
         if len(shown) < most:
             shown.extend(store.read(ref).slice(0, most - len(shown)).to_pylist())
-    print(f"-- {name}, batch {key}: {total} rows{f', the first {most}' if total > most else ''}")
+    number = f"{total} row{'' if total == 1 else 's'}"
+    print(f"-- {name}, batch {batch_name(key)}: {number}{f', the first {most}' if total > most else ''}")
     for row in shown:
-        print("   " + "  ".join(f"{printable(column)}={printable(str(value))}" for column, value in row.items()))
+        print("   " + "  ".join(f"{printable(column)}={printable(_text(value))}" for column, value in row.items()))
+
+
+def _text(value: object) -> str:
+    return show(from_datetime(value)) if isinstance(value, datetime) and value.tzinfo else str(value)
