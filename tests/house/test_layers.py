@@ -64,7 +64,7 @@ ORDER = {
     " replaying testing examples.flights cli examples pytest_plugin",
     "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks spouts messages",
     "topologies.graph": "hashing groupings model rules_in_words describing",
-    "topologies.compose": "declarers mistakes naming known_streams effects event_times checks needed_columns"
+    "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns"
     " default_time source_time sinks windowed compile builder",
     "topologies.engine": "time batch admission ingest fire commit ticking tasks compaction phases reporting"
     " micro_batch rehearsal",

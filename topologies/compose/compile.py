@@ -14,6 +14,7 @@ from topologies.compose.default_time import with_record_time
 from topologies.compose.known_streams import KnownStreams, read_twice
 from topologies.compose.mistakes import Mistakes
 from topologies.compose.naming import names
+from topologies.compose.own_key import grouped_by_own_key
 from topologies.compose.sinks import shared_folders, sink_node
 from topologies.compose.source_time import SourceRules, checked_source_time, distinct
 from topologies.compose.windowed import windowed_node
@@ -137,7 +138,7 @@ class _Compilation:
     def _bolt(self, declarer: BoltDeclarer) -> PlainNode | WindowedNode | None:
         """A bolt as a node of the topology; None after a mistake, which is told."""
         before, name, known = len(self.mistakes), declarer.name, self.known
-        declarer = self._for_inputs(declarer)
+        declarer = grouped_by_own_key(self._for_inputs(declarer))
         outputs = self._outputs(declarer)
         if not isinstance(declarer.parallelism, int) or declarer.parallelism < 1:
             self.mistakes.tell(
@@ -207,7 +208,8 @@ class _Compilation:
                 self.mistakes.tell(
                     f"bolt {name!r} groups {stream_label(read.stream)!r} by "
                     f"{', '.join(map(repr, missing)) or 'no fields'}",
-                    f"the stream has {', '.join(schema.names)}",
+                    f"the stream has {', '.join(schema.names)}"
+                    + ("" if missing else ", and the bolt no key (with_key, by=..., on=...) that would be meant"),
                     "group by fields of the stream",
                 )
         return True

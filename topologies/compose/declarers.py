@@ -28,7 +28,10 @@ class BoltDeclarer:
     inputs: list[Input] = field(default_factory=list)
 
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Read a stream; events with equal fields go to the same task."""
+        """Read a stream; events with equal fields go to the same task.
+
+        Without fields: by the key that the bolt has anyway, that of ``with_key``, of ``by=...``, or of a join.
+        """
         return self._read(Input((component, stream), FieldsGrouping(fields)))
 
     def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class AggregateBolt(BatchWindowedBolt):
     """One row for each window and each key in it: ``AggregateBolt(by=["user"], n=count(), revenue=sum("amount"))``.
 
-    ``by``: the columns of the key; without them a window is one row. The rest are aggregates of
-    ``windowing.aggregates`` by the name of their column. Columns come in this order; the rows of a window are in order
+    ``by``: the columns of the key; without them those of ``with_key``, and where there are none, or with ``by=()``, a
+    window is one row. The rest are aggregates of ``windowing.aggregates`` by the name of their column. Columns come in this order; the rows of a window are in order
     of the key, null last. Windows are configured as those of any bolt.
 
     Aligned windows of time are made of slices: each event is added to the partial result of its slice as it is read,
@@ -44,10 +44,10 @@ class AggregateBolt(BatchWindowedBolt):
     topology is built.
     """
 
-    def __init__(self, by: str | Iterable[str] | None = (), **aggregates: Aggregate) -> None:
+    def __init__(self, by: str | Iterable[str] | None = None, **aggregates: Aggregate) -> None:
         if by is not None and not isinstance(by, Iterable):
             raise ConfigError(f"AggregateBolt(by={by!r:.60})", why="a key is made of columns", do="give their names")
-        self.by = (by,) if isinstance(by, str) else tuple(by or ())
+        self._by = (by,) if isinstance(by, str) else None if by is None else tuple(by)
         self.aggregates = dict(aggregates)
         self.bound_aggregates: BoundAggregates | None = None
         """What it computes; known once the topology is built."""
@@ -68,7 +68,16 @@ class AggregateBolt(BatchWindowedBolt):
             )
         if not all(isinstance(name, str) and name for name in self.by):
             raise ConfigError(f"AggregateBolt(by={by!r})", why="a key is made of columns", do="give their names")
-        twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in aggregates]
+        self._check_names()
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns of the key of its rows."""
+        return self.settings.key if self._by is None else self._by
+
+    def _check_names(self) -> None:
+        """ConfigError where two columns have one name."""
+        twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
         if twice:
             raise ConfigError(
                 f"AggregateBolt with two columns {twice[0]!r}", why="a column is known by its name", do="rename one"
@@ -95,6 +104,7 @@ class AggregateBolt(BatchWindowedBolt):
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The bolt with its columns; ConfigError where they cannot be."""
+        self._check_names()
         schema = unified(inputs)
         if schema is None:
             return self

@@ -8,17 +8,23 @@ import pytest
 
 from policies import CountTriggerPolicy, WatermarkCountTriggerPolicy
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.model import Topology
+from topologies.graph.groupings import FieldsGrouping
+from topologies.graph.model import Input, Topology
+from windbolt.testing import run_bolt
 from windowing import (
+    AggregateBolt,
     Bolt,
+    Changes,
     ConfigError,
     Count,
     StatefulWindowedBolt,
     TopologyError,
     TupleWindow,
     WindowedBolt,
+    WindowJoin,
     seconds,
 )
+from windowing.aggregates import count
 from windowing.settings.kinds import Calendar, Hopping, Session, SlidingLog
 
 WRONG: Any = 30
@@ -120,10 +126,72 @@ def test_an_unknown_field_of_a_grouping_is_reported_with_those_there_are() -> No
     assert "user, amount, ts" in the_problem(builder)
 
 
-def test_a_fields_grouping_without_fields() -> None:
+def test_a_fields_grouping_without_fields_of_a_bolt_without_a_key() -> None:
     builder = a_builder()
     builder.set_bolt("more", timed()).fields_grouping("orders")
     assert "by no fields" in the_problem(builder)
+    assert "the bolt no key" in the_problem(builder)
+
+
+def test_a_fields_grouping_without_fields_of_a_plain_bolt() -> None:
+    builder = a_builder()
+    builder.set_bolt("plain", Pass()).fields_grouping("orders")
+    assert "by no fields" in the_problem(builder)
+
+
+@pytest.mark.parametrize(
+    ("bolt", "fields"),
+    [
+        (timed().with_key("user"), ("user",)),
+        (AggregateBolt(by=["user", "amount"], n=count()).with_tumbling_window("1m").with_timestamp_field("ts"),
+         ("user", "amount")),
+        (AggregateBolt(by="amount", n=count()).with_window(Session("1m")).with_key("user").with_timestamp_field("ts"),
+         ("user",)),
+        (AggregateBolt(n=count()).with_window(Session("1m")).with_key("user").with_timestamp_field("ts"), ("user",)),
+        (Changes("user", of="amount").with_timestamp_field("ts"), ("user",)),
+    ],
+)  # fmt: skip
+def test_a_fields_grouping_without_fields_is_by_the_key_of_the_bolt(
+    bolt: WindowedBolt, fields: tuple[str, ...]
+) -> None:
+    def built(*given: str) -> Topology:
+        builder = a_builder()
+        builder.set_bolt("more", bolt, 3).fields_grouping("orders", *given)
+        return builder.build()
+
+    assert built().windowed["more"].inputs == (Input(("orders", "default"), FieldsGrouping(fields)),)
+    assert built().windowed["more"].inputs == built(*fields).windowed["more"].inputs
+
+
+def test_a_join_is_grouped_by_its_key_of_each_stream() -> None:
+    builder = a_builder()
+    builder.set_spout("users", spouts.memory("id string, since timestamp, ts timestamp"))
+    join = WindowJoin("orders", "users", on={"orders": "user", "users": "id"}).with_tumbling_window("1m")
+    bolt = builder.set_bolt("joined", join.with_timestamp_field("ts"), 2)
+    bolt.fields_grouping("orders").fields_grouping("users")
+    inputs = builder.build().windowed["joined"].inputs
+    assert [each.grouping for each in inputs] == [FieldsGrouping(("user",)), FieldsGrouping(("id",))]
+
+
+@pytest.mark.parametrize(
+    ("by", "rows"),
+    [
+        ({}, [{"user": "ada", "n": 2}, {"user": "bob", "n": 1}]),
+        ({"by": ()}, [{"n": 2}, {"n": 1}]),
+        ({"by": "amount"}, [{"amount": 1.0, "n": 1}, {"amount": 2.0, "n": 1}, {"amount": 3.0, "n": 1}]),
+    ],
+)
+def test_an_aggregate_bolt_without_by_has_the_key_of_its_windows(by: Any, rows: list[dict[str, Any]]) -> None:
+    bolt = AggregateBolt(**by, n=count()).with_window(Session("5s")).with_key("user").with_timestamp_field("ts")
+    given = [("ada", 1.0, 1_000), ("bob", 3.0, 1_000), ("ada", 2.0, 2_000)]
+    assert run_bolt(bolt, given, "user string, amount double, ts long").rows == rows
+
+
+def test_a_key_and_an_aggregate_of_one_name() -> None:
+    builder = a_builder()
+    bolt = AggregateBolt(user=count()).with_window(Session("5s")).with_key("user").with_timestamp_field("ts")
+    builder.set_bolt("more", bolt).fields_grouping("orders")
+    assert "two columns 'user'" in the_problem(builder)
 
 
 @pytest.mark.feature("ST-9")

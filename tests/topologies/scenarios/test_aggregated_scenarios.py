@@ -27,7 +27,7 @@ EVERY = pytest.mark.parametrize("scenario", BARE, ids=[f"{at}-{each.name}" for a
 @pytest.fixture(autouse=True)
 def adding_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bolt of a scenario adds up its events."""
-    monkeypatch.setattr(bare, "BareBolt", lambda: AggregateBolt(events=count()))
+    monkeypatch.setattr(bare, "BareBolt", lambda: AggregateBolt(by=(), events=count()))
 
 
 def without_changes(scenario: Scenario) -> Scenario:

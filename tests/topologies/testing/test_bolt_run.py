@@ -174,7 +174,10 @@ def test_bolts_of_all_kinds() -> None:
         AggregateBolt(n=aggregates.count()).with_window(Session("5s")).with_key("user").with_timestamp_field("ts")
     )
     run = run_bolt(sessions, ROWS)
-    assert [(each.window.key, each.rows) for each in run.windows] == [("ada", [{"n": 2}]), ("bob", [{"n": 1}])]
+    assert [(each.window.key, each.rows) for each in run.windows] == [
+        ("ada", [{"user": "ada", "n": 2}]),
+        ("bob", [{"user": "bob", "n": 1}]),
+    ]
     run = run_bolt(Counting().with_tumbling_window(2), [{"a": 1}] * 4)
     assert run.rows == [{"n": 2, "by": "bolt"}, {"n": 4, "by": "bolt"}]
     assert run.counters == {"calls": 2}
