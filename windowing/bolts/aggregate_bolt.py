@@ -33,8 +33,8 @@ class AggregateBolt(BatchWindowedBolt):
     """One row for each window and each key in it: ``AggregateBolt(by=["user"], n=count(), revenue=sum("amount"))``.
 
     ``by``: the columns of the key; without them those of ``with_key``, and where there are none, or with ``by=()``, a
-    window is one row. The rest are aggregates of ``windowing.aggregates`` by the name of their column. Columns come in this order; the rows of a window are in order
-    of the key, null last. Windows are configured as those of any bolt.
+    window is one row. The rest are aggregates of ``windowing.aggregates`` by the name of their column. Columns come in
+    this order; the rows of a window are in order of the key, null last. Windows are configured as those of any bolt.
 
     Aligned windows of time are made of slices: each event is added to the partial result of its slice as it is read,
     and only these are kept, so the state does not grow with the events. ``window.new`` and ``window.expired`` are not

@@ -176,9 +176,9 @@ def test_a_join_is_grouped_by_its_key_of_each_stream() -> None:
 @pytest.mark.parametrize(
     ("by", "rows"),
     [
-        ({}, [{"user": "ada", "n": 2}, {"user": "bob", "n": 1}]),
-        ({"by": ()}, [{"n": 2}, {"n": 1}]),
-        ({"by": "amount"}, [{"amount": 1.0, "n": 1}, {"amount": 2.0, "n": 1}, {"amount": 3.0, "n": 1}]),
+        ({}, [{"user": "bob", "n": 1}, {"user": "ada", "n": 2}]),
+        ({"by": ()}, [{"n": 1}, {"n": 2}]),
+        ({"by": "amount"}, [{"amount": 3.0, "n": 1}, {"amount": 1.0, "n": 1}, {"amount": 2.0, "n": 1}]),
     ],
 )
 def test_an_aggregate_bolt_without_by_has_the_key_of_its_windows(by: Any, rows: list[dict[str, Any]]) -> None:
