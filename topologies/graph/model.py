@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -300,8 +300,12 @@ class WindowedNode:
 
     def emit_time(self, window: TupleWindow) -> int:
         """The time of the rows that a window emits, in microseconds (SI-31)."""
-        at_start = self.bolt.settings.output_time is OutputTime.START and window.start_timestamp is not None
-        return cast("int", window.start_timestamp) if at_start else window.end_timestamp
+        match self.bolt.settings.output_time:
+            case OutputTime.START if window.start_timestamp is not None:
+                return window.start_timestamp
+            case OutputTime.LAST:
+                return window.end_timestamp - 1
+        return window.end_timestamp
 
     @property
     def retracts(self) -> bool:

@@ -283,7 +283,9 @@ class WindowedBolt(ConfiguredBolt):
         arrival, even where the input streams carry event times. ``default_time``: which time the bolt goes by where
         it names none and its inputs bring none along.
 
-        ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31).
+        ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31), or of
+        its last microsecond, ``"window last"``, for windows ``[start, end)``: the end is in the next window of the next
+        bolt, if that has such windows too.
         ``output_watermark``: the next bolt's watermark follows the ends of the windows that are still open
         (``"window end"``), or the start of the earliest of them (``"window start"``, SI-24); None: as far as the time
         of the rows allows. ``close_fires``: whether the end of the streams fires the windows that are open (SI-7).

@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any
 
 from windowing.errors import ConfigError
-from windowing.settings.rules import SOURCE, START, Arrival, one_of
+from windowing.settings.rules import SOURCE, START, Arrival, OutputTime, one_of
 from windowing.time.durations import Count, Duration, as_duration, as_every, as_shift
 from windowing.time.timestamps import from_datetime
 
@@ -125,9 +125,21 @@ def _imports(value: object) -> dict[str, str]:
     return dict(value)
 
 
+def _edge(value: Any) -> OutputTime:
+    edge: OutputTime = one_of(OutputTime, value)
+    if edge is OutputTime.LAST:
+        raise ConfigError(
+            f"{value!r} is not an edge of windows",
+            why="a watermark follows the ends of windows, or the start of the earliest one (SI-24)",
+            do="use 'window end', which is what rows at the last microsecond of windows need",
+        )
+    return edge
+
+
 DURATION = Reader("a duration", as_duration)
 ABOVE_ZERO = Reader("a duration above zero", _above_zero)
 SHIFT = Reader("a duration, with a minus sign: back", as_shift)
+EDGE = Reader("'window end' or 'window start'", _edge, OutputTime)
 EVERY = Reader("a number of events, or a duration above zero", as_every)
 FLAG = Reader("True or False", _flag)
 NAME = Reader("the name of a column", _name)

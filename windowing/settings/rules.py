@@ -128,7 +128,7 @@ class DefaultTime(Enum):
     """There is none: the bolt must name one (SI-1)."""
 
 
-OutputTimeName: TypeAlias = Literal["window end", "window start"]
+OutputTimeName: TypeAlias = Literal["window end", "window last", "window start"]
 
 
 class OutputTime(Enum):
@@ -136,6 +136,9 @@ class OutputTime(Enum):
 
     END = "window end"
     """A point at the end of the window (SI-31: PointAlignToWindowEnd; AZ-19)."""
+    LAST = "window last"
+    """The last microsecond of a window that does not hold its end, so that the next bolt has the row in the same
+    window."""
     START = "window start"
     """The lifetime of the window (SI-31: ClipToWindowEnd): from its start, and so is what is promised (SI-24)."""
 

@@ -16,6 +16,7 @@ from windowing.settings.readers import (
     ANCHOR,
     ARRIVAL,
     DURATION,
+    EDGE,
     EVERY,
     FLAG,
     IMPORTS,
@@ -441,12 +442,12 @@ class WindowSettings:
         "with_time.output_time",
         preset=True,
         needs=("event time", "starts"),
-        words=lambda *_: "what is emitted has the time of the window's start",
+        words=words.output_time,
     )
-    """The event time of emitted rows: the window's end or its start (SI-31)."""
+    """The event time of emitted rows: the window's end, its last microsecond, or its start (SI-31)."""
     output_watermark: OutputTime | None = setting(
         None,
-        choice(OutputTime),
+        EDGE,
         "with_time.output_watermark",
         preset=True,
         needs=("event time", "starts", "windows that last", "open windows behind closed ones"),

@@ -141,8 +141,14 @@ def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:
     return (f"events last until {rule.end_field}{shaped}{matched}",)
 
 
+def output_time(time: OutputTime, _: Others) -> str:
+    """The time of what windows emit."""
+    when = "start" if time is OutputTime.START else "last microsecond"
+    return f"what is emitted has the time of the window's {when}"
+
+
 def output_watermark(edge: OutputTime, settings: Others) -> str:
     """What the next bolt's watermark follows, where that is not what its time says anyway."""
-    if edge is not OutputTime.START or settings.output_time is not OutputTime.END:
+    if edge is not OutputTime.START or settings.output_time is OutputTime.START:
         return ""
     return "the next bolt's watermark follows the start of the earliest open window"

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from windowing.errors import ConfigError
 from windowing.settings.bounds import Bounds
-from windowing.settings.kinds import CountByStart, Hopping, Session, SlidingLog, Snapshot, longest_of
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot, longest_of
 from windowing.settings.rules import LateAction, LateBy, OutputTime
 from windowing.time.durations import Duration
+
+if TYPE_CHECKING:
+    from windowing.settings import WindowSettings
+
+
+def _leaves_out_its_end(settings: WindowSettings) -> bool:
+    """Whether a window never holds an event of its end."""
+    if settings.key_trigger is not None:
+        return False
+    if settings.kinds:
+        return all(
+            isinstance(kind, (Session, CountByStart)) or (
+                isinstance(kind, (Hopping, Calendar, Snapshot)) and settings.bounds is Bounds.START
+            )
+            for kind in settings.kinds
+        )  # fmt: skip
+    return settings.bounds is Bounds.START and isinstance(settings.slide, Duration)
 
 
 def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
@@ -22,6 +40,12 @@ def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "emits rows at the start of windows, and promises the next bolt a watermark that follows their ends",
             "the rows would be late at the next bolt (SI-24)",
             "leave out output_watermark, or use with_time(output_time='window end')",
+        )
+    if settings.output_time is OutputTime.LAST and bolt.event_time and not _leaves_out_its_end(settings):
+        yield bolt.fault(
+            "emits rows at the last microsecond before the end of windows that hold their end",
+            "such a window ends with its end, which is the time that its rows have anyway",
+            "use with_alignment(bounds='[start, end)'), or leave output_time='window last' out",
         )
     by_start = settings.output_time is OutputTime.START and settings.late_by is LateBy.WINDOW and bolt.event_time
     if by_start and any(isinstance(kind, (Session, Snapshot)) for kind in settings.kinds):
