@@ -117,7 +117,7 @@ def problems(bolt: WindowedBolt) -> str:
         ),
         (lambda: Ids().with_lateness(by="clock"), "'watermark', 'window'"),  # type: ignore[arg-type]
         (lambda: Ids().with_lateness(arrival=Arrival(action="forgive")), "'adjust'"),  # type: ignore[arg-type]
-        (lambda: Ids().with_time(output_time="noon"), "'window end', 'window start'"),  # type: ignore[arg-type]
+        (lambda: Ids().with_time(output_time="noon"), "'window end', 'window last', 'window start'"),  # type: ignore[arg-type]
         (lambda: Ids().with_trigger(Panes(mode="twice")), "'accumulating', 'discarding'"),  # type: ignore[arg-type]
         (lambda: Ids().with_trigger(Panes()), "without early= and late="),
         (lambda: Ids().with_trigger(Panes(late=False, mode="discarding")), "without early= and late="),
