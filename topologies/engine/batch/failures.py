@@ -2,51 +2,76 @@
 
 from __future__ import annotations
 
+import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from manager.storage.storage_errors import UNREADABLE
 from windowing.data.printable import told
 from windowing.errors import BoltError
+from windowing.suggestions import did_you_mean
 
+_NO_FIELD = re.compile(r'Field "(.*)" does not exist in schema')
+"""What Arrow says of a column that a table lacks."""
 _HOME = __file__.rsplit("/", 4)[0]
 _OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies/engine"))
 
 
 @contextmanager
-def bolt_failure(bolt: str, batch: int, where: str | Callable[[], str], *, task: int | None = None) -> Iterator[None]:
+def bolt_failure(
+    bolt: str, batch: int, where: str | Callable[[], str], *, task: int | None = None, columns: Sequence[str] = ()
+) -> Iterator[None]:
     """Turn an exception of a user's bolt into a BoltError that says where it happened. A CheckpointError passes
     unchanged.
 
-    ``where`` is the place as text, or a function that is called for it after a failure.
+    ``where`` is the place as text, or a function that is called for it after a failure. ``columns`` are those that the
+    bolt reads: one of them may be meant by a key that there is not.
     """
     try:
         yield
     except (BoltError, *UNREADABLE):
         raise
     except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
-        raise failed(bolt, batch, where() if callable(where) else where, error, task=task) from error
+        raise failed(bolt, batch, where() if callable(where) else where, error, task=task, columns=columns) from error
 
 
-def failed(bolt: str, batch: int, where: str, error: BaseException, *, task: int | None = None) -> BoltError:
-    """The BoltError for an exception of a user's bolt."""
+def failed(
+    bolt: str,
+    batch: int,
+    where: str,
+    error: BaseException,
+    *,
+    task: int | None = None,
+    columns: Sequence[str] = (),
+) -> BoltError:
+    """The BoltError for an exception of a user's bolt, which reads these columns."""
     return BoltError(
         f"bolt {bolt!r} failed {where}, in batch {batch}",
-        why=_cause(error),
+        why=_cause(error, columns),
         do=f"fix it and rerun: batch {batch} was not committed, and runs again",
         bolt=bolt,
         task=task,
     )
 
 
-def _cause(error: BaseException) -> str:
+def _cause(error: BaseException, columns: Sequence[str]) -> str:
     """The exception with the line of the user's code that raised it: the innermost frame outside windbolt and its
     libraries."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_library(frame.filename)]
     place = f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""
-    return f"{told(error)}{place}"
+    return f"{told(error)}{_meant(error, columns)}{place}"
+
+
+def _meant(error: BaseException, columns: Sequence[str]) -> str:
+    """The column that may be meant by a key that there is not: of an Arrow table, a DataFrame or an event."""
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if not isinstance(key, str):
+        return ""
+    of_arrow = _NO_FIELD.fullmatch(key)
+    there = f" (there are {', '.join(columns)})" if of_arrow and columns else ""
+    return did_you_mean(of_arrow[1] if of_arrow else key, columns) + there
 
 
 def _is_library(filename: str) -> bool:

@@ -97,7 +97,10 @@ class BoltCalls:
         except BoltError:
             raise
         except (Exception, SystemExit) as error:
-            raise failed(node.name, self.context.batch, place(window), error, task=self.task) from error
+            columns = node.schema.names
+            raise failed(
+                node.name, self.context.batch, place(window), error, task=self.task, columns=columns
+            ) from error
 
     def _call_all(self, gathered: _Gathered, outputs: Emissions) -> None:
         """Call the bolt for all gathered windows at once."""
@@ -108,7 +111,8 @@ class BoltCalls:
         assert isinstance(bolt, BatchWindowedBolt)
         if self._position is not None:
             self._position.enter(windows[0], len(windows), events)
-        with bolt_failure(node.name, self.context.batch, lambda: places(windows), task=self.task):
+        columns = node.schema.names
+        with bolt_failure(node.name, self.context.batch, lambda: places(windows), task=self.task, columns=columns):
             try:
                 given = bolt.execute_all(WindowBatch(windows))
             except Exception:

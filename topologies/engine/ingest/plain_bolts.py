@@ -42,8 +42,10 @@ class PlainBolts:
         label = stream_label(node.inputs[input_index].stream)
         gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
         times = np.full(len(rows.positions), rows.clock) if rows.times is None else rows.times
+        names = rows.table.column_names
         for index, row in enumerate(rows.table.to_pylist()):
-            with bolt_failure(node.name, self._context.batch, f"on row {rows.positions[index]} of {label!r}"):
+            where = f"on row {rows.positions[index]} of {label!r}"
+            with bolt_failure(node.name, self._context.batch, where, columns=names):
                 for stream, table in tables(bolt.execute(Tuple(row, int(times[index]), label)), node.outputs):
                     collected = gathered.setdefault(stream, ([], []))
                     collected[0].append(table)
@@ -65,7 +67,8 @@ class PlainBolts:
         if rows.times is not None and has_times:
             edges = [0, *(np.flatnonzero(np.diff(rows.times)) + 1).tolist(), rows.table.num_rows]
         for start, stop in pairwise(edges):
-            with bolt_failure(node.name, self._context.batch, f"on rows {start} to {stop}"):
+            names = rows.table.column_names
+            with bolt_failure(node.name, self._context.batch, f"on rows {start} to {stop}", columns=names):
                 emitted = list(tables(bolt.execute(rows.table.slice(start, stop - start)), node.outputs))
             for stream, table in emitted:
                 times = None
