@@ -89,7 +89,8 @@ class TemporalJoin(Join, Operator):
             raise ConfigError(
                 "a join of events without lifetimes",
                 why="pairs are events that live at the same time (SI-22)",
-                do="call with_lifetime(end_field) with the column that says when events end",
+                do="call with_lifetime(end_field) with the column that says when events end; for events of a duration "
+                "AlterLifetime makes one, in a bolt before",
             )
         bound.settings = replace(bound.settings, kinds=_kinds(self.how, list(inputs).index(self.left)))
         return bound
