@@ -53,7 +53,7 @@ def live(events: list[Event], step: int) -> Live:
 
 
 def found(kind: MeetingWindows, held: Live, after: int, upto: int) -> list[tuple[int, list[int]]]:
-    """The moment of each window and its members, all of which begin before it or none of which has ended."""
+    """The moment of each window, and its members."""
     windows = []
     for piece in kind.assign(held, after, upto):
         assert (piece.ends == piece.starts + 1).all()
