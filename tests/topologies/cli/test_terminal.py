@@ -113,6 +113,23 @@ def test_names_and_watermarks_are_whole(tmp_path: Path, accounts: dict[str, int]
     assert ("late" in "".join(lines(console))) == bool(accounts)
 
 
+def test_what_was_too_wide_for_a_table_stays_in_words_until_the_end(tmp_path: Path) -> None:
+    built = topology(tmp_path)
+    display = LiveProgress(built)
+
+    def shown(**given: Any) -> str:
+        display.report(report(built, **given))
+        console = terminal()
+        console.print(display)
+        return "\n".join(lines(console))
+
+    assert "now/all" in shown()
+    assert "windows, 1,234 so far" in shown(accounts={"late": 12345, "pending": 9})
+    assert "windows, 1,234 so far" in shown()
+    display.end(Summary())
+    assert "now/all" in shown()
+
+
 def test_what_the_summary_says_is_not_said_twice(tmp_path: Path) -> None:
     built = topology(tmp_path)
     display, console = LiveProgress(built), terminal()
