@@ -15,10 +15,10 @@ from topologies.checkpoints.run import CheckpointedRun
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.batch.splits import MergedSplits, SourceSplit
 from topologies.engine.commit.claims import Claims
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
+from topologies.engine.work.splits import MergedSplits, SourceSplit
 from topologies.graph.model import SpoutNode, Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path

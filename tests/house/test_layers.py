@@ -66,8 +66,8 @@ ORDER = {
     "topologies.graph": "hashing groupings model rules_in_words describing",
     "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns"
     " default_time source_time sinks windowed compile builder",
-    "topologies.engine": "time batch admission ingest fire commit ticking tasks compaction phases reporting"
-    " micro_batch rehearsal",
+    "topologies.engine": "time failures rows work ledger batch admission ingest fire commit ticking tasks"
+    " compaction phases reporting micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describing compile",
     "topologies.scenarios": "schema run draw",
     "topologies.spark": "spark_errors through_java executor workers jvm metrics kafka frames source runner replay",

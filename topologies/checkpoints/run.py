@@ -17,13 +17,13 @@ from topologies.checkpoints.unplanned import forget_unplanned
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import RunExecutor
-from topologies.engine.batch.output import Output
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.claims import Claims
 from topologies.engine.commit.frames import Frames
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
+from topologies.engine.work.output import Output
 from topologies.graph.model import Topology
 from topologies.run.options import BoltTotals, RunOptions, Summary
 from topologies.sources.deaths import Death

@@ -8,8 +8,8 @@ from manager.queue.queue_state import QueueState
 from manager.storage.segments import Ref
 from topologies.engine.batch.executor import Executor
 from topologies.engine.batch.progress import BatchProgress
-from topologies.engine.batch.work import CompactItem
 from topologies.engine.tasks import compact
+from topologies.engine.work.items import CompactItem
 from topologies.graph.model import Topology
 
 _FANOUT = 8

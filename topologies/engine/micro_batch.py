@@ -14,8 +14,6 @@ from topologies.engine.batch.executor import Executor
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.batch.report import BatchReport
-from topologies.engine.batch.sink_rows import SinkBatch
-from topologies.engine.batch.work import FireItem
 from topologies.engine.commit.frames import Frames, NoSpark
 from topologies.engine.commit.handing_over import hand_over
 from topologies.engine.commit.sink_folders import prepare_folders, publish, tidy_folders
@@ -24,10 +22,12 @@ from topologies.engine.fire.kinds import windows_of
 from topologies.engine.ingest.merging import replace_merged
 from topologies.engine.phases import Phases
 from topologies.engine.reporting import report
+from topologies.engine.rows.sink_rows import SinkBatch
 from topologies.engine.tasks import fire, ingest
 from topologies.engine.ticking.closing import close
 from topologies.engine.ticking.tick import tick
 from topologies.engine.time.first_output import FirstOutput
+from topologies.engine.work.items import FireItem
 from topologies.graph.model import Topology
 
 if TYPE_CHECKING:

@@ -14,17 +14,17 @@ from manager.storage.segments import Ref, SegmentStore
 from manager.storage.storage_errors import naming_owner
 from manager.storage.task_state import TaskState
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.output import Output
-from topologies.engine.batch.rows import Rows
-from topologies.engine.batch.source_batch import SourceBatch, partition_name
-from topologies.engine.batch.splits import SourceSplit
-from topologies.engine.batch.work import CompactItem, FireItem, FireOutcome
 from topologies.engine.fire.admitting import admit
 from topologies.engine.fire.bolt_calls import BoltCalls
 from topologies.engine.fire.kinds import windows_of
 from topologies.engine.ingest.merging import SOURCE_COLUMN
 from topologies.engine.ingest.router import Router
+from topologies.engine.rows.rows import Rows
+from topologies.engine.rows.source_batch import SourceBatch, partition_name
 from topologies.engine.time.anchoring import anchored
+from topologies.engine.work.items import CompactItem, FireItem, FireOutcome
+from topologies.engine.work.output import Output
+from topologies.engine.work.splits import SourceSplit
 from topologies.graph.model import ERROR_SCHEMA, WindowedNode
 
 

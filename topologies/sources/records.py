@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.engine.batch.source_batch import SourceBatch
 from topologies.engine.ingest.merging import keys_of
+from topologies.engine.rows.source_batch import SourceBatch
 from topologies.io.formats.bad import BAD_SCHEMA
 from topologies.io.formats.conform import settle
 from topologies.io.formats.lines.jsonl import parse_values

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.source_batch import SourceBatch
-from topologies.engine.batch.splits import MergedSplits, SourceSplit
 from topologies.engine.ingest.merging import keys_of
+from topologies.engine.rows.source_batch import SourceBatch
+from topologies.engine.work.splits import MergedSplits, SourceSplit
 from topologies.graph.model import SpoutNode, Topology
 from topologies.io.file_metadata import FileMetadata
 from topologies.io.formats import Chunk, FileSplit

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from manager.storage.segments import Ref, SegmentStore
-from topologies.engine.batch.sink_rows import SinkBatch, SinkRows
+from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.model import SinkNode
 from topologies.spark.kafka import send_records
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from manager.storage.segments import SegmentStore
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.sink_rows import SinkBatch, SinkRows
+from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.model import SinkNode, Topology
 from topologies.io.dead_letters import redirect_missing
 from topologies.io.kafka import KafkaSink, KafkaSpout

@@ -14,10 +14,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from topologies.checkpoints.run import CheckpointedRun
 from topologies.checkpoints.source_log import Partitions
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.output import Output
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames
+from topologies.engine.work.output import Output
 from topologies.graph.model import Topology
 from topologies.preflight.early import refuse_early
 from topologies.run.built import check_built

@@ -17,10 +17,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType
 
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.output import Output
-from topologies.engine.batch.source_batch import SourceBatch
 from topologies.engine.ingest.merging import Part, Run, runs, write_parts
+from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.tasks import ingest
+from topologies.engine.work.output import Output
 from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import BYTES_PER_BATCH, FileSpout, FrameSpout

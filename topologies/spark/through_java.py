@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.forks import in_this_process
-from topologies.engine.batch.task_failure import TaskFailure
+from topologies.engine.failures.forks import in_this_process
+from topologies.engine.failures.task_failure import TaskFailure
 from windowing.errors import WindboltError
 
 _MARK = "windbolt-failure:"

@@ -15,8 +15,8 @@ from manager.storage.task_state import TriggeredState
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.batch.source_batch import SourceBatch
 from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.rows.source_batch import SourceBatch
 from topologies.graph.describing import as_text, to_json
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink

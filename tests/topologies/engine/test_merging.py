@@ -24,10 +24,10 @@ from tests.helpers.examples import examples
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.batch.source_batch import RowPartitions, SourceBatch
-from topologies.engine.batch.splits import MergedSplits
 from topologies.engine.ingest import merging
 from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.rows.source_batch import RowPartitions, SourceBatch
+from topologies.engine.work.splits import MergedSplits
 from topologies.graph.describing import as_text
 from topologies.graph.model import Topology
 from topologies.io.formats.bad import BAD_SCHEMA

@@ -19,8 +19,8 @@ from tests.helpers.recut import run_cut
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
-from topologies.engine.batch.source_batch import SourceBatch
 from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.rows.source_batch import SourceBatch
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.scenarios.run.answer import Replayed

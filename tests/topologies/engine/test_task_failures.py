@@ -9,7 +9,7 @@ from traceback import format_exception
 
 import pytest
 
-from topologies.engine.batch.task_failure import TaskFailure
+from topologies.engine.failures.task_failure import TaskFailure
 from topologies.step.config.errors import StepConfigError, StepProblem
 from topologies.step.rules.errors import RuleError
 from windowing.data.printable import LONGEST

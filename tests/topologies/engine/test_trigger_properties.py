@@ -25,8 +25,8 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.batch.report import BatchReport
-from topologies.engine.batch.source_batch import SourceBatch
 from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.rows.source_batch import SourceBatch
 from topologies.graph.model import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.data.rows import Rows

@@ -17,7 +17,7 @@ from manager.keyed.open_sessions import turned_away
 from policies.admission import Decision, accepted, all_accepted
 from policies.marks import NONE
 from topologies.engine.admission.repeats import IncomingIds, Repeats
-from topologies.engine.batch.rows import Rows
+from topologies.engine.rows.rows import Rows
 from topologies.graph.model import WindowedNode
 from windowing.settings.rules import LateBy
 

@@ -18,7 +18,7 @@ from manager.queue.queue_state import QueueState
 from manager.window_manager import WindowManager
 from policies.admission import between_windows
 from policies.marks import NONE
-from topologies.engine.batch.work import FireItem
+from topologies.engine.work.items import FireItem
 from topologies.graph.model import WindowedNode
 from windowing.data.events import Events
 from windowing.time.timestamps import FOREVER

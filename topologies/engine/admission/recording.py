@@ -14,9 +14,9 @@ from policies.lateness import BEHIND, WINDOW_CLOSED, WINDOW_OVER
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Decisions, Incoming, joins_sessions, session_gaps
 from topologies.engine.admission.late_rows import late_rows
-from topologies.engine.batch.ledger import Ledger
-from topologies.engine.batch.rows import Rows
-from topologies.engine.batch.trace import event_ids
+from topologies.engine.ledger.ledger import Ledger
+from topologies.engine.ledger.trace import event_ids
+from topologies.engine.rows.rows import Rows
 from topologies.graph.model import Stream, WindowedNode
 from windowing.errors import DataError
 from windowing.settings.rules import LateAction, LateBy

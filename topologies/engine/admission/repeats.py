@@ -13,7 +13,7 @@ import pyarrow as pa
 from manager.keyed.held import Held
 from manager.storage.segments import SegmentStore, read_events
 from topologies.engine.admission.live_events import AdmittedSoFar, ByAssigners, ByLastEnd, ByQueue, Lives
-from topologies.engine.batch.work import FireItem
+from topologies.engine.work.items import FireItem
 from topologies.graph.model import WindowedNode
 from windowing.data.events import Events
 

@@ -1,1 +1,1 @@
-"""The data of a micro-batch: its plan, progress, report, errors and trace."""
+"""A micro-batch: its plan, what every task of it receives, who runs them, its progress and its report."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.forks import in_this_process
+from topologies.engine.failures.forks import in_this_process
 
 if TYPE_CHECKING:
     from topologies.graph.model import Topology

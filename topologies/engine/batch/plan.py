@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.output import Output
-from topologies.engine.batch.splits import MergedSplits, SourceSplit
+from topologies.engine.work.output import Output
+from topologies.engine.work.splits import MergedSplits, SourceSplit
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from functools import reduce
 from manager.storage.manifest import Manifest
 from manager.storage.segments import Ref
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.deferred_events import DeferredEvents
-from topologies.engine.batch.input_progress import InputProgress
-from topologies.engine.batch.output import Output
-from topologies.engine.batch.sink_rows import SinkRows
-from topologies.engine.batch.work import FireItem, FireOutcome
+from topologies.engine.rows.sink_rows import SinkRows
+from topologies.engine.work.deferred_events import DeferredEvents
+from topologies.engine.work.input_progress import InputProgress
+from topologies.engine.work.items import FireItem, FireOutcome
+from topologies.engine.work.output import Output
 
 _INPUT = "input"
 """Origin of rows that came with the input. The origin of a bolt's rows ends in a period and a task number."""

@@ -7,7 +7,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from manager.storage.segments import Ref, SegmentStore
-from topologies.engine.batch.sink_rows import SinkBatch, SinkRows
+from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.model import SinkNode
 from windowing.errors import ConfigError
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from manager.storage.checkpoint import batch_name
 from manager.storage.segments import Ref, SegmentStore
-from topologies.engine.batch.forks import in_this_process
-from topologies.engine.batch.sink_rows import SinkBatch, SinkRows
 from topologies.engine.commit.frames import Frames
+from topologies.engine.failures.forks import in_this_process
+from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.model import SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import ConsoleSink, FunctionSink, MemorySink

@@ -17,10 +17,10 @@ from policies.marks import NONE
 from topologies.engine.admission.deciding import Decisions, Incoming, Known, Marks, decide
 from topologies.engine.admission.recording import record
 from topologies.engine.admission.repeats import Repeats
-from topologies.engine.batch.rows import Rows
-from topologies.engine.batch.work import FireItem
 from topologies.engine.ingest.arriving import ACTION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
 from topologies.engine.ingest.router import Router
+from topologies.engine.rows.rows import Rows
+from topologies.engine.work.items import FireItem
 from topologies.graph.model import WindowedNode
 
 if TYPE_CHECKING:

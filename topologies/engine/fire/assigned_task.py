@@ -23,12 +23,12 @@ from manager.watermarks.substreams import Substreams
 from policies.assigners import GridWindows
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Known, Marks
-from topologies.engine.batch.work import FireItem
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.edges import concerned, expired, match_edges
 from topologies.engine.fire.held_task import HeldTask, OldEvents
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.router import Router
+from topologies.engine.work.items import FireItem
 from topologies.graph.model import WindowedNode
 from windowing.data.schema import value_type
 from windowing.time.timestamps import FOREVER

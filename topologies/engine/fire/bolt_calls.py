@@ -15,15 +15,15 @@ import pyarrow as pa
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState
 from manager.triggered.firings import Forgotten
-from topologies.engine.batch.failures import bolt_failure, failed
-from topologies.engine.batch.rows import Rows
-from topologies.engine.batch.trace import joined_rows, window_row
-from topologies.engine.batch.whereabouts import worker_position
-from topologies.engine.batch.work import FireItem
+from topologies.engine.failures.user_code import bolt_failure, failed
+from topologies.engine.failures.whereabouts import worker_position
 from topologies.engine.fire.emissions import Emissions, place, places
 from topologies.engine.fire.retracting import Retractions
 from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnapshot
 from topologies.engine.ingest.router import Router
+from topologies.engine.ledger.trace import joined_rows, window_row
+from topologies.engine.rows.rows import Rows
+from topologies.engine.work.items import FireItem
 from topologies.graph.model import WindowedNode
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
 from windowing.bolts.component import TaskContext

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from topologies.engine.batch.failures import bolt_failure
+from topologies.engine.failures.user_code import bolt_failure
 from topologies.graph.model import WindowedNode
 from windowing.data.rows import Loose, from_rows
 from windowing.errors import SchemaError

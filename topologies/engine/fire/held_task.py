@@ -15,8 +15,8 @@ from manager.keyed.held_segments import flag, read_held, write_held
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.work import CompactItem, FireItem
 from topologies.engine.ingest.router import Router
+from topologies.engine.work.items import CompactItem, FireItem
 from topologies.graph.model import WindowedNode
 from windowing.data.events import count_by_stream
 

@@ -11,7 +11,6 @@ from manager.queue.queue_state import QueueState
 from manager.storage.segments import Ref, SegmentStore
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.work import CompactItem, FireItem
 from topologies.engine.fire.assigned_task import AssignedTask
 from topologies.engine.fire.held_task import compact_held, pending_held
 from topologies.engine.fire.queue_task import (
@@ -25,6 +24,7 @@ from topologies.engine.fire.queue_task import (
 from topologies.engine.fire.task_windows import TaskWindows
 from topologies.engine.fire.triggered_task import TriggeredTask
 from topologies.engine.ingest.router import Router
+from topologies.engine.work.items import CompactItem, FireItem
 from topologies.graph.model import WindowedNode
 
 

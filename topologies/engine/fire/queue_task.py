@@ -16,12 +16,12 @@ from manager.storage.task_state import TaskState
 from manager.window_manager import WindowManager
 from topologies.engine.admission.deciding import Known
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.failures import bolt_failure
-from topologies.engine.batch.trace import summed_ids
-from topologies.engine.batch.work import CompactItem, FireItem
+from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnapshot
 from topologies.engine.ingest.router import Router
+from topologies.engine.ledger.trace import summed_ids
+from topologies.engine.work.items import CompactItem, FireItem
 from topologies.graph.model import WindowedNode
 from windowing.data.events import Events
 from windowing.time.timestamps import FOREVER

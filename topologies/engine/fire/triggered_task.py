@@ -12,11 +12,11 @@ from manager.storage.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
 from manager.triggered.windows import TriggeredWindows
 from topologies.engine.admission.deciding import Known
-from topologies.engine.batch.work import FireItem
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.held_task import HeldTask
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.router import Router
+from topologies.engine.work.items import FireItem
 from topologies.graph.model import WindowedNode
 from windowing.time.timestamps import FOREVER
 

@@ -14,9 +14,9 @@ from manager.storage.taking import take_rows
 from policies.admission import Decision, timely
 from policies.marks import NONE
 from topologies.engine.admission.late_rows import conform_input
-from topologies.engine.batch.deferred_events import DeferredEvents, DeferredSegment
-from topologies.engine.batch.source_batch import RowPartitions
+from topologies.engine.rows.source_batch import RowPartitions
 from topologies.engine.time.timed_rows import Timed
+from topologies.engine.work.deferred_events import DeferredEvents, DeferredSegment
 from topologies.graph.hashing import hash_rows
 from topologies.graph.model import WindowedNode
 from windowing.settings.rules import Partition

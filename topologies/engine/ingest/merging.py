@@ -20,8 +20,8 @@ from manager.storage.taking import take_rows
 from policies.marks import NONE
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import Executor
-from topologies.engine.batch.source_batch import RowPartitions, SourceBatch
-from topologies.engine.batch.splits import MergedSplits, SourceSplit
+from topologies.engine.rows.source_batch import RowPartitions, SourceBatch
+from topologies.engine.work.splits import MergedSplits, SourceSplit
 from topologies.io.formats.bad import BAD_SCHEMA
 from windowing.data.order import merged_order
 from windowing.time.timestamps import integers

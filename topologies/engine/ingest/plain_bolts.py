@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.failures import bolt_failure
-from topologies.engine.batch.rows import Rows
+from topologies.engine.failures.user_code import bolt_failure
+from topologies.engine.rows.rows import Rows
 from topologies.graph.model import PlainNode, copies, stream_label
 from windowing.bolts.component import TaskContext
 from windowing.bolts.plain_bolts import BatchBolt, Bolt

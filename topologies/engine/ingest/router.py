@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from manager.keyed.held import Held
 from manager.storage.taking import take_rows
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.ledger import Ledger
-from topologies.engine.batch.output import Output
-from topologies.engine.batch.rows import Rows
 from topologies.engine.ingest.error_rows import error_rows, of_component
 from topologies.engine.ingest.plain_bolts import PlainBolts
 from topologies.engine.ingest.staging import Staging
 from topologies.engine.ingest.windowed_inputs import WindowedInputs
+from topologies.engine.ledger.ledger import Ledger
+from topologies.engine.rows.rows import Rows
+from topologies.engine.work.output import Output
 from topologies.graph.model import ERRORS, REASON, PlainNode, Stream, WindowedNode, copies
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from manager.storage.segments import Ref, SegmentWriter, write_events
 from manager.storage.storage_errors import as_storage_error, naming_owner
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.failures import bolt_failure
-from topologies.engine.batch.output import Staged
+from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.ingest.arriving import Arriving
+from topologies.engine.work.output import Staged
 from topologies.graph.groupings import AllGrouping
 from topologies.graph.model import WindowedNode
 from topologies.io.formats import write_table

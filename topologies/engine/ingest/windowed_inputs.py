@@ -14,13 +14,13 @@ from topologies.engine.admission.deciding import Decisions, Incoming, Known, Mar
 from topologies.engine.admission.late_rows import conform_input
 from topologies.engine.admission.recording import Emit, record
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.failures import bolt_failure
-from topologies.engine.batch.input_progress import InputProgress
-from topologies.engine.batch.ledger import Ledger
-from topologies.engine.batch.rows import Rows
+from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.ingest.error_rows import error_rows
 from topologies.engine.ingest.staging import Staging
+from topologies.engine.ledger.ledger import Ledger
+from topologies.engine.rows.rows import Rows
 from topologies.engine.time.timed_rows import Timed, timed
+from topologies.engine.work.input_progress import InputProgress
 from topologies.graph.groupings import AllGrouping
 from topologies.graph.model import ERRORS, WindowedNode, copies
 

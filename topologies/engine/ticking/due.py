@@ -9,8 +9,8 @@ from manager.storage.segments import Ref
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState
 from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
-from topologies.engine.batch.deferred_events import DeferredSegment
-from topologies.engine.batch.work import Frontiers
+from topologies.engine.work.deferred_events import DeferredSegment
+from topologies.engine.work.items import Frontiers
 from topologies.graph.model import WindowedNode
 from windowing.time.timestamps import FOREVER
 

@@ -9,7 +9,7 @@ from policies.idleness import estimated
 from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy
 from topologies.engine.batch.plan import TimeAdvance
-from topologies.engine.batch.work import Frontiers
+from topologies.engine.work.items import Frontiers
 from topologies.graph.model import WindowedNode
 from windowing.settings.rules import LateBy
 from windowing.time.timestamps import FOREVER

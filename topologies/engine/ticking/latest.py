@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from manager.storage.manifest import BoltState
 from policies.marks import NONE
-from topologies.engine.batch.deferred_events import DeferredSegment
+from topologies.engine.work.deferred_events import DeferredSegment
 from topologies.graph.model import WindowedNode
 
 

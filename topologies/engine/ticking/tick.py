@@ -9,12 +9,12 @@ from manager.storage.task_state import TaskState
 from policies.marks import NONE
 from topologies.engine.batch.plan import TimeAdvance
 from topologies.engine.batch.progress import BatchProgress
-from topologies.engine.batch.work import BatchEnd, FireItem, Frontiers, ToAdmit
 from topologies.engine.ticking.due import has_work
 from topologies.engine.ticking.frontiers import floor_of, frontiers_of
 from topologies.engine.ticking.latest import latest_seen
 from topologies.engine.ticking.watermarks import first_clock, move_watermark
 from topologies.engine.time.anchoring import anchored
+from topologies.engine.work.items import BatchEnd, FireItem, Frontiers, ToAdmit
 from topologies.graph.model import WindowedNode
 from windowing.settings.rules import START
 from windowing.time.timestamps import FOREVER

@@ -13,12 +13,12 @@ from manager.watermarks.event_watermarks import EventWatermarks
 from manager.watermarks.watermark import WaterMarkEventGenerator
 from policies.marks import MarkState
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.input_progress import InputProgress
 from topologies.engine.batch.plan import TimeAdvance
 from topologies.engine.batch.progress import BatchProgress
-from topologies.engine.batch.source_batch import partition_name
+from topologies.engine.rows.source_batch import partition_name
 from topologies.engine.ticking.arrivals import read_arrivals
 from topologies.engine.ticking.inherited import inherit_watermarks
+from topologies.engine.work.input_progress import InputProgress
 from topologies.graph.model import WindowedNode
 from windowing.settings.rules import SOURCE
 

@@ -14,7 +14,7 @@ from manager.storage.segments import SegmentStore
 from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
-from topologies.engine.batch.trace import event_ids
+from topologies.engine.ledger.trace import event_ids
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rehearsal import Rehearsal
 from topologies.engine.tasks import pending_events

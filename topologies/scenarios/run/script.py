@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from topologies.engine.batch.plan import TimeAdvance
-from topologies.engine.batch.source_batch import SourceBatch
+from topologies.engine.rows.source_batch import SourceBatch
 from topologies.graph.model import Topology
 from topologies.io.formats import BadRows, FileSplit, JsonlFormat
 from topologies.scenarios.schema.bare import clock_matters

@@ -19,8 +19,8 @@ from typing import Any, cast
 
 from manager.storage.storage_errors import why_and_do
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.task_failure import TaskFailure
-from topologies.engine.batch.whereabouts import SIZE, WorkerPosition
+from topologies.engine.failures.task_failure import TaskFailure
+from topologies.engine.failures.whereabouts import SIZE, WorkerPosition
 from topologies.graph.model import Topology
 from topologies.spark.workers.offspring import OFFSPRING
 from topologies.spark.workers.reaping import followers

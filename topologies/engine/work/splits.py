@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from topologies.engine.batch.source_batch import SourceBatch
+from topologies.engine.rows.source_batch import SourceBatch
 
 if TYPE_CHECKING:
     from topologies.graph.model import Topology

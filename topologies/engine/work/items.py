@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from manager.storage.segments import Ref
 from manager.storage.task_state import TaskState
 from policies.marks import NONE
-from topologies.engine.batch.deferred_events import DeferredSegment
-from topologies.engine.batch.output import Output
+from topologies.engine.work.deferred_events import DeferredSegment
+from topologies.engine.work.output import Output
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.segments import SegmentWriter
-from topologies.engine.batch.input_progress import InputProgress
-from topologies.engine.batch.output import Recorded
-from topologies.engine.batch.trace import TRACES
+from topologies.engine.ledger.trace import TRACES
+from topologies.engine.work.input_progress import InputProgress
+from topologies.engine.work.output import Recorded
 from topologies.graph.model import Topology, WindowedNode
 from windowing.errors import DataError
 

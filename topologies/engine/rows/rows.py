@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.taking import take_rows
-from topologies.engine.batch.source_batch import RowPartitions
+from topologies.engine.rows.source_batch import RowPartitions
 from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manager.storage.segments import Ref
-from topologies.engine.batch.deferred_events import DeferredEvents
-from topologies.engine.batch.input_progress import InputProgress
+from topologies.engine.work.deferred_events import DeferredEvents
+from topologies.engine.work.input_progress import InputProgress
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What a task records about the events it handles: counts and traces."""

@@ -1,0 +1,1 @@
+"""Rows of a batch: of sources, between components, for sinks."""
