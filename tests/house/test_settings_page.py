@@ -11,7 +11,7 @@ import pytest
 from tests import settings_page
 from windowing import WindowedBolt
 from windowing.settings import DECLARED
-from windowing.settings.declaration import Declaration, SaidBy, declarations, setting
+from windowing.settings.declaration import Admits, Declaration, SaidBy, declarations, setting
 from windowing.settings.readers import FLAG
 
 MOST_METHODS = 17
@@ -31,7 +31,11 @@ def test_a_declaration_names_a_method_and_its_argument(declared: Declaration) ->
 def test_two_settings_cannot_be_given_by_one_call() -> None:
     names = ("panes", "key_trigger")
     both = make_dataclass(
-        "Both", [(name, Any, setting(None, FLAG, "with_trigger.trigger", words=SaidBy("time"))) for name in names]
+        "Both",
+        [
+            (name, Any, setting(None, FLAG, "with_trigger.trigger", admits=Admits.READER, words=SaidBy("time")))
+            for name in names
+        ],
     )
     with pytest.raises(ValueError, match=r"panes and key_trigger are both given by with_trigger\(trigger=...\)"):
         declarations(both)

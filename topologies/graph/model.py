@@ -29,7 +29,7 @@ from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP
 from windowing.settings.bounds import Bounds
 from windowing.settings.panes import PaneMode
-from windowing.settings.rules import LateAction, LateBy, OutputTime, WatermarkCombiner
+from windowing.settings.rules import OutputTime
 from windowing.time.durations import Duration
 from windowing.time.timestamps import FOREVER
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from topologies.io.sinks import Sink
     from topologies.io.spouts import Spout
-    from windowing.settings import WindowSettings
     from windowing.window import TupleWindow
 
 ERRORS = "errors"
@@ -238,33 +237,20 @@ class WindowedNode:
         early = settings.panes is not None and settings.panes.uses_clock
         return timeouts is not None or settings.estimate_arrival or early
 
-    @property
+    @cached_property
     def deferred(self) -> bool:
-        """Whether its tasks decide which events are admitted, not the task that reads: the last tick is not enough."""
-        settings = self.bolt.settings
-        return (
-            self.holds
-            or settings.message_id_field is not None
-            or (self.event_time and (self.sequenced or settings.watermark_per_key))
-            or (self.event_time and _has_rules(settings))
-        )
+        """Whether its tasks decide which events are admitted, not the task that reads: the last tick is not enough.
 
-    @property
+        Tasks that hold events do; else it follows from the declarations of the settings (``Admits``).
+        """
+        return self.holds or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
+
+    @cached_property
     def sequenced(self) -> bool:
-        """Whether its watermark follows its events in their order of arrival, and not only the ticks."""
+        """Whether its watermark follows its events in their order of arrival, and not only the ticks: as the
+        declarations of the settings say (``Admits.FOLLOWING_EVENTS``), but for watermarks per key."""
         settings = self.bolt.settings
-        asked = (
-            settings.watermark_every,
-            settings.watermark_field,
-            settings.watermark_partition,
-            settings.watermark_imports,
-            settings.partition_idle_timeout,
-            settings.idle_timeout,
-            settings.late_per_input or None,
-            None if settings.watermark_combine is WatermarkCombiner.MIN else WatermarkCombiner.MAX,
-            settings.estimate_arrival or None,
-        )
-        return self.event_time and not settings.watermark_per_key and any(each is not None for each in asked)
+        return self.event_time and settings.follows_events and not settings.watermark_per_key
 
     @property
     def admission(self) -> Admission:
@@ -415,17 +401,6 @@ class Topology:
         interval."""
         waits = any(part.bolt.settings.watermark_interval.micros for part in self.windowed.values())
         return waits or self.needs_clock
-
-
-def _has_rules(settings: WindowSettings) -> bool:
-    """Whether other rules than Storm's decide which events are admitted."""
-    return (
-        settings.arrival is not None
-        or settings.late_by is not LateBy.WATERMARK
-        or settings.late_action is not LateAction.DIVERT
-        or settings.allowed_lateness.micros > 0
-        or settings.closes_after_end
-    )
 
 
 def copies(node: WindowedNode | PlainNode, at: int) -> int:

@@ -30,11 +30,11 @@ from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger,
 from windowing.settings.words import trigger_in_words
 from windowing.time.durations import Count, Duration
 
-_SHOWN_ELSEWHERE = {
-    "length", "slide", "eviction", "trigger", "timestamp_field", "timestamp_extractor", "extractor_on_columns",
-    "processing_time", "default_time", "bounds", "offset", "lag", "watermark_interval", "late_stream",
-    "asked", "every_is_derived", "forgotten", "expired", "given",
+_BESIDE_RULES = {
+    "length", "slide", "timestamp_extractor", "extractor_on_columns",
+    *(name for name, declared in DECLARED.items() if declared.has_own_place),
 }  # fmt: skip
+"""What the JSON of a topology has a place for, beside the rules."""
 
 
 def changed(settings: WindowSettings) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def changed(settings: WindowSettings) -> dict[str, Any]:
     return {
         each.name: _plain(getattr(settings, each.name))
         for each in fields(settings)
-        if each.name not in _SHOWN_ELSEWHERE and getattr(settings, each.name) != each.default
+        if each.compare and each.name not in _BESIDE_RULES and getattr(settings, each.name) != each.default
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from enum import Enum
 from typing import Any
 
 from windowing.settings.readers import Reader
@@ -19,6 +20,25 @@ class SaidBy:
 
     what: str
     """A setting whose words say it too, or a line of the description."""
+    own_place: bool = False
+    """Whether the JSON of a topology has a place for it beside the rules: ``"lag"``, ``"bounds"``."""
+
+
+class Admits(Enum):
+    """Who admits the events of a bolt that has another value of a setting than its default.
+
+    What makes a bolt hold its events (a key, sessions, a trigger of keys) is left to ``policies.choose``: the tasks
+    that hold events always admit them.
+    """
+
+    READER = "the reader"
+    """The task that reads them, with the watermark of the last tick: the setting changes nothing there."""
+    TASK = "the bolt's task"
+    """In event time, the bolt's task, with the watermark before each event."""
+    TASK_IN_ANY_TIME = "the bolt's task, in any time"
+    """The bolt's task, in processing time as well."""
+    FOLLOWING_EVENTS = "the bolt's task, with a watermark that follows events"
+    """In event time, the bolt's task; and the watermark follows the events in their order of arrival, not the ticks."""
 
 
 _KEY = "declaration"
@@ -46,8 +66,15 @@ class Declaration:
     """Its name in scenario files; None where those have another way to say it, or none."""
     resumes: bool | str
     """Whether a run may go on with another value on the same checkpoint; a text where that depends: when it may not."""
+    admits: Admits
+    """Who admits the events of a bolt that has another value than the default."""
     words: Words | SaidBy
     """How ``windbolt describe`` says it."""
+
+    @property
+    def has_own_place(self) -> bool:
+        """Whether the JSON of a topology has a place for it beside the rules."""
+        return isinstance(self.words, SaidBy) and self.words.own_place
 
     @property
     def call(self) -> str:
@@ -70,6 +97,7 @@ def setting(
     reads: Reader,
     call: str,
     *,
+    admits: Admits,
     words: Words | SaidBy,
     given_as: str = "",
     preset: bool = False,
@@ -84,7 +112,7 @@ def setting(
     method, _, argument = call.partition(".")
     about = {
         "reads": reads, "method": method, "argument": argument, "given_as": given_as, "preset": preset, "needs": needs,
-        "scenario": scenario, "resumes": resumes, "words": words,
+        "scenario": scenario, "resumes": resumes, "admits": admits, "words": words,
     }  # fmt: skip
     return field(default=default, metadata={_KEY: about})
 

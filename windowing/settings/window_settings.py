@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from windowing.settings import words
 from windowing.settings.bounds import Bounds
-from windowing.settings.declaration import Declaration, SaidBy, by_argument, declarations, setting
+from windowing.settings.declaration import Admits, Declaration, SaidBy, by_argument, declarations, setting
 from windowing.settings.kinds import WindowKind
 from windowing.settings.panes import Panes
 from windowing.settings.readers import (
@@ -65,13 +65,25 @@ class WindowSettings:
     kinds: tuple[WindowKind, ...] = ()
     """In place of length and slide; several of them are several kinds of window in one bolt (AZ-26)."""
     key: tuple[str, ...] = setting(
-        (), as_it_is("the names of columns"), "with_key", scenario=None, resumes=False, words=words.key
+        (),
+        as_it_is("the names of columns"),
+        "with_key",
+        scenario=None,
+        resumes=False,
+        admits=Admits.READER,
+        words=words.key,
     )
     """Windows are formed for each value of these columns, not for each task."""
 
     # -- where the time of an event comes from
     timestamp_field: str | None = setting(
-        None, NAME, "with_timestamp_field", scenario=None, resumes=False, words=SaidBy("time")
+        None,
+        NAME,
+        "with_timestamp_field",
+        scenario=None,
+        resumes=False,
+        admits=Admits.READER,
+        words=SaidBy("time", own_place=True),
     )
     """The column of the event time: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9)."""
     timestamp_extractor: Callable[..., Any] | None = None
@@ -82,7 +94,8 @@ class WindowSettings:
         "with_time.processing",
         scenario=None,
         resumes="not between event time and processing time",
-        words=SaidBy("time"),
+        admits=Admits.READER,
+        words=SaidBy("time", own_place=True),
     )
     """Whether the bolt is in processing time. Without this, a field or an extractor, the input streams decide."""
     default_time: DefaultTime = setting(
@@ -93,13 +106,20 @@ class WindowSettings:
         needs=("no time of its own",),
         scenario=None,
         resumes=False,
-        words=SaidBy("time"),
+        admits=Admits.READER,
+        words=SaidBy("time", own_place=True),
     )
     """The time of events if none of these says it and the inputs have none (AT-10, SI-1, AZ-1)."""
 
     # -- the watermark
     lag: Duration | None = setting(
-        None, DURATION, "with_lag", preset=True, needs=("event time", "marks made here"), words=SaidBy("time")
+        None,
+        DURATION,
+        "with_lag",
+        preset=True,
+        needs=("event time", "marks made here"),
+        admits=Admits.READER,
+        words=SaidBy("time", own_place=True),
     )
     """How far behind the latest event the watermark stays (ST-13)."""
     watermark_interval: Duration = setting(
@@ -109,7 +129,8 @@ class WindowSettings:
         preset=True,
         needs=("event time", "watermarks at ticks"),
         resumes="not between none and some",
-        words=SaidBy("time"),
+        admits=Admits.READER,
+        words=SaidBy("time", own_place=True),
     )
     """A watermark at most this often, by the clock (ST-15). None: at every micro-batch."""
     watermark_every: Count | Duration | None = setting(
@@ -119,6 +140,7 @@ class WindowSettings:
         preset=True,
         needs=("event time",),
         resumes=_OVERLAPPING,
+        admits=Admits.FOLLOWING_EVENTS,
         words=words.watermark_every,
     )
     """How often an input makes a watermark: at a number of its events, or after a duration of its event time (AT-12,
@@ -130,6 +152,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "watermarks with events", "marks made here"),
         scenario=None,
+        admits=Admits.READER,
         words=lambda value, _: f"the watermark is {value} past the latest event",
     )
     """How far the watermark is ahead of the latest event, instead of behind it: a negative delay (SI-9)."""
@@ -140,6 +163,7 @@ class WindowSettings:
         preset=True,
         needs=("event time",),
         resumes=_OVERLAPPING,
+        admits=Admits.FOLLOWING_EVENTS,
         words=words.watermark_field,
     )
     """A column in which the source sends watermarks (SI-4, SI-11); a row with a time in it is not an event."""
@@ -150,12 +174,19 @@ class WindowSettings:
         preset=True,
         needs=("event time", "partitions"),
         resumes=False,
+        admits=Admits.FOLLOWING_EVENTS,
         words=words.watermark_partition,
     )
     """A column, or SOURCE: each value of the column, or each partition of the source, has a mark of its own, and the
     watermark is the minimum of all marks (AT-21, AZ-18)."""
     partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None = setting(
-        None, PARTITIONS, "with_watermark.partitions", preset=True, scenario=None, words=SaidBy("watermark_partition")
+        None,
+        PARTITIONS,
+        "with_watermark.partitions",
+        preset=True,
+        scenario=None,
+        admits=Admits.READER,
+        words=SaidBy("watermark_partition"),
     )
     """The values of that column that exist, on every input or per input: the watermark waits for them even before their
     first event (AT-20). None: each counts from its first event on."""
@@ -166,11 +197,19 @@ class WindowSettings:
         preset=True,
         needs=("event time", "one watermark", "several marks"),
         resumes=_PER_INPUT,
+        admits=Admits.FOLLOWING_EVENTS,
         words=lambda *_: "the fastest input decides the watermark",
     )
     """MIN: the slowest of several marks decides the watermark; MAX: the fastest."""
     watermark_per_key: bool = setting(
-        False, FLAG, "with_watermark.per_key", needs=("event time",), scenario=None, resumes=False, words=SaidBy("key")
+        False,
+        FLAG,
+        "with_watermark.per_key",
+        needs=("event time",),
+        scenario=None,
+        resumes=False,
+        admits=Admits.TASK,
+        words=SaidBy("key"),
     )
     """Each key has a watermark of its own (AZ-15)."""
     watermark_imports: Mapping[str, str] | None = setting(
@@ -180,6 +219,7 @@ class WindowSettings:
         preset=True,
         needs=("event time",),
         scenario="imports",
+        admits=Admits.FOLLOWING_EVENTS,
         words=words.imports,
     )
     """Inputs that take over the marks of another input (SI-15): ``{"lookup": "data"}``."""
@@ -190,6 +230,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "imports"),
         scenario="imports_beside",
+        admits=Admits.READER,
         words=lambda *_: "inputs that take watermarks make their own as well, and the greater counts",
     )
     """Whether those inputs also make marks of their own; the greater mark counts (SI-16)."""
@@ -199,6 +240,7 @@ class WindowSettings:
         "with_watermark.estimate_arrival",
         preset=True,
         needs=("event time", "late tolerance"),
+        admits=Admits.FOLLOWING_EVENTS,
         words=lambda *_: "when nothing comes, the watermark follows the estimated arrival",
     )
     """Without input the watermark follows the estimated arrival, less the late tolerance (AZ-5, AZ-6)."""
@@ -209,6 +251,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "no CTIs"),
         resumes="not if windows are then stored otherwise: those of a length in time, between none and some",
+        admits=Admits.FOLLOWING_EVENTS,
         words=words.idle_timeout,
     )
     """How long after the last event windows are closed by the clock (AT-17 to AT-19)."""
@@ -218,6 +261,7 @@ class WindowSettings:
         "with_watermark.idle_rule",
         preset=True,
         needs=("event time", "idle timeout"),
+        admits=Admits.READER,
         words=SaidBy("idle_timeout"),
     )
     """When the idle timeout closes a window (AT-17, AT-19)."""
@@ -228,6 +272,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "several marks", "the least mark"),
         resumes=_PER_INPUT,
+        admits=Admits.FOLLOWING_EVENTS,
         words=lambda value, _: f"an input that is silent for {value} is left out of the watermark",
     )
     """An input or partition that has been silent for this long is left out of the minimum (AT-20)."""
@@ -239,6 +284,7 @@ class WindowSettings:
         "with_lateness.arrival",
         preset=True,
         needs=("event time", "early or late by arrival"),
+        admits=Admits.TASK,
         words=words.arrival,
     )
     """How far an event may be from its arrival (AZ-8, AZ-12)."""
@@ -249,11 +295,18 @@ class WindowSettings:
         preset=True,
         needs=("event time", "no instants"),
         resumes="not if windows are then stored otherwise: overlapping ones, and those that close after their end",
+        admits=Admits.TASK,
         words=words.late_by,
     )
     """When an event is late: behind the watermark, or when its window has closed (AT-16)."""
     allowed_lateness: Duration = setting(
-        Duration(0), DURATION, "with_lateness.allowed", preset=True, needs=("event time",), words=words.allowed_lateness
+        Duration(0),
+        DURATION,
+        "with_lateness.allowed",
+        preset=True,
+        needs=("event time",),
+        admits=Admits.TASK,
+        words=words.allowed_lateness,
     )
     """How long after the watermark has reached its end a window closes (AT-14)."""
     late_by_session: bool = setting(
@@ -262,6 +315,7 @@ class WindowSettings:
         "with_lateness.by_session",
         preset=True,
         needs=("event time", "sessions that are late by window"),
+        admits=Admits.READER,
         words=lambda *_: "an event is late for a session when the one that it would open or join has closed",
     )
     """An event is late when the session that it would open or join has closed (Flink, Kafka Streams), not as soon as it
@@ -273,6 +327,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "late by watermark", "several marks"),
         resumes=_PER_INPUT,
+        admits=Admits.FOLLOWING_EVENTS,
         words=lambda *_: "late is what is behind the mark of its own input or partition",
     )
     """Late is measured against the mark of the event's own input or partition (SI-2, AZ-4), not against the watermark
@@ -284,11 +339,17 @@ class WindowSettings:
         preset=True,
         needs=("event time",),
         scenario="late",
+        admits=Admits.TASK,
         words=lambda action, _: f"behind the watermark: {action.value}",
     )
     """What is done with late events (ST-18, SI-12, SI-13)."""
     late_stream: str | None = setting(
-        None, STREAM, "with_late_tuple_stream", needs=("event time",), words=SaidBy("late")
+        None,
+        STREAM,
+        "with_late_tuple_stream",
+        needs=("event time",),
+        admits=Admits.READER,
+        words=SaidBy("late", own_place=True),
     )
     """The output stream of late events (ST-18)."""
 
@@ -298,6 +359,7 @@ class WindowSettings:
         NAME,
         "with_message_id_field",
         resumes=_SUMS,
+        admits=Admits.TASK_IN_ANY_TIME,
         words=lambda name, _: f"an event with the {name} of a live one is a duplicate, and in no window",
     )
     """A column; an event with the id of a live one is a duplicate, and in no window (ST-27)."""
@@ -309,6 +371,7 @@ class WindowSettings:
         needs=("late panes",),
         scenario=None,
         resumes=False,
+        admits=Admits.READER,
         words=words.panes,
     )
     """Further firings of a window, besides the one at its end."""
@@ -319,12 +382,18 @@ class WindowSettings:
         given_as="a trigger of windbolt.triggers",
         scenario=None,
         resumes="the same class only",
+        admits=Admits.READER,
         words=SaidBy("windows"),
     )
     """Instead of a kind of window: the window of a key lasts until this trigger fires and purges it (UH-10 to
     UH-23)."""
     refused_stream: str | None = setting(
-        None, STREAM, "with_trigger.refused_stream", scenario=None, words=SaidBy("emits")
+        None,
+        STREAM,
+        "with_trigger.refused_stream",
+        scenario=None,
+        admits=Admits.READER,
+        words=SaidBy("emits"),
     )
     """The output stream of events for which a rule of the trigger raises an exception."""
     capacity: Capacity | None = setting(
@@ -333,6 +402,7 @@ class WindowSettings:
         "with_trigger",
         given_as="max_events=..., max_bytes=..., bytes_of=...",
         scenario=None,
+        admits=Admits.READER,
         words=SaidBy("windows"),
     )
     """How many events, or bytes of some columns, the window of a key may hold before it fires, whatever the trigger
@@ -343,7 +413,8 @@ class WindowSettings:
         "with_policies.eviction",
         scenario=None,
         resumes=_SAME_CLASS,
-        words=SaidBy("windows"),
+        admits=Admits.READER,
+        words=SaidBy("windows", own_place=True),
     )
     """A custom policy: which events a window holds."""
     trigger: Any = setting(
@@ -352,7 +423,8 @@ class WindowSettings:
         "with_policies.trigger",
         scenario=None,
         resumes=_SAME_CLASS,
-        words=SaidBy("windows"),
+        admits=Admits.READER,
+        words=SaidBy("windows", own_place=True),
     )
     """A custom policy: when windows fire."""
     expired: bool | None = setting(
@@ -361,7 +433,8 @@ class WindowSettings:
         "with_policies.expired",
         scenario=None,
         resumes="not with a key, nor for sessions and other kinds of window",
-        words=SaidBy("keeps"),
+        admits=Admits.READER,
+        words=SaidBy("keeps", own_place=True),
     )
     """Whether windows that would have to store it have ``window.expired`` (ST-21); None: if the bolt's code mentions
     it."""
@@ -372,6 +445,7 @@ class WindowSettings:
         "with_empty_windows.until",
         needs=("windows on a grid", "room for an empty window"),
         resumes="not if windows are then stored otherwise: those of a length in time, between none and some",
+        admits=Admits.READER,
         words=lambda until, _: f"windows without events fire too, until {until} after the last one with events",
     )
     """Windows without events fire too, if they end at most this long after the last window, of their key, that held
@@ -385,7 +459,8 @@ class WindowSettings:
         preset=True,
         needs=("edges",),
         resumes=False,
-        words=SaidBy("windows"),
+        admits=Admits.READER,
+        words=SaidBy("windows", own_place=True),
     )
     """Which edge belongs to a window: its end, as in Storm (ST-10), or its start."""
     aligned: Aligned = setting(
@@ -395,14 +470,28 @@ class WindowSettings:
         preset=True,
         needs=("edges off the grid",),
         resumes=False,
+        admits=Admits.READER,
         words=lambda *_: "the starts of windows are multiples of the slide",
     )
     """Which edge of windows is a multiple of the slide (AT-3)."""
     offset: Shift = setting(
-        Shift(0), SHIFT, "with_alignment.offset", needs=("a grid",), resumes=False, words=SaidBy("windows")
+        Shift(0),
+        SHIFT,
+        "with_alignment.offset",
+        needs=("a grid",),
+        resumes=False,
+        admits=Admits.READER,
+        words=SaidBy("windows", own_place=True),
     )
     """How far aligned ends are shifted from the multiples of the slide; less than a slide, below zero: back."""
-    anchor: str | int | None = setting(None, ANCHOR, "with_alignment.anchor", resumes=False, words=words.anchor)
+    anchor: str | int | None = setting(
+        None,
+        ANCHOR,
+        "with_alignment.anchor",
+        resumes=False,
+        admits=Admits.READER,
+        words=words.anchor,
+    )
     """What aligned windows are counted from: None, the epoch; "start", the first clock of the run; or a moment. No
     window begins before it (AT-3)."""
     closes_after_end: bool = setting(
@@ -412,6 +501,7 @@ class WindowSettings:
         preset=True,
         needs=("a held end",),
         resumes="not if windows are then stored otherwise: overlapping ones, and those with lateness by window",
+        admits=Admits.TASK,
         words=lambda *_: "a window closes when the watermark is past its end, not at it",
     )
     """A window that holds its end closes when the watermark is past that end, not at it, because events of that instant
@@ -422,6 +512,7 @@ class WindowSettings:
         "with_alignment.longest_window",
         preset=True,
         needs=("lengths",),
+        admits=Admits.READER,
         words=lambda value, _: f"no window may be longer than {value}",
     )
     """No window of the bolt may be longer: 7 days in Azure (AZ-19)."""
@@ -433,6 +524,7 @@ class WindowSettings:
         "with_lifetime",
         scenario=None,
         resumes=False,
+        admits=Admits.READER,
         words=words.lifetime,
     )
     """Events that last from their timestamp to an end of their own (SI-3)."""
@@ -442,6 +534,7 @@ class WindowSettings:
         "with_time.output_time",
         preset=True,
         needs=("event time", "starts"),
+        admits=Admits.READER,
         words=words.output_time,
     )
     """The event time of emitted rows: the window's end, its last microsecond, or its start (SI-31)."""
@@ -451,6 +544,7 @@ class WindowSettings:
         "with_time.output_watermark",
         preset=True,
         needs=("event time", "starts", "windows that last", "open windows behind closed ones"),
+        admits=Admits.READER,
         words=words.output_watermark,
     )
     """What the next bolt's watermark follows: the ends of open windows, or the start of the earliest one (SI-24). None:
@@ -461,6 +555,7 @@ class WindowSettings:
         "with_time.close_fires",
         preset=True,
         needs=("open windows at the end",),
+        admits=Admits.READER,
         words=lambda *_: "the end of the streams fires nothing",
     )
     """Whether the end of the streams is a watermark of +infinity (SI-7); if not, open windows stay for the next run."""
@@ -482,6 +577,18 @@ class WindowSettings:
     def follow_each_other(self) -> bool:
         """Whether each window of a task or key comes after another, so that something can have expired in between."""
         return self.panes is None and self.key_trigger is None and len(self.kinds) <= 1
+
+    @property
+    def follows_events(self) -> bool:
+        """Whether a setting makes the watermark, in event time, follow the events in their order of arrival."""
+        return any(self._changes(each) for each in _FOLLOWING_EVENTS)
+
+    def admitted_by_tasks(self, *, event_time: bool) -> bool:
+        """Whether a setting makes the bolt's tasks admit its events, in event time or in processing time."""
+        return any(self._changes(each) for each in (_BY_TASKS_IN_EVENT_TIME if event_time else _BY_TASKS))
+
+    def _changes(self, declared: Declaration) -> bool:
+        return bool(getattr(self, declared.name) != declared.default)
 
     @property
     def reads_timestamps(self) -> bool:
@@ -520,3 +627,7 @@ DECLARED: Final[Mapping[str, Declaration]] = declarations(WindowSettings)
 
 ARGUMENTS: Final[Mapping[tuple[str, str], Declaration]] = by_argument(DECLARED)
 """The setting that an argument of a method is; the argument is empty if the method sets one thing."""
+
+_FOLLOWING_EVENTS = tuple(each for each in DECLARED.values() if each.admits is Admits.FOLLOWING_EVENTS)
+_BY_TASKS = tuple(each for each in DECLARED.values() if each.admits is Admits.TASK_IN_ANY_TIME)
+_BY_TASKS_IN_EVENT_TIME = tuple(each for each in DECLARED.values() if each.admits is not Admits.READER)
