@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -14,13 +15,78 @@ TOPS = ("windbolt", "windowing", "policies", "manager", "topologies", "tests", "
 SHORT = ("engine", "io", "sources", "graph", "compose")
 """Folders of topologies that pages about it name without saying so."""
 NAMED = re.compile(rf"`((?:{'|'.join((*TOPS, *SHORT))})/[\w/.-]*)`")
+OF_THE_HOUSE = [
+    page
+    for page in PAGES
+    if page.parent.name == "decisions" or page.name in {"how-it-works.md", "glossary.md"} or page.parent.name == "tests"
+]
+"""Pages on which each file is one of the house; others name files of users too."""
+FILE_OR_FOLDER = re.compile(r"`([\w/.-]+\.py|(?:[\w.-]+/)+[\w.-]*)`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_a_page_names_are_there(page: Path) -> None:
     named = set(NAMED.findall(page.read_text(encoding="utf-8")))
-    assert sorted(path for path in named if not (_there(ROOT / path) or _there(ROOT / "topologies" / path))) == []
+    assert sorted(path for path in named if found_in_house(path) is None) == []
 
 
-def _there(path: Path) -> bool:
-    return path.exists() or path.with_suffix(".py").exists() or (path.parent / path.stem).with_suffix(".py").exists()
+@pytest.mark.parametrize("page", OF_THE_HOUSE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_by_their_last_part_are_there(page: Path) -> None:
+    assert list(missing(page.read_text(encoding="utf-8"), page.parent)) == []
+
+
+def missing(text: str, home: Path) -> Iterator[str]:
+    """Names of Python files such as ``due.py`` that are neither in ``home``, the folder of the page, nor in one named
+    before them in the same cell or line, nor the only ones of their name in the house."""
+    for line in text.splitlines():
+        for cell in line.split("|"):
+            folders = [home]
+            for name in named_in(cell):
+                place = found_in_house(name)
+                beside = [folder / name for folder in folders if (folder / name).is_file()]
+                if place is None and name.endswith(".py"):
+                    place = beside[-1] if beside else _only(name)
+                    if place is None:
+                        yield name
+                if place is not None:
+                    folders.append(place if place.is_dir() else place.parent)
+
+
+def named_in(text: str) -> list[str]:
+    """The files and folders that a text names, in order."""
+    return FILE_OR_FOLDER.findall(text)
+
+
+def found_in_house(path: str) -> Path | None:
+    """The file or folder of this path, within the project or within ``topologies/``; None where there is none."""
+    for base in (ROOT, ROOT / "topologies"):
+        place = base / path
+        module = place.parent / f"{place.name}.py"
+        if place.exists():
+            return place
+        if module.exists() or (place.parent / place.stem).with_suffix(".py").exists():
+            return module if module.exists() else (place.parent / place.stem).with_suffix(".py")
+    return None
+
+
+def _only(name: str) -> Path | None:
+    """The only file of the house whose path ends so."""
+    ends = PurePosixPath(name).parts
+    files = [file for top in TOPS for file in (ROOT / top).rglob(ends[-1]) if file.parts[-len(ends) :] == ends]
+    return files[0] if len(files) == 1 else None
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("`topologies/engine/ticking/tick.py`, `due.py` there", []),
+        ("`topologies/engine/ticking/tick.py`, `timing.py` there", ["timing.py"]),
+        ("`topologies/engine/ticking/`: `due.py`", []),
+        ("| `topologies/engine/ticking/tick.py` | `messages.py` |", ["messages.py"]),
+        ("the pool (`pool.py`)", []),
+        ("`avro/logical.py`", []),
+        ("`xml/logical.py`", ["xml/logical.py"]),
+    ],
+)
+def test_a_file_is_looked_for_beside_those_named_before_it(text: str, names: list[str]) -> None:
+    assert list(missing(text, ROOT / "docs")) == names
