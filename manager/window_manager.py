@@ -14,7 +14,7 @@ from manager.queue.event_queue import EventQueue, Settled
 from manager.queue.event_windows import EventByEvent
 from manager.queue.queue_state import QueueState
 from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, decides_on_columns
-from policies.queue_view import Firings, QueueView
+from policies.queue_view import DueWindows, QueueView
 from policies.trigger import ColumnarTriggerPolicy, TriggerPolicy, fires_on_columns, next_firing
 from windowing.data.events import Events
 from windowing.time.timestamps import FOREVER
@@ -158,7 +158,7 @@ class WindowManager:
             self.state.marks = self._by_event.marks()
         return self.state
 
-    def _firings(self, view: QueueView) -> Iterator[Firings]:
+    def _firings(self, view: QueueView) -> Iterator[DueWindows]:
         trigger = self.trigger
         if not self._trigger_by_event:
             assert isinstance(trigger, ColumnarTriggerPolicy)
@@ -166,9 +166,9 @@ class WindowManager:
             return
         for position in range(view.settled, len(view.timestamps)):
             if trigger.track(view.event(position), self.state.trigger):
-                yield Firings(view.timestamps[position : position + 1], np.array([position + 1]))
+                yield DueWindows(view.timestamps[position : position + 1], np.array([position + 1]))
 
-    def _fire(self, view: QueueView, settled: Settled, firings: Firings) -> Iterator[TupleWindow]:
+    def _fire(self, view: QueueView, settled: Settled, firings: DueWindows) -> Iterator[TupleWindow]:
         if self._by_event:
             for reference, stop in zip(firings.references.tolist(), firings.stops.tolist(), strict=True):
                 yield from self._by_event.fire(view, settled, reference, stop)

@@ -1,6 +1,6 @@
 """Decisions: which events a window holds, when it fires, and who comes too late."""
 
-from policies.actions import Action, Event, EvictionContext
+from policies.actions import Action, EvictionContext, QueuedEvent
 from policies.choose import choose_policies
 from policies.eviction import (
     CountEvictionPolicy,
@@ -22,10 +22,10 @@ __all__ = [
     "Action",
     "CountEvictionPolicy",
     "CountTriggerPolicy",
-    "Event",
     "EvictionContext",
     "EvictionPolicy",
     "Lateness",
+    "QueuedEvent",
     "TimeEvictionPolicy",
     "TimeTriggerPolicy",
     "TriggerPolicy",

@@ -28,7 +28,7 @@ class EvictionContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class QueuedEvent:
     """One event of the queue, as a policy that decides event by event sees it."""
 
     timestamp: int

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.actions import Action, Event, EvictionContext
+from policies.actions import Action, EvictionContext, QueuedEvent
 from windowing.settings.bounds import Bounds
 from windowing.time.durations import Count, Duration
 
@@ -23,7 +23,7 @@ class EvictionPolicy(ABC):
     """Decides for each event of the queue whether it is in the window that fires."""
 
     @abstractmethod
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         """Called when a window fires, for each event of the queue in order, until the result is STOP.
 
         Keep no reference to the event. An event that is told to EXPIRE without having been in a window counts as
@@ -66,7 +66,7 @@ class CountEvictionPolicy(ColumnarEvictionPolicy):
 
     length: Count
 
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         """EXPIRE all but the last ``length`` events up to the reference; KEEP later ones."""
         if event.position >= context.count:
             return Action.KEEP
@@ -94,7 +94,7 @@ class TimeEvictionPolicy(ColumnarEvictionPolicy):
     def reach(self) -> Duration:
         return self.length
 
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         """EXPIRE events older than the window; KEEP newer ones, and those after the event at which a count fired."""
         start = context.reference - self.length.micros
         if self.bounds.holds(start, context.reference, event.timestamp):
@@ -116,7 +116,7 @@ class WatermarkTimeEvictionPolicy(TimeEvictionPolicy):
 
     lag: Duration = Duration(0)
 
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         """As TimeEvictionPolicy; STOP at an event later than the reference by more than the lag."""
         if event.timestamp - context.reference > self.lag.micros:
             return Action.STOP

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from policies.actions import Event
+from policies.actions import QueuedEvent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,15 +35,15 @@ class QueueView:
     """The present frontier in microseconds: no further event can come up to it (FOREVER at the end of the streams)."""
     row: Callable[[int], dict[str, Any]]
 
-    def event(self, position: int, place: int | None = None) -> Event:
+    def event(self, position: int, place: int | None = None) -> QueuedEvent:
         """One event, for policies that decide event by event. ``place`` is its index among the unexpired events, if
         that differs from its position."""
         event_place = position if place is None else place
-        return Event(int(self.timestamps[position]), event_place, lambda: self.row(position))
+        return QueuedEvent(int(self.timestamps[position]), event_place, lambda: self.row(position))
 
 
 @dataclass(frozen=True, slots=True)
-class Firings:
+class DueWindows:
     """Due windows in order, as arrays of equal length."""
 
     references: NDArray[np.int64]

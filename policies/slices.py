@@ -19,7 +19,7 @@ _TRIGGERS = (TimeTriggerPolicy, WatermarkTimeTriggerPolicy)
 
 
 @dataclass(frozen=True)
-class Slices:
+class SliceGrid:
     """Time cut wherever a window starts or ends: at most two slices per slide, whatever the length is.
 
     All times and lengths are in microseconds.
@@ -33,7 +33,7 @@ class Slices:
     bounds: Bounds
 
     @staticmethod
-    def of(eviction: EvictionPolicy, trigger: TriggerPolicy) -> Slices | None:
+    def of(eviction: EvictionPolicy, trigger: TriggerPolicy) -> SliceGrid | None:
         """The slices of aligned time windows; None for other policies, including subclasses."""
         if type(eviction) not in _EVICTIONS or type(trigger) not in _TRIGGERS:
             return None  # a subclass may form other windows
@@ -42,7 +42,7 @@ class Slices:
         if eviction.bounds is not trigger.bounds:
             return None
         slide = trigger.slide.micros
-        return Slices(slide, -eviction.length.micros % slide or slide, trigger.offset.micros, trigger.bounds)
+        return SliceGrid(slide, -eviction.length.micros % slide or slide, trigger.offset.micros, trigger.bounds)
 
     def numbers(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the slice that holds each time; numbers increase with time."""

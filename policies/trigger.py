@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from policies.eviction import decides_on_columns
-from policies.queue_view import Firings, QueueView
+from policies.queue_view import DueWindows, QueueView
 from windowing.settings.bounds import Bounds
 from windowing.time.durations import Count, Duration
 from windowing.time.timestamps import FOREVER
@@ -21,7 +21,7 @@ from windowing.time.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.actions import Event
+    from policies.actions import QueuedEvent
 
 _CHUNK = 1 << 16
 """Maximum number of window ends computed at once, so that a tiny slide on a long window stays within memory."""
@@ -34,7 +34,7 @@ class TriggerPolicy(ABC):
     """Whether the policy follows the watermark (True) or the clock (False)."""
 
     @abstractmethod
-    def track(self, event: Event, state: dict[str, Any]) -> bool:
+    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
         """Called once for every event, in order, when it is settled: True fires a window that ends with it.
 
         ``state`` is the policy's own state, initially empty, stored with the bolt's state: only JSON values.
@@ -70,7 +70,7 @@ class ColumnarTriggerPolicy(TriggerPolicy):
     """A policy that decides on arrays."""
 
     @abstractmethod
-    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[Firings]:
+    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
         """Yield the windows due at the queue's frontier, in order, in pieces of any size."""
 
 
@@ -80,16 +80,16 @@ class CountTriggerPolicy(ColumnarTriggerPolicy):
 
     count: Count
 
-    def track(self, event: Event, state: dict[str, Any]) -> bool:
+    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
         state["count"] = state.get("count", 0) + 1
         return bool(state["count"] % self.count.value == 0)
 
-    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[Firings]:
+    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
         step = self.count.value
         seen = (queue.base + queue.settled) // step
         stops = np.arange((seen + 1) * step, queue.base + len(queue.timestamps) + 1, step, dtype=np.int64) - queue.base
         if len(stops):
-            yield Firings(queue.timestamps[stops - 1], stops)
+            yield DueWindows(queue.timestamps[stops - 1], stops)
 
     def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
         return seen // self.count.value == ready // self.count.value
@@ -118,7 +118,7 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
     bounds: Bounds = Bounds.END
     offset: Duration = Duration(0)
 
-    def track(self, event: Event, state: dict[str, Any]) -> bool:
+    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
         return False
 
     def over_at(self, reference: int) -> int:
@@ -132,13 +132,13 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         """The last aligned end at or before a time; both in microseconds."""
         return (moment - self.offset.micros) // self.slide.micros * self.slide.micros + self.offset.micros
 
-    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[Firings]:
+    def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
         if not len(queue.timestamps):
             return
         ends = self._ends_with_news(queue) if reach is None else self._ends_not_empty(queue, reach)
         for chunk in ends:
             if len(chunk):
-                yield Firings(chunk, self.bounds.up_to(queue.timestamps, chunk))
+                yield DueWindows(chunk, self.bounds.up_to(queue.timestamps, chunk))
 
     def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
         if passed is None or frontier == FOREVER:

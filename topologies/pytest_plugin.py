@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from topologies.graph.model import Topology
     from topologies.scenarios.run.answer import Answer
     from topologies.scenarios.schema.model import Scenario
-    from topologies.scenarios.schema.scenario_files import Place, Problem
+    from topologies.scenarios.schema.scenario_files import Problem, ScenarioPlace
     from topologies.testing.driver import TopologyDriver
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
@@ -146,7 +146,7 @@ class MalformedItem(pytest.Item):
 class ScenarioItem(pytest.Item):
     """A scenario as a test."""
 
-    def __init__(self, *, scenario: Scenario, place: Place, **kwargs: Any) -> None:
+    def __init__(self, *, scenario: Scenario, place: ScenarioPlace, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         from topologies.scenarios.schema.scenario_files import located
 

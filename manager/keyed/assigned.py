@@ -12,7 +12,7 @@ from manager.accounts import Accounts
 from manager.keyed.empty_windows import EmptyWindows
 from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.last_windows import LastWindows
-from manager.keyed.panes import PaneDecisions, WindowStates
+from manager.keyed.panes import PaneDecisions, PaneStates
 from manager.keyed.released import ReleasedEnds
 from manager.keyed.sorted_events import SortedEvents
 from manager.keyed.tuple_windows import TupleWindows
@@ -139,7 +139,7 @@ class AssignedWindows:
         idents = [(kind, *window) for window in windows]
         yield from self._tuple_windows.of(chosen, kind, firsts[fires], panes=list(zip(panes, idents, strict=True)))
 
-    def _fresh(self, piece: Assigned, states: WindowStates) -> NDArray[np.bool_]:
+    def _fresh(self, piece: Assigned, states: PaneStates) -> NDArray[np.bool_]:
         """Which members are new to their window since its last firing."""
         assert self._events.evaluation is not None
         shown = np.repeat(states.shown, np.diff(piece.offsets))

@@ -19,7 +19,7 @@ _EARLY, _ON_TIME, _LATE = range(3)
 
 
 @dataclass
-class WindowStates:
+class PaneStates:
     """The states of open windows: one entry per window, in order of (kind, key, start, end)."""
 
     kind: NDArray[np.int64]
@@ -41,25 +41,25 @@ class WindowStates:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def take(self, indices: NDArray[np.int64]) -> WindowStates:
+    def take(self, indices: NDArray[np.int64]) -> PaneStates:
         """The windows at these indices."""
-        return WindowStates(*(getattr(self, column.name)[indices] for column in fields(self)))
+        return PaneStates(*(getattr(self, column.name)[indices] for column in fields(self)))
 
     def table(self) -> pa.Table:
         """The states as a table, to be stored."""
         return pa.table({column.name: getattr(self, column.name) for column in fields(self)})
 
     @staticmethod
-    def of(table: pa.Table | None) -> WindowStates:
+    def of(table: pa.Table | None) -> PaneStates:
         """The states from such a table; None gives no windows."""
-        names = [column.name for column in fields(WindowStates)]
+        names = [column.name for column in fields(PaneStates)]
         if table is None:
-            return WindowStates(*(np.zeros(0, np.int64) for _ in names))
-        return WindowStates(*(table.column(name).to_numpy() for name in names))
+            return PaneStates(*(np.zeros(0, np.int64) for _ in names))
+        return PaneStates(*(table.column(name).to_numpy() for name in names))
 
 
 @dataclass(frozen=True)
-class Moment:
+class EvaluationTime:
     """The time of an evaluation; times in microseconds."""
 
     number: int
@@ -75,19 +75,19 @@ class Moment:
 class PaneDecisions:
     """Decides which open windows fire, and updates their states."""
 
-    def __init__(self, panes: Panes, states: WindowStates, moment: Moment) -> None:
+    def __init__(self, panes: Panes, states: PaneStates, moment: EvaluationTime) -> None:
         self.panes, self.before, self.moment = panes, states, moment
-        self._kept: list[WindowStates] = []
+        self._kept: list[PaneStates] = []
 
     def remembered(self, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64],
-             merging: bool) -> WindowStates:  # fmt: skip
+             merging: bool) -> PaneStates:  # fmt: skip
         """The states of these open windows of one kind.
 
         ``merging`` is whether a window takes over the states of all remembered windows that it covers, as sessions do.
         """
         before = self.before.take(np.flatnonzero(self.before.kind == kind))
         count = len(keys)
-        states = WindowStates(
+        states = PaneStates(
             np.full(count, kind, np.int64), keys, starts, ends, np.zeros(count, np.int64),
             np.full(count, -1, np.int64), np.zeros(count, np.int64), np.full(count, self.moment.clock, np.int64),
             np.full(count, self.moment.watermark, np.int64),
@@ -104,7 +104,7 @@ class PaneDecisions:
         np.minimum.at(states.mark, owners_known, remembered.mark)
         return states
 
-    def decide(self, states: WindowStates, fresh: NDArray[np.int64]) -> tuple[NDArray[np.bool_], list[Pane]]:
+    def decide(self, states: PaneStates, fresh: NDArray[np.int64]) -> tuple[NDArray[np.bool_], list[Pane]]:
         """Which of the windows fire, and the pane of each firing. ``fresh`` is the number of new events of each
         window."""
         moment = self.moment
@@ -139,16 +139,16 @@ class PaneDecisions:
         self._kept.append(states.take(np.flatnonzero(~final)))
         return fires, panes
 
-    def states(self) -> WindowStates:
+    def states(self) -> PaneStates:
         """The states of the windows that are still open."""
         if not self._kept:
-            return WindowStates.of(None)
-        return WindowStates(
-            *(np.concatenate([getattr(part, column.name) for part in self._kept]) for column in fields(WindowStates))
+            return PaneStates.of(None)
+        return PaneStates(
+            *(np.concatenate([getattr(part, column.name) for part in self._kept]) for column in fields(PaneStates))
         )
 
 
-def _owners(windows: WindowStates, before: WindowStates, merging: bool) -> NDArray[np.int64]:
+def _owners(windows: PaneStates, before: PaneStates, merging: bool) -> NDArray[np.int64]:
     """For each remembered window, the index of the open window that it now is or is part of; -1 where it is gone."""
     count = len(windows)
     keys = np.concatenate([windows.key, before.key])

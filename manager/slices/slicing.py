@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from manager.queue.event_queue import Settled
 from manager.slices.overlapping import DenseSlices, dense_is_cheaper, overlapping
-from policies.slices import Slices
+from policies.slices import SliceGrid
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
@@ -64,7 +64,11 @@ class Slicing:
     """
 
     def __init__(
-        self, aggregates: BoundAggregates, slices: Slices, streams: int, traced: tuple[str, Accumulator] | None = None
+        self,
+        aggregates: BoundAggregates,
+        slices: SliceGrid,
+        streams: int,
+        traced: tuple[str, Accumulator] | None = None,
     ) -> None:
         """``traced``: a column and the accumulator that collects it for tracing; None where tracing is off."""
         self.aggregates, self.slices, self.streams = aggregates, slices, streams

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from manager.keyed.key_states import KeyStates
-from manager.triggered.arrivals import Arrivals
-from manager.triggered.firings import Firings
+from manager.triggered.key_firings import KeyFirings
+from manager.triggered.keyed_events import KeyedEvents
 from manager.triggered.refusals import Refusals
 from manager.triggered.room import Room
 from windowing.time.timestamps import FOREVER
@@ -16,10 +16,10 @@ from windowing.time.timestamps import FOREVER
 class Evaluation:
     """The events and records of a task's keys at a clock; firings, refusals and records are updated in place."""
 
-    arrivals: Arrivals
+    arrivals: KeyedEvents
     room: Room
     key_states: KeyStates
-    firings: Firings
+    firings: KeyFirings
     refusals: Refusals
     now: int
     """The clock in microseconds."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manager.keyed.byte_sizes import byte_sizes
-from manager.triggered.arrivals import Arrivals
-from manager.triggered.firings import Firings
+from manager.triggered.key_firings import KeyFirings
+from manager.triggered.keyed_events import KeyedEvents
 from policies.firing import FULL
 from policies.window_capacity import NEVER_FULL, Filling, WindowCapacity
 from windowing.settings.triggers import Capacity
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Room:
     """The capacity of windows, and which keys come near it. Events are measured only where a key may reach it."""
 
-    def __init__(self, capacity: Capacity | None, arrivals: Arrivals, firings: Firings) -> None:
+    def __init__(self, capacity: Capacity | None, arrivals: KeyedEvents, firings: KeyFirings) -> None:
         self._arrivals, self._firings = arrivals, firings
         measured = None if capacity is None or not len(arrivals) else _measured(capacity, arrivals)
         near = None if measured is None else measured.reached(arrivals.blocks.edges)
@@ -52,7 +52,7 @@ class Room:
         return Filling(self.capacity, start, int(self._arrivals.new_starts[block]))
 
 
-def _measured(capacity: Capacity, arrivals: Arrivals) -> WindowCapacity:
+def _measured(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
     """The capacity, with the bytes of each event where all events together have enough for one window."""
     sizes = None
     if capacity.bytes is not None:

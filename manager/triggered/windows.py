@@ -12,12 +12,12 @@ from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.key_states import KeyRecord, KeyStates
 from manager.keyed.sorted_events import SortedEvents
 from manager.keyed.tuple_windows import TupleWindows
-from manager.triggered.arrivals import Arrivals
 from manager.triggered.by_day import fire_by_day, fire_by_day_rule
 from manager.triggered.by_rule import fire_by_rule
+from manager.triggered.due_key_windows import DueKeyWindows
 from manager.triggered.evaluation import Evaluation
-from manager.triggered.fired_windows import FiredWindows
-from manager.triggered.firings import Firings, Forgotten
+from manager.triggered.key_firings import Forgotten, KeyFirings
+from manager.triggered.keyed_events import KeyedEvents
 from manager.triggered.refusals import Refusals
 from manager.triggered.room import Room
 from policies.firing import fire_counted
@@ -53,8 +53,8 @@ class TriggeredWindows:
         window may hold; None for no limit."""
         self.trigger, self.key_states, self._key, self._task = trigger, key_states, tuple(key), task
         self._sorted = SortedEvents(events, streams, (self._key,) * len(streams))
-        self._arrivals = Arrivals(events, new, self._sorted)
-        self._firings, self._refusals = Firings(), Refusals(len(events))
+        self._arrivals = KeyedEvents(events, new, self._sorted)
+        self._firings, self._refusals = KeyFirings(), Refusals(len(events))
         self._room = Room(capacity, self._arrivals, self._firings)
         self._purged = np.zeros(len(events), np.bool_)
 
@@ -109,7 +109,7 @@ class TriggeredWindows:
                 closing=close,
             )
         )
-        yield from FiredWindows(
+        yield from DueKeyWindows(
             self._firings, self._arrivals, self._refusals, TupleWindows(self._sorted, self._task), self.key_states
         )
         self._settle()

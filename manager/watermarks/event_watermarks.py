@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manager.watermarks.arrivals import Arrivals, MarksAround
+from manager.watermarks.arrival_times import ArrivalTimes, MarksAround
 from manager.watermarks.mark_sources import MarkSources
 from manager.watermarks.sequenced_batch import SequencedBatch
 from manager.watermarks.watermark import WatermarkState
@@ -40,7 +40,7 @@ class EventWatermarks:
         self.sources = MarkSources(streams, settings, state.sources, from_bolts)
         """The inputs and partitions that the watermark follows."""
 
-    def sequence(self, arrivals: Arrivals, clock: int) -> MarksAround:
+    def sequence(self, arrivals: ArrivalTimes, clock: int) -> MarksAround:
         """Process the events of a batch, the last of which came at this clock; returns the marks around each event."""
         sources = self.sources
         sources.state.heard_at = clock
@@ -122,7 +122,7 @@ class EventWatermarks:
             self.state.forced = end
             self._emit(end)
 
-    def _floor(self, arrivals: Arrivals) -> NDArray[np.int64] | None:
+    def _floor(self, arrivals: ArrivalTimes) -> NDArray[np.int64] | None:
         late = self._late_tolerance
         return None if late is None else arrivals.floor(late, self.sources.state.arrived)
 

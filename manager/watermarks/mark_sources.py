@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manager.watermarks.arrivals import Arrivals, MarksAround, input_of, source_of
+from manager.watermarks.arrival_times import ArrivalTimes, MarksAround, input_of, source_of
 from manager.watermarks.watermark import SourceMarks
 from policies.marks import NONE, MarkState, advance
 from windowing.settings import WindowSettings
@@ -80,7 +80,7 @@ class MarkSources:
         self,
         source: str,
         places: NDArray[np.int64],
-        arrivals: Arrivals,
+        arrivals: ArrivalTimes,
         marks: MarksAround,
         floor: NDArray[np.int64] | None,
     ) -> NDArray[np.int64]:
@@ -120,7 +120,7 @@ class MarkSources:
         self,
         imported: dict[str, NDArray[np.int64]],
         events: int,
-        filled: tuple[Arrivals, MarksAround] | None = None,
+        filled: tuple[ArrivalTimes, MarksAround] | None = None,
     ) -> None:
         """An input that imports the marks of another gets the running maximum of both (SI-15, SI-16).
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manager.watermarks.arrivals import Arrivals, MarksAround, input_of
+from manager.watermarks.arrival_times import ArrivalTimes, MarksAround, input_of
 from manager.watermarks.mark_sources import MarkSources
 from policies.marks import NONE
 from windowing.settings.rules import WatermarkCombiner
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 class SequencedBatch:
     """The events of a batch, and the marks that they have made so far: ``take`` them all, then ask for ``after``."""
 
-    def __init__(self, sources: MarkSources, arrivals: Arrivals, clock: int, floor: NDArray[np.int64] | None) -> None:
+    def __init__(
+        self, sources: MarkSources, arrivals: ArrivalTimes, clock: int, floor: NDArray[np.int64] | None
+    ) -> None:
         """``floor`` is the lower bound of silent sources, after each event, that the arrivals give; None for none."""
         self._sources, self._arrivals, self._clock, self._floor = sources, arrivals, clock, floor
         self.marks = MarksAround.none_yet(len(arrivals))

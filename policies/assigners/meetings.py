@@ -10,7 +10,7 @@ import numpy as np
 
 from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
 from policies.assigners.onsets import OnsetWindows, onset_slices
-from policies.assigners.snapshots import Slices
+from policies.assigners.snapshots import Intervals
 from windowing.settings.joins import How
 from windowing.time.timestamps import FOREVER, LATEST
 
@@ -82,7 +82,7 @@ class MeetingWindows(WindowAssigner):
         if self.how in ("right", "full"):
             yield ~lefts
 
-    def _slices(self, live: Live, after: Limit, upto: Limit) -> Slices:
+    def _slices(self, live: Live, after: Limit, upto: Limit) -> Intervals:
         ends = _ends(live)
         moments = np.full(len(live), FOREVER)
         for mine in self._outer(live):
@@ -163,7 +163,7 @@ def _witnesses(
     return found
 
 
-def _at_moments(live: Live, events: NDArray[np.int64], moments: NDArray[np.int64]) -> Slices:
+def _at_moments(live: Live, events: NDArray[np.int64], moments: NDArray[np.int64]) -> Intervals:
     """Instants of a key, each with the events whose moment it is."""
     keys = _keys(live)[events]
     order = np.lexsort((moments, keys))
@@ -172,16 +172,18 @@ def _at_moments(live: Live, events: NDArray[np.int64], moments: NDArray[np.int64
     fresh[1:] = (moments[1:] != moments[:-1]) | (keys[1:] != keys[:-1])
     heads, place = np.flatnonzero(fresh), np.cumsum(fresh, dtype=np.int64) - 1
     times = moments[heads]
-    return Slices(times, times + 1, np.bincount(place, minlength=len(heads)), events[heads], events, place, place + 1)
+    return Intervals(
+        times, times + 1, np.bincount(place, minlength=len(heads)), events[heads], events, place, place + 1
+    )
 
 
-def _joined(one: Slices, other: Slices) -> Slices:
+def _joined(one: Intervals, other: Intervals) -> Intervals:
     """The slices of both; of two at one time and key that of the first comes first."""
     places = {"first", "stop"}
     columns = {
         each.name: np.concatenate(
             [getattr(one, each.name), getattr(other, each.name) + len(one.times) * (each.name in places)]
         )
-        for each in fields(Slices)
+        for each in fields(Intervals)
     }
-    return Slices(**columns)
+    return Intervals(**columns)

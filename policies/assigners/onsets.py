@@ -10,7 +10,7 @@ import numpy as np
 
 from policies.assigners.aligned import key_heads
 from policies.assigners.assigner import Assigned, Live, WindowAssigner
-from policies.assigners.snapshots import Slices, SnapshotWindows
+from policies.assigners.snapshots import Intervals, SnapshotWindows
 from windowing.settings.bounds import Bounds
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class OnsetWindows(WindowAssigner):
         return upto
 
 
-def onset_slices(live: Live, ends: NDArray[np.int64]) -> Slices:
+def onset_slices(live: Live, ends: NDArray[np.int64]) -> Intervals:
     """The instants at which lifetimes begin."""
     events = np.flatnonzero(ends > live.starts)
     starts = live.starts[events]
@@ -71,4 +71,4 @@ def onset_slices(live: Live, ends: NDArray[np.int64]) -> Slices:
     crowds = np.cumsum(
         np.bincount(first, minlength=len(heads) + 1) - np.bincount(stop, minlength=len(heads) + 1), dtype=np.int64
     )
-    return Slices(starts[heads], starts[heads] + 1, crowds[:-1], events[heads], events, first, stop)
+    return Intervals(starts[heads], starts[heads] + 1, crowds[:-1], events[heads], events, first, stop)

@@ -83,7 +83,7 @@ class SnapshotWindows(WindowAssigner):
         ends = self._ends(live)[lows]
         return Runs(ends - 1, ends, lows, np.append(lows, len(live))[1:])
 
-    def _slices(self, live: Live, ends: NDArray[np.int64]) -> Slices:
+    def _slices(self, live: Live, ends: NDArray[np.int64]) -> Intervals:
         if self.bounds is Bounds.END:
             raise ConfigError(
                 "snapshots of lifetimes with bounds of END",
@@ -104,11 +104,11 @@ class SnapshotWindows(WindowAssigner):
         times = times[fresh]
         change = np.bincount(places[:count], minlength=len(times)) - np.bincount(places[count:], minlength=len(times))
         holders = events[order[fresh] % max(count, 1)]
-        return Slices(times, times[1:], np.cumsum(change), holders, events, places[:count], places[count:])
+        return Intervals(times, times[1:], np.cumsum(change), holders, events, places[:count], places[count:])
 
 
 @dataclass(frozen=True, slots=True)
-class Slices:
+class Intervals:
     """The intervals between neighbouring boundaries of a key, in order of (key, time); some are empty."""
 
     times: NDArray[np.int64]

@@ -15,7 +15,7 @@ from manager.slices import overlapping
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.eviction import TimeEvictionPolicy, WatermarkTimeEvictionPolicy
 from policies.lateness import Lateness
-from policies.slices import Slices
+from policies.slices import SliceGrid
 from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
@@ -187,7 +187,7 @@ def test_both_ways_to_join_windows_agree(monkeypatch: pytest.MonkeyPatch, dense:
 def test_slices_lie_whole_in_windows(slide: int, length: int, offset: int, bounds: Bounds, found: list[int]) -> None:
     eviction = TimeEvictionPolicy(Duration(length), bounds)
     trigger = TimeTriggerPolicy(Duration(slide), bounds, Duration(0))
-    made = Slices.of(eviction, trigger)
+    made = SliceGrid.of(eviction, trigger)
     assert made is not None
     slices = replace(made, offset=offset)
     times = np.sort(np.array(found, np.int64))
@@ -229,9 +229,9 @@ class Twice(WatermarkTimeTriggerPolicy):
 def test_policies_of_ones_own_are_given_events() -> None:
     length, slide = parse_duration("10s"), parse_duration("10s")
     mine = Half(length), Twice(slide)
-    assert Slices.of(WatermarkTimeEvictionPolicy(length), WatermarkTimeTriggerPolicy(slide)) is not None
-    assert Slices.of(mine[0], WatermarkTimeTriggerPolicy(slide)) is None
-    assert Slices.of(WatermarkTimeEvictionPolicy(length), mine[1]) is None
+    assert SliceGrid.of(WatermarkTimeEvictionPolicy(length), WatermarkTimeTriggerPolicy(slide)) is not None
+    assert SliceGrid.of(mine[0], WatermarkTimeTriggerPolicy(slide)) is None
+    assert SliceGrid.of(WatermarkTimeEvictionPolicy(length), mine[1]) is None
 
 
 def test_an_event_at_the_end_of_time_is_in_no_window() -> None:

@@ -21,10 +21,10 @@ from policies import (
     Action,
     CountEvictionPolicy,
     CountTriggerPolicy,
-    Event,
     EvictionContext,
     EvictionPolicy,
     Lateness,
+    QueuedEvent,
     TimeEvictionPolicy,
     TimeTriggerPolicy,
     TriggerPolicy,
@@ -53,8 +53,8 @@ def clock_time(minute: int, second: int) -> int:
     return ((6 * 60 + minute) * 60 + second) * 1_000_000
 
 
-def at(timestamp: int, position: int = 0) -> Event:
-    return Event(timestamp, position, dict)
+def at(timestamp: int, position: int = 0) -> QueuedEvent:
+    return QueuedEvent(timestamp, position, dict)
 
 
 # ---- eviction
@@ -257,7 +257,7 @@ def test_gaps_between_windows_are_known_at_the_door() -> None:
 def test_a_trigger_of_ones_own_leaves_no_gaps() -> None:
     @dataclass(frozen=True)
     class OnEvery(WatermarkTimeTriggerPolicy):
-        def track(self, event: Event, state: dict[str, Any]) -> bool:
+        def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
             return True
 
     lateness = Lateness(WatermarkTimeEvictionPolicy(micros(3)), OnEvery(micros(10)))
@@ -272,7 +272,7 @@ def test_a_trigger_of_ones_own_leaves_no_gaps() -> None:
 class EvenValues(EvictionPolicy):
     """Only events with an even value, and each only once."""
 
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         if event.timestamp > context.reference:
             return Action.KEEP
         return Action.PROCESS if event.row()["value"] % 2 == 0 else Action.EXPIRE
@@ -281,7 +281,7 @@ class EvenValues(EvictionPolicy):
 class SinceTheMarker(EvictionPolicy):
     """Like a session: a marker lets everything before it expire."""
 
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         if event.position >= context.count:
             return Action.KEEP
         return Action.EXPIRE if event.row()["value"] == 99 else Action.PROCESS
@@ -291,7 +291,7 @@ class SinceTheMarker(EvictionPolicy):
 class WithoutNegatives(WatermarkTimeEvictionPolicy):
     """A built-in policy, but for some of the events."""
 
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         decided = super().evict(event, context)
         if decided is Action.PROCESS and event.row()["value"] < 0:
             return Action.KEEP
@@ -305,7 +305,7 @@ class OnMarker(TriggerPolicy):
     marker: int
     event_time = True
 
-    def track(self, event: Event, state: dict[str, Any]) -> bool:
+    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
         state["since"] = state.get("since", 0) + 1
         if event.row()["value"] != self.marker:
             return False
@@ -317,7 +317,7 @@ class OnMarker(TriggerPolicy):
 class ThirdOrMarker(WatermarkCountTriggerPolicy):
     """A built-in trigger that also fires on a marker."""
 
-    def track(self, event: Event, state: dict[str, Any]) -> bool:
+    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
         return super().track(event, state) or event.row()["value"] == 99
 
 
@@ -412,7 +412,7 @@ def test_a_built_in_trigger_that_fires_more_often_loses_nothing(crashing: bool, 
 def test_a_marker_fires_with_its_own_tick_even_from_a_time_trigger() -> None:
     @dataclass(frozen=True)
     class Marked(WatermarkTimeTriggerPolicy):
-        def track(self, event: Event, state: dict[str, Any]) -> bool:
+        def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
             return bool(event.row()["value"] == 99)
 
     topology, sink = topology_of(Show().with_window(2).with_policies(trigger=Marked(seconds(100))))
@@ -431,32 +431,32 @@ def test_a_marker_fires_with_its_own_tick_even_from_a_time_trigger() -> None:
 
 
 class CountByEvent(CountEvictionPolicy):
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         return super().evict(event, context)
 
 
 class WatermarkCountByEvent(WatermarkCountEvictionPolicy):
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         return super().evict(event, context)
 
 
 class TimeByEvent(TimeEvictionPolicy):
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         return super().evict(event, context)
 
 
 class WatermarkTimeByEvent(WatermarkTimeEvictionPolicy):
-    def evict(self, event: Event, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
         return super().evict(event, context)
 
 
 class CountTriggerByEvent(CountTriggerPolicy):
-    def track(self, event: Event, state: dict[str, Any]) -> bool:
+    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
         return super().track(event, state)
 
 
 class WatermarkCountTriggerByEvent(WatermarkCountTriggerPolicy):
-    def track(self, event: Event, state: dict[str, Any]) -> bool:
+    def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
         return super().track(event, state)
 
 

@@ -21,7 +21,7 @@ from topologies.cli.watching import folders_of, replay_at_every_save
 from topologies.graph.model import Topology
 from topologies.scenarios.draw.arrival_table import arrival_table
 from topologies.scenarios.draw.timeline import timeline
-from topologies.scenarios.schema.scenario_files import Loaded, Place, Problem, load, located, scenario_files
+from topologies.scenarios.schema.scenario_files import Loaded, Problem, ScenarioPlace, load, located, scenario_files
 from windowing.errors import ConfigError
 
 FEW = 5
@@ -70,7 +70,7 @@ def _all(files: Sequence[Path]) -> Iterator[Loaded | Problem]:
             continue
         found = scenario_files(file)
         if not found:
-            yield Problem(Place(file), ("expected scenario files in this folder, found none",))
+            yield Problem(ScenarioPlace(file), ("expected scenario files in this folder, found none",))
         for each in found:
             yield from load(each)
 

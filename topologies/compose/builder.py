@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from topologies.compose.compile import build_topology
-from topologies.compose.declarers import BoltDeclarer, Declared, SinkDeclarer
+from topologies.compose.declarers import BoltDeclarer, DeclaredTopology, SinkDeclarer
 from topologies.graph.model import Topology
 from windowing.errors import ConfigError
 from windowing.time.durations import Count, Duration, as_duration
@@ -44,7 +44,7 @@ class TopologyBuilder:
                 why="unreadable input can be diverted or stop the run",
                 do="use 'divert' or 'stop'",
             )
-        self._declared = Declared(
+        self._declared = DeclaredTopology(
             name,
             on_invalid,
             None if message_timeout is None else as_duration(message_timeout),

@@ -40,11 +40,11 @@ from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.errors import ConfigError, TopologyError, WindboltError
 
 if TYPE_CHECKING:
-    from topologies.compose.declarers import BoltDeclarer, Declared
+    from topologies.compose.declarers import BoltDeclarer, DeclaredTopology
     from windowing.settings.presets import Preset
 
 
-def build_topology(declared: Declared) -> Topology:
+def build_topology(declared: DeclaredTopology) -> Topology:
     """The topology of these parts; TopologyError with all mistakes where there are any."""
     return _Compilation(declared).topology()
 
@@ -52,7 +52,7 @@ def build_topology(declared: Declared) -> Topology:
 class _Compilation:
     """Goes through the parts of a topology, each after those it reads; what follows a mistake of theirs is not told."""
 
-    def __init__(self, declared: Declared) -> None:
+    def __init__(self, declared: DeclaredTopology) -> None:
         self.declared = declared
         self.mistakes = Mistakes()
         self.known = KnownStreams()

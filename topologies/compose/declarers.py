@@ -66,7 +66,7 @@ class SinkDeclarer:
 
 
 @dataclass
-class Declared:
+class DeclaredTopology:
     """All parts of a topology, in the order in which they were set."""
 
     name: str

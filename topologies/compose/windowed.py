@@ -27,7 +27,7 @@ from windowing.errors import ConfigError
 from windowing.settings.panes import PaneMode
 
 if TYPE_CHECKING:
-    from topologies.compose.declarers import BoltDeclarer, Declared
+    from topologies.compose.declarers import BoltDeclarer, DeclaredTopology
     from topologies.compose.known_streams import KnownStreams
     from topologies.compose.mistakes import Mistakes
     from windowing.settings import WindowSettings
@@ -69,7 +69,7 @@ class _Reading:
 def windowed_node(
     declarer: BoltDeclarer,
     outputs: Mapping[str, pa.Schema],
-    declared: Declared,
+    declared: DeclaredTopology,
     known: KnownStreams,
     source_rules: SourceRules,
     mistakes: Mistakes,

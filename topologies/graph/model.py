@@ -16,7 +16,7 @@ from policies.assigners import AlignedWindows, CalendarWindows, SessionWindows, 
 from policies.choose import past_the_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.lateness import Lateness, last_window_end
-from policies.slices import Slices
+from policies.slices import SliceGrid
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from topologies.graph.groupings import AllGrouping, Grouping
 from windowing.aggregates.accumulators import Accumulator
@@ -191,7 +191,7 @@ class WindowedNode:
         return self.traced_slicing if traced else self.slicing
 
     def _slicing(self, watched: tuple[str, Accumulator] | None) -> Slicing | None:
-        bolt, slices = self.bolt, None if self.holds else Slices.of(self.eviction, self.trigger)
+        bolt, slices = self.bolt, None if self.holds else SliceGrid.of(self.eviction, self.trigger)
         if bolt.settings.message_id_field is not None:
             return None  # sums do not know which ids are in them
         if slices is None or not isinstance(bolt, AggregateBolt) or not bolt.is_as_declared:

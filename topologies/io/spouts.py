@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -29,12 +29,10 @@ from topologies.io.kafka import (
 from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates
 from windowing.data.rows import DEFAULT_STREAM, Rows, tables
-from windowing.data.schema import format_schema, parse_schema
+from windowing.data.schema import SchemaLike, format_schema, parse_schema
 from windowing.errors import ConfigError, DataError, UnreachableError
 from windowing.suggestions import did_you_mean
 from windowing.time.timestamps import is_time
-
-Declared: TypeAlias = str | pa.Schema
 
 BYTES_PER_BATCH = 256 * 2**20
 """Default maximum number of bytes of files per micro-batch (at least one file is read): with so much work the fixed
@@ -58,7 +56,7 @@ class FileSpout:
     """Reads files that appear in a folder as columns; a checkpoint keeps the list of those already read."""
 
     path: str
-    declared: Declared | None
+    declared: SchemaLike | None
     format: FileFormat
     files_per_batch: int | None = None
     bytes_per_batch: int | None = None
@@ -152,7 +150,7 @@ class FrameSpout:
     """Reads any streaming DataFrame of Spark; its rows come through Arrow."""
 
     make: Callable[[Any], Any]
-    declared: Declared
+    declared: SchemaLike
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The declared columns."""
@@ -163,7 +161,7 @@ class FrameSpout:
 class MemorySpout:
     """Delivers batches given in Python, each as a micro-batch. For tests and examples."""
 
-    declared: Declared
+    declared: SchemaLike
     batches: Sequence[Rows] = field(default_factory=list)
 
     def outputs(self) -> dict[str, pa.Schema]:
@@ -181,7 +179,7 @@ Spout = FileSpout | FrameSpout | KafkaSpout | MemorySpout
 
 def files(
     path: str | os.PathLike[str],
-    schema: Declared | None = None,
+    schema: SchemaLike | None = None,
     *,
     format: FormatName | None = None,
     files_per_batch: int | None = None,
@@ -250,7 +248,7 @@ def files(
     )
 
 
-def stream(make: Callable[[Any], Any] | Any, schema: Declared | None = None) -> FrameSpout:
+def stream(make: Callable[[Any], Any] | Any, schema: SchemaLike | None = None) -> FrameSpout:
     """Events from a streaming DataFrame: rate, sockets, Delta, a Python data source.
 
     ``make`` is a function that is given the SparkSession and returns the DataFrame, with the columns of ``schema``;
@@ -272,7 +270,7 @@ def stream(make: Callable[[Any], Any] | Any, schema: Declared | None = None) -> 
 def kafka(
     servers: str | Sequence[str],
     topics: str | Iterable[str] | None = None,
-    schema: Declared | None = None,
+    schema: SchemaLike | None = None,
     *,
     pattern: str | None = None,
     starting: Starting = "earliest",
@@ -328,7 +326,7 @@ def kafka(
     )
 
 
-def memory(schema: Declared, *batches: Rows) -> MemorySpout:
+def memory(schema: SchemaLike, *batches: Rows) -> MemorySpout:
     """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame."""
     return MemorySpout(schema, batches)
 

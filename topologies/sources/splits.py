@@ -152,7 +152,7 @@ class FileSource:
 
 
 @dataclass(frozen=True)
-class FileSources:
+class FileGroup:
     """Consecutive files that one task reads, because they are many and small."""
 
     files: tuple[FileSource, ...]
@@ -229,4 +229,4 @@ def file_splits(
 def _together(splits: list[FileSource], most: int) -> Sequence[SourceSplit]:
     if most <= 1:
         return splits
-    return [FileSources(tuple(splits[start : start + most])) for start in range(0, len(splits), most)]
+    return [FileGroup(tuple(splits[start : start + most])) for start in range(0, len(splits), most)]

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType
 
 from topologies.engine.batch.context import Context
-from topologies.engine.ingest.merging import Part, Run, runs, write_parts
+from topologies.engine.ingest.merging import MergedRange, MergeInput, runs, write_parts
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.tasks import ingest
 from topologies.engine.work.output import Output
@@ -95,13 +95,13 @@ class StreamSource:
         with spark_failures():
             results = batch.mapInArrow(run, _RESULT).collect()
         outputs = sorted((pickle.loads(row["output"]) for row in results), key=lambda split: split[:2])
-        ready: list[Output | Run] = []
+        ready: list[Output | MergedRange] = []
         for _, group in groupby(outputs, key=lambda split: split[0]):
             mine = [result for _, _, result in group]
             parts = [part for result in mine if isinstance(result, list) for part in result]
             ready.extend(runs(parts, context.store, slots) if parts else mine)
-        ingested = iter(executor.map(ingest, [split for split in ready if isinstance(split, Run)], context))
-        return [next(ingested) if isinstance(split, Run) else split for split in ready]
+        ingested = iter(executor.map(ingest, [split for split in ready if isinstance(split, MergedRange)], context))
+        return [next(ingested) if isinstance(split, MergedRange) else split for split in ready]
 
     def _files(self, spark: SparkSession, name: str) -> DataFrame:
         spout = self.topology.spouts[name].spout
@@ -271,7 +271,7 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Cont
 
 def _ingested(
     name: str, parts: list[pa.Table], context: Context, *, merged: bool
-) -> tuple[tuple[Any, ...], Output | list[Part]]:
+) -> tuple[tuple[Any, ...], Output | list[MergeInput]]:
     """The position of these rows in their spout, and their output; for a spout that is merged, the parts written."""
     columns = _columns(context.topology, name)
     tables = [conform(part, columns) for part in parts]

@@ -10,7 +10,7 @@ from topologies.io.documents.showing import shown
 from topologies.step.bolts.calling import rules_of
 from topologies.step.config import Step, StepConfig, StepProblem
 from topologies.step.config.connecting import KafkaSource
-from topologies.step.config.formats import AvroFormat
+from topologies.step.config.formats import AvroSection
 from topologies.step.finding import read_variables
 from topologies.step.formatting import messages_of, schema_of
 from topologies.step.missing import missing, snippet
@@ -61,7 +61,7 @@ def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]
         yield from _tried("environmentVariables", read_variables, step.environment_variables)
     for name, given in (("input", step.format.input), ("output", step.format.output)):
         path = f"format.{name}"
-        if isinstance(given, AvroFormat):
+        if isinstance(given, AvroSection):
             results = [
                 _tried(f"{path}.schema[{index}]", schema_of, schema) for index, schema in enumerate(given.schemas)
             ]

@@ -9,7 +9,7 @@ from topologies.graph.describing import label
 from topologies.graph.rules_in_words import capacity_in_words
 from topologies.step.config import Step, StepConfig
 from topologies.step.config.connecting import Destination, FilesConnection, FilesSource, KafkaConnection
-from topologies.step.config.formats import AvroFormat, CsvFormat, JsonFormat, XmlFormat
+from topologies.step.config.formats import AvroSection, CsvSection, JsonSection, XmlSection
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey, MessageKey
 from topologies.step.config.triggers import (
     LARGEST,
@@ -21,7 +21,7 @@ from topologies.step.config.triggers import (
 from topologies.step.missing import missing, snippet
 from windowing.time.durations import Duration
 
-Format = JsonFormat | XmlFormat | CsvFormat | AvroFormat
+Format = JsonSection | XmlSection | CsvSection | AvroSection
 
 
 def as_text(config: StepConfig) -> str:
@@ -175,9 +175,9 @@ def _named(config: StepConfig, to: Destination | Step) -> str:
 def format_in_words(given: Format) -> str:
     """A format of messages."""
     match given:
-        case CsvFormat():
+        case CsvSection():
             return f"csv ({given.column_separator.join(given.field_names)})"
-        case AvroFormat():
+        case AvroSection():
             return f"avro ({len(given.schemas)} schema{_s(given.schemas)})"
     return given.type
 
@@ -220,7 +220,7 @@ def _source(config: StepConfig, step: Step, came: str | None) -> Iterator[str]:
 
 
 def _schemas(given: Format) -> Iterator[str]:
-    if isinstance(given, AvroFormat):
+    if isinstance(given, AvroSection):
         default = next((index for index, schema in enumerate(given.schemas) if schema.default), 0)
         for index, schema in enumerate(given.schemas):
             yield f"schema {schema}" + (", taken where the header schemaName is not given" if index == default else "")

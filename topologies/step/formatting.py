@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from topologies.step.config.formats import AvroFormat, AvroSchemaPlace, CsvFormat, JsonFormat, XmlFormat
+from topologies.step.config.formats import AvroSchemaPlace, AvroSection, CsvSection, JsonSection, XmlSection
 from topologies.step.finding import read_text
 from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
     from topologies.io.messages import AvroSchema, MessageFormat
 
-Format = JsonFormat | XmlFormat | CsvFormat | AvroFormat
+Format = JsonSection | XmlSection | CsvSection | AvroSection
 
 
 def messages_of(given: Format) -> MessageFormat:
@@ -19,13 +19,13 @@ def messages_of(given: Format) -> MessageFormat:
     from topologies.io.messages import AvroMessages, JsonMessages, XmlMessages
 
     match given:
-        case JsonFormat():
+        case JsonSection():
             return JsonMessages()
-        case XmlFormat():
+        case XmlSection():
             return XmlMessages()
-        case CsvFormat():
+        case CsvSection():
             return given.messages
-        case AvroFormat(schemas=schemas):
+        case AvroSection(schemas=schemas):
             return AvroMessages(tuple(schema_of(schema) for schema in schemas))
 
 

@@ -14,12 +14,13 @@ from topologies.compose.builder import TopologyBuilder
 from topologies.graph.model import ERRORS
 from topologies.testing.driver import TopologyDriver
 from topologies.testing.fired import FiredWindow
-from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared
+from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, declared
 from topologies.testing.watched import LATE
 from topologies.testing.windows import inputs_of
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
+from windowing.data.schema import SchemaLike
 from windowing.errors import ConfigError
 from windowing.time.timestamps import show
 
@@ -63,8 +64,8 @@ class BoltRun:
 
 def run_bolt(
     bolt: Bolt | BatchBolt | WindowedBolt,
-    rows: Rows | Mapping[str, Rows],
-    schema: Declared | Mapping[str, Declared] | None = None,
+    rows: GivenRows | Mapping[str, GivenRows],
+    schema: SchemaLike | Mapping[str, SchemaLike] | None = None,
     *,
     clock: Moment | Sequence[Moment] | None = None,
     rows_per_batch: int | None = None,

@@ -24,7 +24,7 @@ from topologies.run.built import check_built
 from topologies.run.clock import system_clock
 from topologies.sources.splits import TableSource
 from topologies.testing.fired import FiredWindow, Notes
-from topologies.testing.rows import Moment, Rows, as_moment, as_table
+from topologies.testing.rows import GivenRows, Moment, as_moment, as_table
 from topologies.testing.watched import WATCHER, watched
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
@@ -72,7 +72,7 @@ class TopologyDriver:
 
     # -- what happens
 
-    def push(self, spout: str, rows: Rows, *, clock: Moment | None = None) -> None:
+    def push(self, spout: str, rows: GivenRows, *, clock: Moment | None = None) -> None:
         """Let rows come from a spout, in a micro-batch of their own; ``clock``: where the clock is then.
 
         Rows are dicts or tuples, a DataFrame or an Arrow table, of the columns of the spout; a row without a time is
@@ -81,7 +81,7 @@ class TopologyDriver:
         """
         self.push_together({spout: rows}, clock=clock)
 
-    def push_together(self, rows: Mapping[str, Rows], *, clock: Moment | None = None) -> None:
+    def push_together(self, rows: Mapping[str, GivenRows], *, clock: Moment | None = None) -> None:
         """Let rows of several spouts come in one micro-batch, in the order in which the spouts were declared."""
         if not isinstance(rows, Mapping):
             raise ConfigError(

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from topologies.io.times import parse_time
 from windowing.data.rows import from_rows
-from windowing.data.schema import TIMESTAMP, format_schema, parse_schema
+from windowing.data.schema import TIMESTAMP, SchemaLike, format_schema, parse_schema
 from windowing.errors import ConfigError, ScenarioError, SchemaError
 from windowing.suggestions import did_you_mean
 from windowing.time.timestamps import to_datetime
@@ -19,15 +19,14 @@ from windowing.time.timestamps import to_datetime
 if TYPE_CHECKING:
     import pandas as pd
 
-Row: TypeAlias = "Mapping[str, Any] | tuple[Any, ...]"
-Rows: TypeAlias = "Iterable[Row] | Row | pa.Table | pa.RecordBatch | pd.DataFrame"
+GivenRow: TypeAlias = "Mapping[str, Any] | tuple[Any, ...]"
+GivenRows: TypeAlias = "Iterable[GivenRow] | GivenRow | pa.Table | pa.RecordBatch | pd.DataFrame"
 """One row or several: dicts by the names of columns (null where one is missing), or tuples in their order; or a table.
 
 Times are datetimes (UTC without a zone), ISO 8601 such as ``"2024-01-01T06:00:03Z"``, or whole milliseconds since 1970.
 What a DataFrame misses, NaN too, is null, as pandas means it; in dicts and tuples NaN is a value.
 """
 
-Declared: TypeAlias = "str | pa.Schema"
 Moment: TypeAlias = "datetime | str | float"
 """A datetime (UTC without a zone), ISO 8601, or milliseconds since 1970."""
 
@@ -42,7 +41,7 @@ def as_moment(what: str, value: Moment) -> int:
         raise ConfigError(f"{what}: {error.what}", why=error.why, do=error.do) from None
 
 
-def as_table(what: str, rows: Rows, schema: pa.Schema) -> pa.Table:
+def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
     """The rows as a table of these columns; ``what`` they are for, in errors.
 
     A column that they lack is null. SchemaError where they have one that is not there, or a value of another type.
@@ -57,7 +56,7 @@ def as_table(what: str, rows: Rows, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def schema_of(what: str, rows: Rows, times: Collection[str] = ()) -> pa.Schema:
+def schema_of(what: str, rows: GivenRows, times: Collection[str] = ()) -> pa.Schema:
     """The columns that rows have by themselves; those among ``times`` are timestamps where they are texts.
 
     ConfigError where they do not say: tuples have no names, and no rows no columns.
@@ -78,7 +77,7 @@ def schema_of(what: str, rows: Rows, times: Collection[str] = ()) -> pa.Schema:
     return pa.schema([_as_time(field) if field.name in times else field for field in found])
 
 
-def declared(schema: Declared | None, what: str, rows: Rows, times: Collection[str] = ()) -> pa.Schema:
+def declared(schema: SchemaLike | None, what: str, rows: GivenRows, times: Collection[str] = ()) -> pa.Schema:
     """The columns that are declared, or else those that the rows have."""
     return schema_of(what, rows, times) if schema is None else parse_schema(schema)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from topologies.testing.rows import Declared, Moment, Rows, as_moment, as_table, declared
+from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, declared
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.component import Component, TaskContext
 from windowing.bolts.shifts import AlterLifetime
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.order import stable_order
-from windowing.data.schema import parse_schema
+from windowing.data.schema import SchemaLike, parse_schema
 from windowing.errors import ConfigError, SchemaError
 from windowing.settings.panes import Pane
 from windowing.settings.triggers import FiredBy
@@ -53,14 +53,14 @@ class Handmade:
 
 
 def make_window(
-    rows: Rows | Mapping[str, Rows],
-    schema: Declared | Mapping[str, Declared] | None = None,
+    rows: GivenRows | Mapping[str, GivenRows],
+    schema: SchemaLike | Mapping[str, SchemaLike] | None = None,
     *,
     start: Moment | None = None,
     end: Moment | None = None,
     timestamp_field: str | None = None,
     new: Sequence[int] | None = None,
-    expired: Rows | None = (),
+    expired: GivenRows | None = (),
     key: Any = None,
     kind: int | None = None,
     pane: Pane | None = None,
@@ -119,7 +119,9 @@ def make_window(
     )
 
 
-def prepared(bolt: AnyBolt, schema: Declared | Mapping[str, Declared] | None = None, *, name: str = "bolt") -> AnyBolt:
+def prepared(
+    bolt: AnyBolt, schema: SchemaLike | Mapping[str, SchemaLike] | None = None, *, name: str = "bolt"
+) -> AnyBolt:
     """A copy of a bolt, ready to be called: it knows its inputs' columns, has its first state, and is prepared.
 
     ``schema``: the columns of its input, called ``"input"``, or of each of its inputs, for bolts that need to know, as
@@ -144,7 +146,7 @@ def prepared(bolt: AnyBolt, schema: Declared | Mapping[str, Declared] | None = N
     return ready
 
 
-def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, Rows]:
+def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]:
     """The rows of each input; ConfigError where that is not what is given, or a schema is that of no input."""
     inputs = _named(rows, stream)
     strange = [name for name in schema if name not in inputs] if isinstance(schema, Mapping) else []
@@ -169,7 +171,7 @@ def _together(tables: Mapping[str, pa.Table]) -> pa.Table:
         ) from None
 
 
-def _named(rows: Any, stream: str) -> Mapping[str, Rows]:
+def _named(rows: Any, stream: str) -> Mapping[str, GivenRows]:
     if not isinstance(rows, Mapping):
         return {stream: rows}
     for name, each in rows.items():
@@ -184,7 +186,7 @@ def _named(rows: Any, stream: str) -> Mapping[str, Rows]:
     return rows
 
 
-def _declared(name: str, schema: Any, rows: Rows, times: Sequence[str]) -> pa.Schema:
+def _declared(name: str, schema: Any, rows: GivenRows, times: Sequence[str]) -> pa.Schema:
     mine = schema.get(name) if isinstance(schema, Mapping) else schema
     return declared(mine, f"input {name!r}", rows, times)
 

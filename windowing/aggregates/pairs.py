@@ -96,7 +96,7 @@ class Weighted(PairAccumulator):
 
 
 @dataclass(frozen=True)
-class Moments(PairAccumulator):
+class PairMoments(PairAccumulator):
     """Count, means, and sums of squared distances from the means and of their products (Chan).
 
     Distances are from the first value before they are from the mean, so that a column of equal values has none at all.
@@ -210,7 +210,7 @@ class Covariance(Paired):
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (Moments(self._field, self.other),)
+        return (PairMoments(self._field, self.other),)
 
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         ((counts, *_, products),) = states
@@ -226,7 +226,7 @@ class Correlation(Paired):
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (Moments(self._field, self.other),)
+        return (PairMoments(self._field, self.other),)
 
     @_QUIET
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 import pyarrow as pa
 
 from windowing.errors import ConfigError
+
+SchemaLike: TypeAlias = str | pa.Schema
+"""Columns as a user declares them: as text, ``"user string, amount double"``, or a schema of Arrow."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 

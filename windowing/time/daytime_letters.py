@@ -37,7 +37,7 @@ _ZONE = r"((?:GMT|UTC|UT)?[+-]\d\d(?::?\d\d(?::?\d\d)?)?|[A-Za-z][A-Za-z0-9~/._+
 
 
 @dataclass(frozen=True)
-class Part:
+class PatternPart:
     """A piece of a pattern: what it matches, with a group for each letter, and how it is told to people."""
 
     regex: str
@@ -52,7 +52,7 @@ class TimeText:
     """How a text tells a time of day."""
 
     pattern: str
-    parts: tuple[Part, ...]
+    parts: tuple[PatternPart, ...]
 
     @cached_property
     def letters(self) -> tuple[str, ...]:
@@ -121,13 +121,13 @@ def time_text(pattern: str) -> TimeText:
     return text
 
 
-def _parts(pattern: str, tokens: Iterator[str], depth: int = 0) -> Iterator[Part]:
+def _parts(pattern: str, tokens: Iterator[str], depth: int = 0) -> Iterator[PatternPart]:
     for token in tokens:
         if token == "[":
             inner = list(_parts(pattern, tokens, depth + 1))
             regex, example = "".join(part.regex for part in inner), "".join(part.example for part in inner)
             letters = tuple(letter for part in inner for letter in part.letters)
-            yield Part(f"(?:{regex})?", "more", example, letters)
+            yield PatternPart(f"(?:{regex})?", "more", example, letters)
         elif token == "]" and depth:
             return
         elif token.isascii() and token.isalpha():
@@ -136,28 +136,28 @@ def _parts(pattern: str, tokens: Iterator[str], depth: int = 0) -> Iterator[Part
             raise _unreadable(pattern, f"{token} has no meaning there, or is without its other half")
         else:
             literal = "'" if token == "''" else token[1:-1].replace("''", "'") if len(token) > 1 else token
-            yield Part(re.escape(literal), repr(literal), literal)
+            yield PatternPart(re.escape(literal), repr(literal), literal)
 
 
-def _part(pattern: str, letter: str, count: int) -> Part:
+def _part(pattern: str, letter: str, count: int) -> PatternPart:
     """The part of a letter that is repeated so often."""
     match letter, count:
         case (("H" | "k" | "K" | "h" | "m" | "s"), (1 | 2)):
             name, _, _, example = _NUMBERS[letter]
             digits, some = (r"(\d{2})", "two digits") if count == 2 else (r"(\d{1,18})", "some digits")
-            return Part(digits, f"{name} of {some}", example, (letter,))
+            return PatternPart(digits, f"{name} of {some}", example, (letter,))
         case "S", number if number <= 9:
-            return Part(rf"(\d{{{count}}})", f"a fraction of {count} digits", "5".ljust(count, "0"), ("S",))
+            return PatternPart(rf"(\d{{{count}}})", f"a fraction of {count} digits", "5".ljust(count, "0"), ("S",))
         case "a", 1:
-            return Part("([AP]M|[ap]m)", "AM or PM", "AM", ("a",))
+            return PatternPart("([AP]M|[ap]m)", "AM or PM", "AM", ("a",))
         case (("X" | "x" | "Z"), number) if number <= 5:
             return _offset(letter, count)
         case "V", 2:
-            return Part(_ZONE, "a zone like Europe/Berlin", "Europe/Berlin", ("V",))
+            return PatternPart(_ZONE, "a zone like Europe/Berlin", "Europe/Berlin", ("V",))
     raise _unreadable(pattern, f"{letter * count} is none of the letters of a time of day that are known here")
 
 
-def _offset(letter: str, count: int) -> Part:
+def _offset(letter: str, count: int) -> PatternPart:
     if letter == "Z" and count <= 3:
         regex, example = _OFFSETS[1]
     elif letter == "Z" and count == 4:
@@ -165,7 +165,7 @@ def _offset(letter: str, count: int) -> Part:
     else:
         regex, example = _OFFSETS[count - 1]
         regex = regex if letter == "x" else f"Z|{regex}"
-    return Part(f"({regex})", f"an offset like {example}", example, ("X",))
+    return PatternPart(f"({regex})", f"an offset like {example}", example, ("X",))
 
 
 def _unreadable(pattern: str, why: str) -> ConfigError:

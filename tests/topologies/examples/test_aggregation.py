@@ -22,7 +22,7 @@ from topologies.cli.app import app
 from topologies.step import Aggregation, Event, FireResult, NamedRule, Out, TriggerCall, load_rule
 from topologies.step.checking import step_problems
 from topologies.step.config import StepConfig, load_step
-from topologies.step.config.formats import AvroFormat
+from topologies.step.config.formats import AvroSection
 from topologies.step.formatting import messages_of
 from topologies.step.missing import missing
 from topologies.step.rules.headers import header_raw
@@ -101,7 +101,7 @@ def test_the_last_order_and_the_hundredth_fire() -> None:
 def test_what_the_rules_make_fits_the_schemas() -> None:
     aggregate = _rule("simple", "dsl")
     output = load_step(STEP, overlays=[LOCAL]).format.output
-    assert isinstance(output, AvroFormat)
+    assert isinstance(output, AvroSection)
     avro = messages_of(output)
     orders = [Event({"id": 1, "amount": 1.5}), Event({"id": 2, "amount": 2, "last": True})]
     for events, takings in (

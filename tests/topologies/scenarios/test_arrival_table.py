@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.helpers.places import SCENARIOS
-from topologies.scenarios.draw.arrival_table import Moments, arrival_table
+from topologies.scenarios.draw.arrival_table import TableTimes, arrival_table
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import Loaded, load, read_scenario
 
@@ -83,7 +83,7 @@ def test_a_long_one_is_elided():
 
 def test_times_bear_dates_where_events_are_of_several_days():
     times = [NOON, NOON + 1440 * MINUTE]
-    show = Moments(times, times)
+    show = TableTimes(times, times)
     assert [show(at) for at in times] == ["01-01 12:00", "01-02 12:00"]
     assert show.windows([(NOON, NOON + MINUTE)]) == "01-01 12:00..01-01 12:01"
 
@@ -100,5 +100,5 @@ def test_times_bear_dates_where_events_are_of_several_days():
     ],
 )
 def test_times_are_written_with_as_much_as_they_need(times: list[int], shown: list[str]):
-    show = Moments(times, times[:1])
+    show = TableTimes(times, times[:1])
     assert [show(at) for at in times] == shown

@@ -11,7 +11,7 @@ import pytest
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
-from topologies.sources.splits import FileSources, file_splits
+from topologies.sources.splits import FileGroup, file_splits
 from windowing import Bolt
 from windowing.errors import ConfigError
 
@@ -68,8 +68,8 @@ def test_very_many_files_share_pieces_in_order(tmp_path: Path) -> None:
     found = [("lines", path) for path in topology.spouts["lines"].spout.files()]  # type: ignore[union-attr]
     splits = file_splits(topology, found, 2)
     assert len(splits) == 700
-    assert all(isinstance(split, FileSources) for split in splits)
-    paths = [each.split.path for split in splits if isinstance(split, FileSources) for each in split.files]
+    assert all(isinstance(split, FileGroup) for split in splits)
+    paths = [each.split.path for split in splits if isinstance(split, FileGroup) for each in split.files]
     assert paths == [path for _, path in found]
     assert run_local(topology).batches == 2  # with the closing
     assert len(sink.rows) == 2100

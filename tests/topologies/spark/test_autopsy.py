@@ -26,7 +26,7 @@ from topologies.io.formats.lines.csv import CsvFormat
 from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.split import Chunk, FileSplit
 from topologies.sources.deaths import Deadly, Death
-from topologies.sources.splits import FileSource, FileSources, file_splits
+from topologies.sources.splits import FileGroup, FileSource, file_splits
 from topologies.spark.executor import own_paths, packed
 from topologies.spark.workers.autopsy import DeathLog, autopsy
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
@@ -212,7 +212,7 @@ def test_many_small_files_that_one_task_reads_are_looked_at_one_by_one(pool: Wor
     pool.load(packed(built), own_paths())
     context = Context(built, FileSegments(str(tmp_path)), "0", 0, 0, {})
     (tmp_path / "0").mkdir()
-    files = FileSources(tuple(FileSource("names", FileSplit(path)) for path in paths))
+    files = FileGroup(tuple(FileSource("names", FileSplit(path)) for path in paths))
     with pytest.raises(WorkerDied) as caught:
         pool.map(ingest, [files], context)
     found = autopsy(pool, built, caught.value, context)

@@ -20,7 +20,7 @@ from pyparsing import ParserElement
 from tests.helpers.places import CORPUS
 from topologies.step.config import StepConfig, StepConfigError, load_step
 from topologies.step.config.connecting import Destination, FilesConnection, KafkaConnection, KafkaSource
-from topologies.step.config.formats import AvroFormat, CsvFormat
+from topologies.step.config.formats import AvroSection, CsvSection
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey
 from topologies.step.config.triggers import CountTriggerSection, DslTriggerSection, TimeTriggerSection
 from topologies.step.missing import check_complete, missing, snippet
@@ -61,7 +61,7 @@ def test_the_example_of_the_handler_loads_as_it_stands() -> None:
     step = load_step(SEED)
     assert (step.name, step.type, step.state_full) == ("aggregation", "aggregation", False)
     assert step.format.input.type == "json"
-    assert isinstance(step.format.output, AvroFormat)
+    assert isinstance(step.format.output, AvroSection)
     schemas = [(each.source, str(each.path), each.default) for each in step.format.output.schemas]
     assert schemas == [
         ("file", "/file/path/to/avro/schema", False),
@@ -138,7 +138,7 @@ def test_further_files_and_values_are_laid_over_the_step(tmp_path: Path, monkeyp
     assert isinstance(step.destination, Destination)
     assert step.destination.topic == "other"
     assert step.error is None
-    assert isinstance(step.format.input, CsvFormat)
+    assert isinstance(step.format.input, CsvSection)
     assert step.format.input.field_names == ["a"]
     connection = step.connections["output"]
     assert isinstance(connection, FilesConnection)

@@ -52,7 +52,7 @@ class AdmittedSoFar:
         return admitted
 
 
-class Lives(Protocol):
+class IsLive(Protocol):
     """Tells which events are live while events arrive one after another."""
 
     def __call__(self, place: int, row: int) -> bool:

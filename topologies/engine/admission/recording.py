@@ -26,7 +26,7 @@ from windowing.time.timestamps import FOREVER, show
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Emit: TypeAlias = Callable[[Stream, Rows], None]
+EmitRows: TypeAlias = Callable[[Stream, Rows], None]
 """Routes rows of a stream to its readers."""
 
 _EARLY = "its time is too far after its arrival"
@@ -36,7 +36,7 @@ _NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no o
 
 
 def record(
-    node: WindowedNode, events: Incoming, decisions: Decisions, ledger: Ledger, emit: Emit, copies: int = 1
+    node: WindowedNode, events: Incoming, decisions: Decisions, ledger: Ledger, emit: EmitRows, copies: int = 1
 ) -> None:
     """Enter events into the accounts and traces, and divert the late and early ones that are not dropped.
 
@@ -104,7 +104,7 @@ def _divert(
     decisions: Decisions,
     dropped: NDArray[np.bool_],
     ledger: Ledger,
-    emit: Emit,
+    emit: EmitRows,
     copies: int,
 ) -> None:
     """Send late and early events to the late stream, unless they are dropped."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from manager.keyed.held import Held
 from manager.storage.segments import SegmentStore, read_events
-from topologies.engine.admission.live_events import AdmittedSoFar, ByAssigners, ByLastEnd, ByQueue, Lives
+from topologies.engine.admission.live_events import AdmittedSoFar, ByAssigners, ByLastEnd, ByQueue, IsLive
 from topologies.engine.work.items import FireItem
 from topologies.graph.model import WindowedNode
 from windowing.data.events import Events
@@ -95,7 +95,7 @@ class Repeats:
 
     def _lives(
         self, incoming: IncomingIds, old: Held | None, parts: Sequence[Events], admitted: AdmittedSoFar
-    ) -> Lives:
+    ) -> IsLive:
         node = self.node
         new = incoming.held
         times = new.times if old is None else np.concatenate([old.times, new.times])

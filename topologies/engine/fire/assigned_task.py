@@ -15,7 +15,7 @@ from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.held_segments import read_held, write_held
 from manager.keyed.known_keys import KnownKeys
 from manager.keyed.last_windows import LastWindows
-from manager.keyed.panes import Moment, PaneDecisions, WindowStates
+from manager.keyed.panes import EvaluationTime, PaneDecisions, PaneStates
 from manager.keyed.released import ReleasedEnds
 from manager.storage.segments import Ref, SegmentWriter
 from manager.storage.task_state import AssignedState
@@ -52,7 +52,7 @@ class AssignedTask(HeldTask):
         self._next_end, self._open_ends = before.next_end, list(before.open_ends)
         self._last_end: int | None = None
         """The end of the last window that fired in this batch."""
-        self._states = WindowStates.of(self._table(before.panes))
+        self._states = PaneStates.of(self._table(before.panes))
         self._released = ReleasedEnds.of(self._table(before.released))
         self._known = self._known_keys()
         self._waiting = None if before.end_edges is None else read_held(self.context.store, before.end_edges)[0]
@@ -79,7 +79,7 @@ class AssignedTask(HeldTask):
         if self._known is not None and len(self._known):
             parts = parts or [self._no_events()]
         elif not any(part.gone is None or not part.gone.all() for part in parts):
-            self._next_end, self._states, self._open_ends = None, WindowStates.of(None), []
+            self._next_end, self._states, self._open_ends = None, PaneStates.of(None), []
             self._released = ReleasedEnds.of(None)
             if self._substreams is not None:
                 self._substreams.raise_floor(self.item.end.floor)
@@ -246,7 +246,7 @@ class AssignedTask(HeldTask):
         limit = NONE if upto is None else upto
         reached = FOREVER if limit == FOREVER else max(limit, self._reached(mark))
         return PaneDecisions(
-            panes, self._states, Moment(self._before.evaluations, self.item.end.clock, mark, reached, limit)
+            panes, self._states, EvaluationTime(self._before.evaluations, self.item.end.clock, mark, reached, limit)
         )
 
     def _reached(self, mark: int) -> int:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState
-from manager.triggered.firings import Forgotten
+from manager.triggered.key_firings import Forgotten
 from topologies.engine.failures.user_code import bolt_failure, failed
 from topologies.engine.failures.whereabouts import worker_position
 from topologies.engine.fire.emissions import Emissions, place, places

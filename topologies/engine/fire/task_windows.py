@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from manager.slices.slicing import Slicing
 from manager.storage.segments import Ref, SegmentWriter
 from manager.storage.task_state import WindowsState
-from manager.triggered.firings import Forgotten
+from manager.triggered.key_firings import Forgotten
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Known
 from topologies.engine.fire.admitting import Admitted

@@ -41,7 +41,7 @@ SOURCE_COLUMN = "source"
 
 
 @dataclass(frozen=True)
-class Part:
+class MergeInput:
     """A partition or file, or a portion of one, as a task has written it."""
 
     component: str
@@ -58,10 +58,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Slice:
+class InputRange:
     """A range of the good rows of a part, and the range of bad rows among them."""
 
-    part: Part
+    part: MergeInput
     rows: range
     bad: range
     floor: int
@@ -69,11 +69,11 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Run:
+class MergedRange:
     """A range of the merged order of a batch: a split of its source."""
 
     store: SegmentStore
-    slices: tuple[Slice, ...]
+    slices: tuple[InputRange, ...]
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
         """Yield the rows of the run in merged order."""
@@ -115,7 +115,7 @@ class Run:
         return table if order is None else take_rows(table, order)
 
 
-def write_parts(split: SourceSplit, context: Context) -> list[Part]:
+def write_parts(split: SourceSplit, context: Context) -> list[MergeInput]:
     """Read a split and write its rows with their keys; returns a part for each of its sources."""
     with context.store.writer(context.key) as writer:
         by_source = groupby(
@@ -144,7 +144,7 @@ def replace_merged(
     return pieces
 
 
-def runs(parts: Sequence[Part], store: SegmentStore, slots: int) -> list[Run]:
+def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[MergedRange]:
     """Cut the merged order of all rows of some parts into about as many runs as there are slots.
 
     Rows are ordered by (key, part, position); the parts of one source are adjacent. Within a source the key of a row is
@@ -166,10 +166,10 @@ def runs(parts: Sequence[Part], store: SegmentStore, slots: int) -> list[Run]:
     bad_before = np.column_stack([_before(flags, rows_before[:, run]) for run, flags in enumerate(bad)])
     good_before = rows_before - bad_before
     return [
-        Run(
+        MergedRange(
             store,
             tuple(
-                Slice(
+                InputRange(
                     part,
                     range(int(good_before[run, part_index]), int(good_before[run + 1, part_index])),
                     range(int(bad_before[run, part_index]), int(bad_before[run + 1, part_index])),
@@ -190,7 +190,7 @@ def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def _all_keys(
-    parts: Sequence[Part], store: SegmentStore
+    parts: Sequence[MergeInput], store: SegmentStore
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.bool_] | None], list[int]]:
     """Per part: its keys, which rows are bad (None where none is), and the greatest key before it in its source."""
     keys: list[NDArray[np.int64]] = []
@@ -216,7 +216,7 @@ def _before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64]) -> ND
     return np.concatenate([[0], np.cumsum(flags)])[positions].astype(np.int64)
 
 
-def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> Part:
+def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
     """Write the rows of one source as a part."""
     first = deliveries[0]
     assert isinstance(first.turn, int)
@@ -246,7 +246,7 @@ def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> Part:
     columns = {_KEY: np.concatenate(keys)}
     if bad:
         columns["bad"] = np.concatenate(bad_flags)
-    return Part(
+    return MergeInput(
         first.component,
         first.stream,
         first.source,
@@ -277,7 +277,7 @@ def _in_order(delivery: SourceBatch, reached: int) -> tuple[NDArray[np.int64], N
     return np.maximum.accumulate(np.maximum(keys, reached)), wrong
 
 
-def _good_rows(store: SegmentStore, piece: Slice) -> Iterator[pa.Table]:
+def _good_rows(store: SegmentStore, piece: InputRange) -> Iterator[pa.Table]:
     """The good rows of a slice, taken from the sections that hold them."""
     first, any_rows = 0, False
     for ref in piece.part.rows:
@@ -294,6 +294,6 @@ def _section_rows(store: SegmentStore, ref: Ref, wanted: range) -> pa.Table:
     return store.read(ref).slice(wanted.start, len(wanted))
 
 
-def _per_row(slices: Iterable[Slice], kind: str, values: list[int]) -> NDArray[Any]:
+def _per_row(slices: Iterable[InputRange], kind: str, values: list[int]) -> NDArray[Any]:
     """One value per slice, repeated for each of its rows."""
     return np.repeat(np.array(values, np.int64), [len(getattr(piece, kind)) for piece in slices])

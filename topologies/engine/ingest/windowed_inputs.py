@@ -12,7 +12,7 @@ from manager.storage.taking import take_rows
 from policies.admission import Decision, accepted, all_accepted, timely
 from topologies.engine.admission.deciding import Decisions, Incoming, Known, Marks, decide
 from topologies.engine.admission.late_rows import conform_input
-from topologies.engine.admission.recording import Emit, record
+from topologies.engine.admission.recording import EmitRows, record
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.ingest.error_rows import error_rows
@@ -34,7 +34,7 @@ class WindowedInputs:
     def __init__(self, context: Context, ledger: Ledger, staging: Staging) -> None:
         self._context, self._ledger, self._staging = context, ledger, staging
 
-    def arrive(self, node: WindowedNode, input_index: int, rows: Rows, emit: Emit) -> None:
+    def arrive(self, node: WindowedNode, input_index: int, rows: Rows, emit: EmitRows) -> None:
         """Take in rows for one input of a bolt. What is late or invalid goes on by ``emit``.
 
         It is an argument, and not kept: a task's rows would be part of a circle, and stay until the next collection.
@@ -63,7 +63,7 @@ class WindowedInputs:
         self._ledger.count(node, input_index, "skipped", int(np.count_nonzero(older)) * copies(node, input_index))
         return rows.take(np.flatnonzero(~older))
 
-    def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: Emit) -> None:
+    def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: EmitRows) -> None:
         """Record invalid rows, and emit them on the error stream."""
         places, reasons, number = timed_rows.invalid, timed_rows.reasons, copies(node, input_index)
         if reasons is None or not len(places):
@@ -100,7 +100,7 @@ class WindowedInputs:
         tasks = self._tasks(node, input_index, rows)
         self._staging.arriving(node).add(input_index, rows.table, timed_rows, tasks, partition)
 
-    def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: Emit) -> None:
+    def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: EmitRows) -> None:
         """Admit events at once, by the watermark of the last tick."""
         marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
         events = Incoming(rows, input_index, timed_rows.times, timed_rows.actions, marks)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from manager.storage.segments import Ref, SegmentStore
-from manager.watermarks.arrivals import Arrivals
+from manager.watermarks.arrival_times import ArrivalTimes
 from policies.marks import NONE
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> Arrivals:
+def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
     """The events of a batch, in order of arrival, as the tasks that read them have written it."""
     table = pa.concat_tables([store.read(ref) for ref in order], promote_options="default")
     names = table.column_names
@@ -25,7 +25,7 @@ def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> Arrivals:
     def column(name: str) -> Any:
         return table.column(name).to_numpy()
 
-    return Arrivals(
+    return ArrivalTimes(
         column("time"),
         column("input"),
         column("counts"),

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, SegmentStore
-from manager.watermarks.arrivals import MarksAround
+from manager.watermarks.arrival_times import MarksAround
 from manager.watermarks.event_watermarks import EventWatermarks
 from manager.watermarks.watermark import WaterMarkEventGenerator
 from policies.marks import MarkState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager.storage.manifest import BoltState, Manifest
-from manager.watermarks.arrivals import input_of
+from manager.watermarks.arrival_times import input_of
 from policies.marks import NONE, MarkState
 from topologies.graph.model import Topology, WindowedNode
 

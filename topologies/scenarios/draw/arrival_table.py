@@ -42,7 +42,7 @@ def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
         return None
     lines = list(_lines(scenario, answer))
     shown = chain.from_iterable(line.times() for line in lines)
-    show = Moments(shown, (at for line in lines for at in (line.time, line.clock, line.arrival) if at is not None))
+    show = TableTimes(shown, (at for line in lines for at in (line.time, line.clock, line.arrival) if at is not None))
     columns = [column for column in _columns(scenario, lines) if any(column.cell(line, show) for line in lines)]
     table = Table(title="event by event", title_justify="left", title_style="bold")
     for column in columns:
@@ -92,7 +92,7 @@ class Line:
         yield from chain.from_iterable([*self.own, *self.open])
 
 
-class Moments:
+class TableTimes:
     """How the times of a table are written: by the clock, with dates and seconds where some of them need those.
 
     Where all that happens is on one ``day``, its times bear no date.
@@ -136,7 +136,7 @@ class Column:
     of: str
     key: str = ""
 
-    def cell(self, line: Line, show: Moments) -> str:
+    def cell(self, line: Line, show: TableTimes) -> str:
         """What stands in it for a row."""
         if self.key:
             return line.payload.get(self.key, "")

@@ -27,7 +27,7 @@ _STEPS_OF_TIME = [
 
 
 @dataclass
-class Row:
+class ChartRow:
     """A line of the chart: a label, what stands on the axis, and a note."""
 
     label: str
@@ -98,7 +98,7 @@ class Axis:
         yield Text("".join(labels), "dim")
         yield Text("".join(ruler), "dim")
 
-    def draw(self, row: Row, mark: int | None) -> Text:
+    def draw(self, row: ChartRow, mark: int | None) -> Text:
         """What stands on a line; ``mark`` is the watermark that has been reached."""
         cells: list[tuple[str, str]] = [(" ", "")] * self.width
         if mark is not None and row.upto is None:

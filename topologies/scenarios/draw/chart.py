@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from topologies.scenarios.draw.axis import EXPIRED, Axis, Clock, Row
+from topologies.scenarios.draw.axis import EXPIRED, Axis, ChartRow, Clock
 from topologies.scenarios.draw.placing import placed
 from topologies.scenarios.run.answer import AnswerWindow, Replayed
 from topologies.scenarios.schema.model import Scenario
@@ -51,43 +51,43 @@ class Chart:
             yield (Text(f"{label:<{left}}", style=row.style).append(axis.draw(row, mark)).append(" ").append(row.note))
             mark = row.upto if row.upto is not None else mark
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[ChartRow]:
         marks, clocks = iter(self.answer.watermarks), iter(self.answer.clocks)
         for step, before, after in placed(self.scenario, self.answer):
             yield from (self._window(number) for number in before)
             if isinstance(step, ExpectStep):
                 yield self._expectation(step)
             else:
-                yield self._step(step, marks, clocks) if step is not None else Row("end of run", style="dim")
+                yield self._step(step, marks, clocks) if step is not None else ChartRow("end of run", style="dim")
             yield from (self._window(number) for number in after)
 
-    def _step(self, step: Step, marks: Iterator[int | None], clocks: Iterator[int | None]) -> Row:
+    def _step(self, step: Step, marks: Iterator[int | None], clocks: Iterator[int | None]) -> ChartRow:
         match step:
             case EventStep():
                 return self._event(step)
             case TickStep():
                 mark = next(marks, None)
                 if mark is None:
-                    return Row("tick", Text("no new watermark", "dim"), style="bold")
+                    return ChartRow("tick", Text("no new watermark", "dim"), style="bold")
                 drawn = self._moved(mark)
-                return Row("tick", Text(f"watermark {self.show(mark)}", "cyan"), style="bold", upto=drawn)
+                return ChartRow("tick", Text(f"watermark {self.show(mark)}", "cyan"), style="bold", upto=drawn)
             case ClockStep():
                 mark = self._moved(next(clocks, None))
                 note = Text() if mark is None else Text(f"watermark {self.show(mark)}", "cyan")
-                return Row(f"clock {self.show(step.clock)}", note, style="bold", upto=mark)
+                return ChartRow(f"clock {self.show(step.clock)}", note, style="bold", upto=mark)
             case CrashStep():
-                return Row("crash", Text("recovers from the last commit", "dim"), style="bold red")
-        return Row("close", Text("end of the streams", "dim"), style="bold")
+                return ChartRow("crash", Text("recovers from the last commit", "dim"), style="bold red")
+        return ChartRow("close", Text("end of the streams", "dim"), style="bold")
 
-    def _expectation(self, step: ExpectStep) -> Row:
+    def _expectation(self, step: ExpectStep) -> ChartRow:
         if step.expect.is_empty:
-            return Row("expect", Text("nothing", "dim"), style="dim")
+            return ChartRow("expect", Text("nothing", "dim"), style="dim")
         place = next(f"steps[{at}]" for at, each in enumerate(self.scenario.steps) if each is step)
         differs = any(text.startswith(f"{place}.") for text in self.answer.differences)
         verdict = Text("not as expected", "bold red") if differs else Text("as expected", "green")
-        return Row("expect", verdict, style="dim")
+        return ChartRow("expect", verdict, style="dim")
 
-    def _event(self, step: EventStep) -> Row:
+    def _event(self, step: EventStep) -> ChartRow:
         symbol, style, word = self._account(step)
         at = self._at(step.id)
         own = None if self.by_arrival else at
@@ -100,7 +100,7 @@ class Chart:
         label = " ".join(part for part in parts if part)
         taken = self.taken.get(step.id)
         upto = None if taken is None else self._moved(taken["watermark"])
-        return Row(label, note, style if word else "", marks, upto=upto, kind="event")
+        return ChartRow(label, note, style if word else "", marks, upto=upto, kind="event")
 
     def _moved(self, mark: int | None) -> int | None:
         """The watermark, where it has moved; None where it has not, or no axis can show it."""
@@ -150,7 +150,7 @@ class Chart:
     def _at(self, name: str) -> int | None:
         return self.where.get(name) if self.where is not None else None
 
-    def _window(self, number: int) -> Row:
+    def _window(self, number: int) -> ChartRow:
         window = self.answer.windows[number]
         new = set(window["new"] or ())
         marks = [
@@ -165,7 +165,7 @@ class Chart:
         )
         inside = [at for at, symbol, _ in placed if symbol != EXPIRED]
         label = f"  #{number} {self._extent(window)}"
-        return Row(
+        return ChartRow(
             label,
             _whose(window).append(_members(window)),
             "green",
@@ -225,12 +225,12 @@ def _bounds_of(answer: Replayed) -> Iterator[int]:
         yield from (at for at in (window["start"], window["end"]) if at is not None)
 
 
-def _elided(rows: list[Row]) -> list[Row]:
+def _elided(rows: list[ChartRow]) -> list[ChartRow]:
     if len(rows) <= HEAD + TAIL:
         return rows
     hidden = Counter(row.kind for row in rows[HEAD:-TAIL])
     parts = [f"{number} {kind}s" if number > 1 else f"1 {kind}" for kind, number in hidden.items()]
-    return [*rows[:HEAD], Row("…", Text(f"{', '.join(parts)} not drawn", "italic"), "bold"), *rows[-TAIL:]]
+    return [*rows[:HEAD], ChartRow("…", Text(f"{', '.join(parts)} not drawn", "italic"), "bold"), *rows[-TAIL:]]
 
 
 def _members(window: AnswerWindow) -> Text:

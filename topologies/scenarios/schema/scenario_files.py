@@ -23,7 +23,7 @@ _FOREIGN = ("node_modules", "__pycache__")
 
 
 @dataclass(frozen=True)
-class Place:
+class ScenarioPlace:
     """Where a scenario stands: a file, and in it a line (from 1) or an index of a list (from 0)."""
 
     path: Path
@@ -40,7 +40,7 @@ class Place:
 class Loaded:
     """A scenario that was read, and its place."""
 
-    place: Place
+    place: ScenarioPlace
     scenario: Scenario
 
 
@@ -48,7 +48,7 @@ class Loaded:
 class Problem:
     """What is wrong at a place: one text for each thing that was expected and not found."""
 
-    place: Place
+    place: ScenarioPlace
     texts: tuple[str, ...]
     name: str | None = None
     """The scenario's name, where it could be read."""
@@ -98,10 +98,10 @@ def load(path: str | Path) -> Iterator[Loaded | Problem]:
     path, empty = Path(path), True
     for document in documents.load(path, _ENDINGS, lists=True):
         empty = False
-        place = Place(path, document.line, document.index)
+        place = ScenarioPlace(path, document.line, document.index)
         yield Problem(place, (document.mistake,)) if document.mistake else _checked(place, document.content)
     if empty:
-        yield Problem(Place(path), ("expected a scenario, found an empty file",))
+        yield Problem(ScenarioPlace(path), ("expected a scenario, found an empty file",))
 
 
 def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
@@ -127,7 +127,7 @@ def read_scenario(given: object) -> Scenario:
         raise ScenarioError("\n".join(map(str, explain(error, Scenario)))) from None
 
 
-def _checked(place: Place, given: object) -> Loaded | Problem:
+def _checked(place: ScenarioPlace, given: object) -> Loaded | Problem:
     try:
         return Loaded(place, read_scenario(given).at(place.path.parent))
     except ScenarioError as error:

@@ -12,7 +12,7 @@ from topologies.engine.tasks import ingest
 from topologies.graph.model import Topology
 from topologies.io.spouts import FileSpout
 from topologies.sources.deaths import Deadly, Death, has_lines, header_lines
-from topologies.sources.splits import FileSource, FileSources, line_count, row_numbers
+from topologies.sources.splits import FileGroup, FileSource, line_count, row_numbers
 from topologies.spark.workers.processes import WorkerDied
 from windowing.errors import WindboltError
 
@@ -28,7 +28,7 @@ class Pool(Protocol):
 
 def is_of_input(death: WorkerDied) -> bool:
     """Whether a worker died while reading input that is known."""
-    return isinstance(death.item, FileSource | FileSources)
+    return isinstance(death.item, FileSource | FileGroup)
 
 
 def autopsy(pool: Pool, topology: Topology, death: WorkerDied, context: Context) -> Death | None:
@@ -37,11 +37,11 @@ def autopsy(pool: Pool, topology: Topology, death: WorkerDied, context: Context)
     Raises the death, with the findings, if only several rows together are deadly, since then no single row is to blame.
     """
     item = death.item
-    for source in item.files if isinstance(item, FileSources) else (item,):
+    for source in item.files if isinstance(item, FileGroup) else (item,):
         deadly = _Autopsy(pool, topology, source, context).find()
         if deadly is not None:
             return deadly
-    if isinstance(item, FileSources) and not _lives(pool, ingest, item, context):
+    if isinstance(item, FileGroup) and not _lives(pool, ingest, item, context):
         raise WorkerDied(
             "a worker process dies on some small files together, and on none of them alone",
             why=f"{death.what}: {death.why}",

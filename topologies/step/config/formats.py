@@ -18,19 +18,19 @@ Separator = Annotated[str, Field(min_length=1)]
 """A single character; a space and a tab are allowed."""
 
 
-class JsonFormat(Section):
+class JsonSection(Section):
     """A message is a JSON text."""
 
     type: Literal["json"]
 
 
-class XmlFormat(Section):
+class XmlSection(Section):
     """A message is an XML document."""
 
     type: Literal["xml"]
 
 
-class CsvFormat(Section):
+class CsvSection(Section):
     """A message is a line of fields."""
 
     type: Literal["csv"]
@@ -47,7 +47,7 @@ class CsvFormat(Section):
         return CsvMessages(tuple(self.field_names), self.column_separator, self.field_types)
 
     @model_validator(mode="after")
-    def _possible(self) -> CsvFormat:
+    def _possible(self) -> CsvSection:
         try:
             _ = self.messages
         except ConfigError as error:
@@ -62,7 +62,7 @@ class AvroSchemaPlace(Place):
     """Whether it is used for messages without the header schemaName."""
 
 
-class AvroFormat(Section):
+class AvroSection(Section):
     """A message is an Avro record, of the schema that its header schemaName names (UH-3)."""
 
     type: Literal["avro"]
@@ -92,13 +92,13 @@ def _named(value: object) -> object:
     return value
 
 
-MessageFormat: TypeAlias = Annotated[
-    Annotated[JsonFormat | XmlFormat | CsvFormat | AvroFormat, Field(discriminator="type")], BeforeValidator(_named)
+MessageSection: TypeAlias = Annotated[
+    Annotated[JsonSection | XmlSection | CsvSection | AvroSection, Field(discriminator="type")], BeforeValidator(_named)
 ]
 
 
 class Formats(Section):
     """The formats of what comes in and of what goes out."""
 
-    input: MessageFormat = Field(description='what the messages that come in are: input: "json"')
-    output: MessageFormat = Field(description='what the messages that go out are: output: "json"')
+    input: MessageSection = Field(description='what the messages that come in are: input: "json"')
+    output: MessageSection = Field(description='what the messages that go out are: output: "json"')

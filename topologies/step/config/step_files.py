@@ -14,7 +14,7 @@ from topologies.io.documents.explaining import dotted, explain
 from topologies.io.documents.showing import shown
 from topologies.step.config.connecting import KafkaSource, same_servers
 from topologies.step.config.errors import StepConfigError, StepProblem
-from topologies.step.config.formats import CsvFormat
+from topologies.step.config.formats import CsvSection
 from topologies.step.config.merging import SET, Merged, assigned
 from topologies.step.config.model import Location, Step, StepConfig
 from topologies.step.config.reading import ENDINGS, read_tree, with_folders
@@ -195,7 +195,7 @@ def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Loca
                     (*location, *way, "format", "input"),
                     f"expected {made.type}, which is what {step.name} writes, found {read.type}",
                 )
-            elif isinstance(made, CsvFormat) and isinstance(read, CsvFormat):
+            elif isinstance(made, CsvSection) and isinstance(read, CsvSection):
                 fields = len(made.field_names), len(read.field_names)
                 if made.column_separator == read.column_separator and fields[0] != fields[1]:
                     text = f"expected {fields[0]} fields, as {step.name} writes them, found {fields[1]}"

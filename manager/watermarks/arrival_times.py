@@ -29,7 +29,7 @@ def input_of(source: str) -> str:
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class ArrivalTimes:
     """The events of a batch in order of arrival; arrays of equal length."""
 
     times: NDArray[np.int64]

@@ -21,7 +21,7 @@ class Forgotten:
 
 
 @dataclass
-class Firings:
+class KeyFirings:
     """The firings of an evaluation, in any order; of a window its events from ``lows`` to ``highs``. The first five are
     lists of equal length."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from manager.keyed.sorted_events import SortedEvents
 
 
-class Arrivals:
+class KeyedEvents:
     """The events in order of (key, arrival); events are named by their indices in this order, keys by their blocks."""
 
     def __init__(self, events: Held, first_new: int, sorted_events: SortedEvents) -> None:

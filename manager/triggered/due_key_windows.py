@@ -11,8 +11,8 @@ import numpy as np
 
 from manager.keyed.key_states import KeyStates
 from manager.keyed.tuple_windows import TupleWindows
-from manager.triggered.arrivals import Arrivals
-from manager.triggered.firings import Firings, Forgotten
+from manager.triggered.key_firings import Forgotten, KeyFirings
+from manager.triggered.keyed_events import KeyedEvents
 from manager.triggered.refusals import Refusals
 from policies.assigners import Assigned
 from policies.firing import CODES
@@ -27,7 +27,7 @@ _AT_ONCE, _BYTES_AT_ONCE = 1 << 20, 128 << 20
 keeps its window shows the same events again and again."""
 
 
-class FiredWindows:
+class DueKeyWindows:
     """The windows that fire, and the keys that are forgotten, in order of (end, key); iterate over it once.
 
     Events on which a rule failed are in no window.
@@ -35,8 +35,8 @@ class FiredWindows:
 
     def __init__(
         self,
-        firings: Firings,
-        arrivals: Arrivals,
+        firings: KeyFirings,
+        arrivals: KeyedEvents,
         refusals: Refusals,
         tuple_windows: TupleWindows,
         key_states: KeyStates,
