@@ -100,9 +100,7 @@ class WindowManager:
         self.queue.settle(frontier)
         # Events of equal time that arrived after the last evaluation sort after those it had settled.
         settled = self.queue.settled_view()
-        view = QueueView(
-            settled.times, self.queue.base, state.settled, state.decided, state.passed, frontier, settled.row
-        )
+        view = self._view(settled, frontier)
         for firings in self._firings(view):
             yield from self._fire(view, settled, firings)
         self._retire(view, settled)
@@ -130,17 +128,7 @@ class WindowManager:
         state, settled = self.state, self.queue.settled_view()
         start = 0
         if state.passed is not None:
-            start = self._dead(
-                QueueView(
-                    settled.times,
-                    self.queue.base,
-                    state.settled,
-                    state.decided,
-                    state.passed,
-                    state.passed,
-                    settled.row,
-                )
-            )
+            start = self._dead(self._view(settled, state.passed))
         return [*settled.pieces(start, len(settled.times)), *self.queue.waiting_events]
 
     def settled_events(self, start: int) -> Events | None:
@@ -157,6 +145,19 @@ class WindowManager:
         if self._by_event:
             self.state.marks = self._by_event.marks()
         return self.state
+
+    def _view(self, settled: Settled, frontier: int) -> QueueView:
+        """The settled events for policies, at a frontier in microseconds."""
+        state = self.state
+        return QueueView(
+            timestamps=settled.times,
+            base=self.queue.base,
+            settled=state.settled,
+            fired=state.decided,
+            passed=state.passed,
+            frontier=frontier,
+            row=settled.row,
+        )
 
     def _firings(self, view: QueueView) -> Iterator[DueWindows]:
         trigger = self.trigger

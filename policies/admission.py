@@ -100,7 +100,7 @@ def by_arrival(
     return times, actions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Admission:
     """Decides which events a bolt admits behind its watermark, and with which time."""
 

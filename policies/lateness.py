@@ -64,8 +64,8 @@ class Lateness:
     def _admission(self) -> Admission:
         windows = self._windows
         return Admission(
-            LateBy.WATERMARK,
-            LateAction.DIVERT,
+            late_by=LateBy.WATERMARK,
+            action=LateAction.DIVERT,
             per_input=False,
             allowed=0,
             past_the_end=False,

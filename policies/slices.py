@@ -18,7 +18,7 @@ _EVICTIONS = (TimeEvictionPolicy, WatermarkTimeEvictionPolicy)
 _TRIGGERS = (TimeTriggerPolicy, WatermarkTimeTriggerPolicy)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SliceGrid:
     """Time cut wherever a window starts or ends: at most two slices per slide, whatever the length is.
 
@@ -42,7 +42,12 @@ class SliceGrid:
         if eviction.bounds is not trigger.bounds:
             return None
         slide = trigger.slide.micros
-        return SliceGrid(slide, -eviction.length.micros % slide or slide, trigger.offset.micros, trigger.bounds)
+        return SliceGrid(
+            slide=slide,
+            first=-eviction.length.micros % slide or slide,
+            offset=trigger.offset.micros,
+            bounds=trigger.bounds,
+        )
 
     def numbers(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the slice that holds each time; numbers increase with time."""

@@ -18,7 +18,7 @@ TIMINGS = (Timing.EARLY, Timing.ON_TIME, Timing.LATE)
 _EARLY, _ON_TIME, _LATE = range(3)
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class PaneStates:
     """The states of open windows: one entry per window, in order of (kind, key, start, end)."""
 
@@ -43,7 +43,7 @@ class PaneStates:
 
     def take(self, indices: NDArray[np.int64]) -> PaneStates:
         """The windows at these indices."""
-        return PaneStates(*(getattr(self, column.name)[indices] for column in fields(self)))
+        return PaneStates(**{column.name: getattr(self, column.name)[indices] for column in fields(self)})
 
     def table(self) -> pa.Table:
         """The states as a table, to be stored."""
@@ -54,8 +54,8 @@ class PaneStates:
         """The states from such a table; None gives no windows."""
         names = [column.name for column in fields(PaneStates)]
         if table is None:
-            return PaneStates(*(np.zeros(0, np.int64) for _ in names))
-        return PaneStates(*(table.column(name).to_numpy() for name in names))
+            return PaneStates(**{name: np.zeros(0, np.int64) for name in names})
+        return PaneStates(**{name: table.column(name).to_numpy() for name in names})
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,16 @@ class PaneDecisions:
         before = self.before.take(np.flatnonzero(self.before.kind == kind))
         count = len(keys)
         states = PaneStates(
-            np.full(count, kind, np.int64), keys, starts, ends, np.zeros(count, np.int64),
-            np.full(count, -1, np.int64), np.zeros(count, np.int64), np.full(count, self.moment.clock, np.int64),
-            np.full(count, self.moment.watermark, np.int64),
-        )  # fmt: skip
+            kind=np.full(count, kind, np.int64),
+            key=keys,
+            start=starts,
+            end=ends,
+            index=np.zeros(count, np.int64),
+            shown=np.full(count, -1, np.int64),
+            on_time=np.zeros(count, np.int64),
+            clock=np.full(count, self.moment.clock, np.int64),
+            mark=np.full(count, self.moment.watermark, np.int64),
+        )
         if not len(before) or not count:
             return states
         owners = _owners(states, before, merging)
@@ -144,7 +150,10 @@ class PaneDecisions:
         if not self._kept:
             return PaneStates.of(None)
         return PaneStates(
-            *(np.concatenate([getattr(part, column.name) for part in self._kept]) for column in fields(PaneStates))
+            **{
+                column.name: np.concatenate([getattr(part, column.name) for part in self._kept])
+                for column in fields(PaneStates)
+            }
         )
 
 

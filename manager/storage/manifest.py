@@ -66,7 +66,7 @@ class BoltState:
         return total
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Manifest:
     """The state of a topology after a batch."""
 
@@ -122,13 +122,13 @@ class Manifest:
         """From what ``to_values`` gives."""
         bolts = {name: _bolt_from_json(bolt) for name, bolt in values["bolts"].items()}
         return Manifest(
-            values["batch"],
-            values["closing"],
-            values["clock"],
-            values["query"],
-            values["origin"],
-            bolts,
-            values["spouts"],
+            batch=values["batch"],
+            closing=values["closing"],
+            clock=values["clock"],
+            query=values["query"],
+            origin=values["origin"],
+            bolts=bolts,
+            spouts=values["spouts"],
         )
 
 

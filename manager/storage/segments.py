@@ -11,7 +11,7 @@ import uuid
 import zlib
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -53,6 +53,7 @@ class Ref:
     offset: int
     length: int
     rows: int
+    _: KW_ONLY
     start: int = 0
     """Rows before this one are not needed any more."""
     earliest: int = 0
@@ -85,9 +86,18 @@ class Ref:
         """From the list of ``to_json``."""
         segment, offset, length, rows, start, earliest, latest, by_stream, level, flags, checksum = values
         return Ref(
-            segment, offset, length, rows, start, earliest, latest, tuple(by_stream), level,
-            None if flags is None else Flags(*flags), checksum,
-        )  # fmt: skip
+            segment,
+            offset,
+            length,
+            rows,
+            start=start,
+            earliest=earliest,
+            latest=latest,
+            by_stream=tuple(by_stream),
+            level=level,
+            flags=None if flags is None else Flags(*flags),
+            checksum=checksum,
+        )
 
     def to_flags(self) -> Ref | None:
         """Where its flags lie."""

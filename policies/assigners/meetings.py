@@ -173,7 +173,13 @@ def _at_moments(live: Live, events: NDArray[np.int64], moments: NDArray[np.int64
     heads, place = np.flatnonzero(fresh), np.cumsum(fresh, dtype=np.int64) - 1
     times = moments[heads]
     return Intervals(
-        times, times + 1, np.bincount(place, minlength=len(heads)), events[heads], events, place, place + 1
+        times=times,
+        stops=times + 1,
+        crowds=np.bincount(place, minlength=len(heads)),
+        holders=events[heads],
+        events=events,
+        first=place,
+        stop=place + 1,
     )
 
 

@@ -71,4 +71,12 @@ def onset_slices(live: Live, ends: NDArray[np.int64]) -> Intervals:
     crowds = np.cumsum(
         np.bincount(first, minlength=len(heads) + 1) - np.bincount(stop, minlength=len(heads) + 1), dtype=np.int64
     )
-    return Intervals(starts[heads], starts[heads] + 1, crowds[:-1], events[heads], events, first, stop)
+    return Intervals(
+        times=starts[heads],
+        stops=starts[heads] + 1,
+        crowds=crowds[:-1],
+        holders=events[heads],
+        events=events,
+        first=first,
+        stop=stop,
+    )

@@ -104,10 +104,18 @@ class SnapshotWindows(WindowAssigner):
         times = times[fresh]
         change = np.bincount(places[:count], minlength=len(times)) - np.bincount(places[count:], minlength=len(times))
         holders = events[order[fresh] % max(count, 1)]
-        return Intervals(times, times[1:], np.cumsum(change), holders, events, places[:count], places[count:])
+        return Intervals(
+            times=times,
+            stops=times[1:],
+            crowds=np.cumsum(change),
+            holders=holders,
+            events=events,
+            first=places[:count],
+            stop=places[count:],
+        )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
     """The intervals between neighbouring boundaries of a key, in order of (key, time); some are empty."""
 

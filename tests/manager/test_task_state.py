@@ -11,7 +11,10 @@ from manager.queue.queue_state import QueueState
 from manager.storage.segments import Flags, Ref
 from manager.storage.task_state import AssignedState, BoltTaskState, TaskState, TriggeredState, WindowsState
 
-REF = Ref("0/a", 64, 100, 5, 1, 10, 20, (2, 3), 1, Flags("0/b", 0, 8, 7), 9)
+REF = Ref(
+    "0/a", 64, 100, 5, start=1, earliest=10, latest=20, by_stream=(2, 3), level=1, flags=Flags("0/b", 0, 8, 7),
+    checksum=9,
+)  # fmt: skip
 
 KINDS: dict[str, WindowsState] = {
     "queue": QueueState(3, 2, 1, [0, 2], 50, 40, {"count": 2}, {"seen": [1]}),

@@ -31,7 +31,8 @@ def as_files(topology: Topology, checkpoint: str) -> Topology:
                 )
             folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
             _write(part.spout, folder)
-            spouts[name] = replace(part, spout=FileSpout(folder, part.spout.declared, file_format("arrow"), 1))
+            files = FileSpout(folder, declared=part.spout.declared, format=file_format("arrow"), files_per_batch=1)
+            spouts[name] = replace(part, spout=files)
     return replace(topology, spouts=spouts)
 
 

@@ -258,14 +258,14 @@ class WindowedNode:
         settings = self.bolt.settings
         ends_known = self.deferred or fires_on_columns(self.trigger)  # not so with a trigger of the user's
         return Admission(
-            settings.late_by,
-            settings.late_action,
-            settings.late_per_input or settings.watermark_per_key,
-            settings.allowed_lateness.micros if self.event_time else 0,
-            self.past_the_end,
-            self.last_end if ends_known else None,
-            settings.bounds is Bounds.START,
-            self.overtakes,
+            late_by=settings.late_by,
+            action=settings.late_action,
+            per_input=settings.late_per_input or settings.watermark_per_key,
+            allowed=settings.allowed_lateness.micros if self.event_time else 0,
+            past_the_end=self.past_the_end,
+            last_end=self.last_end if ends_known else None,
+            holds_start=settings.bounds is Bounds.START,
+            overtakes=self.overtakes,
         )
 
     @property

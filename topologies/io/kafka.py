@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
@@ -54,6 +54,7 @@ class KafkaSpout:
     """Reads records of topics, either as they are or with a JSON object in each."""
 
     servers: str
+    _: KW_ONLY
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     declared: str | pa.Schema | None = None

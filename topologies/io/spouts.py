@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -56,6 +56,7 @@ class FileSpout:
     """Reads files that appear in a folder as columns; a checkpoint keeps the list of those already read."""
 
     path: str
+    _: KW_ONLY
     declared: SchemaLike | None
     format: FileFormat
     files_per_batch: int | None = None
@@ -238,13 +239,13 @@ def files(
         )
     return FileSpout(
         text,
-        schema,
-        file_format(name, **options),
-        files_per_batch,
-        bytes_per_batch,
-        checked_file_metadata(metadata),
-        merge_by,
-        on_missing,
+        declared=schema,
+        format=file_format(name, **options),
+        files_per_batch=files_per_batch,
+        bytes_per_batch=bytes_per_batch,
+        metadata=checked_file_metadata(metadata),
+        merge_by=merge_by,
+        on_missing=on_missing,
     )
 
 
@@ -314,15 +315,15 @@ def kafka(
         )
     return KafkaSpout(
         checked_servers(servers),
-        names,
-        pattern,
-        schema,
-        columns,
-        key,
-        value,
-        checked_start(starting, names),
-        records_per_batch,
-        checked_options(options),
+        topics=names,
+        pattern=pattern,
+        declared=schema,
+        metadata=columns,
+        key=key,
+        value=value,
+        starting=checked_start(starting, names),
+        records_per_batch=records_per_batch,
+        options=checked_options(options),
     )
 
 

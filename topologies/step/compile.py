@@ -220,9 +220,9 @@ def source_of(config: StepConfig) -> Spout:
     if isinstance(source, FilesSource):
         return FileSpout(
             source.path.location,
-            "line binary",
-            LinesFormat(),
-            source.files_per_batch,
+            declared="line binary",
+            format=LinesFormat(),
+            files_per_batch=source.files_per_batch,
             on_missing=source.on_missing,
         )
     connection = config.connections[source.config.name]

@@ -90,7 +90,7 @@ class Known:
     """Finds repeated message ids; None where the bolt does not ask for that."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Decisions:
     """What was decided about events; arrays with one entry per event."""
 
@@ -136,7 +136,15 @@ def _by_rules(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
     if gap is not None:
         actions = np.where(gap & accepted(actions), np.int8(Decision.UNWINDOWED), actions)
     marks = events.marks.own if node.admission.per_input else events.marks.bolt
-    return Decisions(times, actions, marks, closed, splits, adjusted, out_of_order)
+    return Decisions(
+        times=times,
+        actions=actions,
+        marks=marks,
+        closed=closed,
+        splits=splits,
+        adjusted=adjusted,
+        out_of_order=out_of_order,
+    )
 
 
 def _by_watermark(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def late_rows(
     node: WindowedNode,
     rows: pa.Table,
+    *,
     inputs: NDArray[np.int8],
     times: NDArray[np.int64],
     reasons: list[str],

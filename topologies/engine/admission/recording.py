@@ -51,7 +51,7 @@ def record(
     if ledger.traced and node.deferred:  # at a reader the order of arrival is not known
         _trace(node, events, decisions, dropped, ledger)
     if _any(decisions.actions, Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER):
-        _divert(node, events, decisions, dropped, ledger, emit, copies)
+        _divert(node, events, decisions, dropped=dropped, ledger=ledger, emit=emit, copies=copies)
 
 
 def _count(
@@ -102,6 +102,7 @@ def _divert(
     node: WindowedNode,
     events: Incoming,
     decisions: Decisions,
+    *,
     dropped: NDArray[np.bool_],
     ledger: Ledger,
     emit: EmitRows,
@@ -131,7 +132,16 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
     reasons = _reasons(node, actions, times, marks)
     by_session = node.bolt.settings.late_by_session and joins_sessions(node)
     gaps = session_gaps(node, events)[rows] if by_session else None
-    return late_rows(node, take_rows(events.rows.table, rows), inputs, times, reasons, late_by, marks, gaps)
+    return late_rows(
+        node,
+        take_rows(events.rows.table, rows),
+        inputs=inputs,
+        times=times,
+        reasons=reasons,
+        late_by=late_by,
+        watermarks=marks,
+        gaps=gaps,
+    )
 
 
 def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:

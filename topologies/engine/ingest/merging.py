@@ -40,7 +40,7 @@ SOURCE_COLUMN = "source"
 """Column of bad rows that names the part each is from."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MergeInput:
     """A partition or file, or a portion of one, as a task has written it."""
 
@@ -247,14 +247,14 @@ def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
     if bad:
         columns["bad"] = np.concatenate(bad_flags)
     return MergeInput(
-        first.component,
-        first.stream,
-        first.source,
-        first.turn,
-        first.partition,
-        tuple(rows),
-        writer.add(pa.concat_tables(bad)) if bad else None,
-        writer.add(pa.table(columns)),
+        component=first.component,
+        stream=first.stream,
+        source=first.source,
+        turn=first.turn,
+        partition=first.partition,
+        rows=tuple(rows),
+        bad=writer.add(pa.concat_tables(bad)) if bad else None,
+        keys=writer.add(pa.table(columns)),
     )
 
 

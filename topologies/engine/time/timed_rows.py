@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Timed:
     """What is known about rows before it is known which are late; one entry per row, times in microseconds."""
 
@@ -83,7 +83,18 @@ def timed(
         reasons = None if reasons is None else np.where(given > NONE, "", reasons)
     if reasons is not None:
         actions = np.where(reasons != "", np.int8(Decision.INVALID), actions)
-    return Timed(times, actions, reasons, started, ends, end_edges, given, gaps, arrived, arrived_at)
+    return Timed(
+        times=times,
+        actions=actions,
+        reasons=reasons,
+        started=started,
+        ends=ends,
+        end_edges=end_edges,
+        given=given,
+        gaps=gaps,
+        arrived=arrived,
+        arrivals=arrived_at,
+    )
 
 
 def _times(

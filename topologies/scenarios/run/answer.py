@@ -58,7 +58,7 @@ class AnswerEvent(TypedDict):
     """The mark of its own input, partition or key after it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """What came out of a scenario, with the values that ``replay --json`` prints.
 
@@ -134,10 +134,19 @@ class Replayed:
     def answer(self) -> Answer:
         """As it is given to users."""
         return Answer(
-            self.name, self.ok, [window_json(window) for window in self.windows], self.late,
-            times_json(self.watermarks), self.pending, self.counts, self.outputs,
-            [event_json(event) for event in self.events], times_json(self.clocks), self.metrics, self.differences,
-        )  # fmt: skip
+            name=self.name,
+            ok=self.ok,
+            windows=[window_json(window) for window in self.windows],
+            late=self.late,
+            watermarks=times_json(self.watermarks),
+            pending=self.pending,
+            counts=self.counts,
+            outputs=self.outputs,
+            events=[event_json(event) for event in self.events],
+            clocks=times_json(self.clocks),
+            metrics=self.metrics,
+            differences=self.differences,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As ``replay --json`` prints it: times in milliseconds, all of it plain JSON."""
