@@ -36,10 +36,11 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     """Run a topology in this process.
 
     With a checkpoint a run goes on where the one before it stopped, whichever engine that was on. Without one it is
-    over the input that is there now, and its state is gone afterwards. Raises CheckpointError for a checkpoint that
-    does not fit, ConfigError where a spout is a Spark DataFrame, or its files are not on this machine or its folder
-    not there, where a sink's function asks for a DataFrame, where Kafka is read or written, or where a run is to be
-    continuous and has no checkpoint.
+    over the input that is there now, and its state is gone afterwards.
+
+    Raises CheckpointError for a checkpoint that does not fit. Raises ConfigError for what only Spark can do: a spout
+    that is a Spark DataFrame, a sink whose function asks for one, Kafka. Raises it also for a file spout whose folder
+    is missing or on another machine, and for ``every`` without a checkpoint.
     """
     check_built("run_local", topology)
     options = options or RunOptions()

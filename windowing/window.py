@@ -26,11 +26,13 @@ Ident = tuple[int, int, int, int]
 """Which window it is: kind, hash of the key, start and end in microseconds."""
 
 Members = range | np.ndarray
-"""Positions in the queue: a range, or an array of positions where a custom policy left some out."""
+"""Positions in the source of a window: a range, or an array of positions where its events do not follow each other
+there, as where a custom policy left some out."""
 
 
 class EventSource(Protocol):
-    """Where a window finds its events: the queue as it was when the window fired."""
+    """Where a window finds its events: the queue as it was when the window fired, the events gathered for windows of
+    other kinds, or the rows that a test gave."""
 
     @property
     def stream_names(self) -> Sequence[str]: ...
@@ -42,10 +44,10 @@ class EventSource(Protocol):
 class TupleWindow:
     """The events of one window, in order of (time, arrival); tables are made when they are asked for (ST-21).
 
-    ``table``, ``new`` and ``expired`` are Arrow tables of the bolt's input columns; slices of the queue, without a
-    copy. ``new``: in this window and not in the one fired before it on this task, or of this key; ``expired``: the
-    other way round. Where windows do not follow each other (``Panes``, several kinds of window, triggers of
-    keys) ``new`` are the events that have been in no window yet, and there is no ``expired``.
+    ``table``, ``new`` and ``expired`` are Arrow tables of the bolt's input columns; of Storm's windows they are slices
+    of the queue, without a copy. ``new``: in this window and not in the one fired before it on this task, or of this
+    key; ``expired``: the other way round. Where windows do not follow each other (``Panes``, several kinds of window,
+    triggers of keys) ``new`` are the events that have been in no window yet, and there is no ``expired``.
     """
 
     __slots__ = (
@@ -124,8 +126,13 @@ class TupleWindow:
 
     @property
     def positions(self) -> range:
-        """Where it starts and stops in its source, if it is a run of that."""
-        assert isinstance(self._members, range)
+        """Where it starts and stops in its source. ConfigError where its events do not follow each other there."""
+        if not isinstance(self._members, range):
+            raise ConfigError(
+                "this window has no window.positions",
+                why="its events do not follow each other in their source: its policy or kind leaves out some between",
+                do="use window.members, the position of each",
+            )
         return self._members
 
     @property

@@ -63,7 +63,7 @@ class MeetingWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        """As ``OnsetWindows``: how a join treats events without a partner does not change who is late for it."""
+        """As ``OnsetWindows``: how a join treats events without a partner does not change which are late for it."""
         return OnsetWindows().last_end
 
     def earliest_start(self, upto: int, held: int | None) -> int:

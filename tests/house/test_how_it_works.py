@@ -118,5 +118,7 @@ def within(actual: list[int], most: list[int]) -> bool:
     return len(actual) == len(most) and all(here <= limit for here, limit in zip(actual, most, strict=True))
 
 
-def python_files(path: Path) -> list[Path]:
+def python_files(path: Path | None) -> list[Path]:
+    if path is None:
+        return []
     return sorted(path.rglob("*.py")) if path.is_dir() else [path]

@@ -17,7 +17,7 @@ from policies import (
     WatermarkTimeTriggerPolicy,
 )
 from windbolt.testing import make_window, run_bolt
-from windowing import BoltError, Count, Events, Tuple, TupleWindow, WindowedBolt, micros
+from windowing import BoltError, ConfigError, Count, Events, Tuple, TupleWindow, WindowedBolt, micros
 
 STREAMS = ("clicks", "orders")
 USERS = ["b", "a", None, "b", "a", "c"]
@@ -137,6 +137,17 @@ def test_a_count_window_has_no_start() -> None:
     (window,) = manager.advance_watermark(7)
     assert (window.start_timestamp, window.start, window.end_timestamp) == (None, None, 6)
     assert window.get()[0].stream == "default"
+
+
+def test_a_window_that_is_a_run_of_its_source_has_positions(fired: list[TupleWindow]) -> None:
+    assert [window.positions for window in fired] == [range(2), range(4), range(2, 6), range(4, 6)]
+
+
+def test_a_window_that_leaves_events_out_says_why_it_has_no_positions(fired: list[TupleWindow]) -> None:
+    scattered = TupleWindow(fired[0].source, np.array([0, 2]), range(0), None, None, 12)
+    with pytest.raises(ConfigError, match=r"positions.*use window\.members"):
+        _ = scattered.positions
+    assert list(scattered.members) == [0, 2]
 
 
 def test_a_window_stays_readable_while_the_next_ones_fire() -> None:

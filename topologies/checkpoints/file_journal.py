@@ -32,7 +32,7 @@ class FileJournal:
     """Spark's half of a checkpoint, for spouts of files alone: which of their files are read, and by which batch."""
 
     def __init__(self, half: SparkHalf, spouts: Sequence[str], *, heartbeats: bool, summed: bool) -> None:
-        """``spouts`` in the order of the sources of Spark's query, ``beats`` whether a heartbeat comes after them.
+        """``spouts`` in the order of the sources of Spark's query, ``heartbeats`` whether a heartbeat comes after them.
 
         ``summed``: files are written with checksums, as Spark writes them on local disks. CheckpointError where the
         journal is of other sources.
@@ -65,8 +65,8 @@ class FileJournal:
     def plan(self, files: Mapping[str, Sequence[FoundFile]], clock: int, *, heartbeat: bool) -> int:
         """Note the files of the next batch, whose number this is; ``clock`` in microseconds.
 
-        ``beat``: with a heartbeat, as Spark has one at each trigger. A run that dies before the last file is written
-        has not begun the batch (checkpoints/unplanned.py).
+        ``heartbeat``: with a heartbeat, as Spark has one at each trigger. A run that dies before the last file is
+        written has not begun the batch (checkpoints/unplanned.py).
         """
         places = list(self._places)
         for source, spout in enumerate(self._spouts):

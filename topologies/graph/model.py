@@ -62,11 +62,11 @@ LATE_COLUMNS = (
     pa.field("_window_start", TIMESTAMP),
     pa.field("_window_end", TIMESTAMP),
 )
-"""What a late stream carries behind the event's own columns; the window is the last that could have held it, or, where
-events are late by that, the session that it would have opened."""
+"""What a late stream carries behind the event's own columns. The window is the last that could have held the event;
+where sessions decide which events are late (``by_session``), it is the session that the event would have opened."""
 
 ID = "id"
-"""Who watches a run knows events by this column, where their stream has it."""
+"""Traces name events by this column, where their stream has it."""
 
 REASON = "_reason"
 """What a refused stream carries behind the event's own columns: why the rule of the trigger failed."""
@@ -182,7 +182,7 @@ class WindowedNode:
 
     @cached_property
     def traced_slicing(self) -> Slicing | None:
-        """The same for a run that somebody watches, who is to know the events of each window by their ids."""
+        """The same for a traced run: the ids of the events of each window are kept too, where events have ids."""
         kind = self.schema.field(ID).type if ID in self.schema.names else None
         return self.slicing if kind is None else self._slicing((ID, Gathered(ID, kind)))
 

@@ -25,7 +25,11 @@ RECORDS_PER_BATCH = 500_000
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a topology runs."""
+    """The options of a run, the same for ``run_local``, ``run_on_spark`` and the command ``windbolt run``.
+
+    Raises ConfigError for ``keep_batches`` out of its range, for an interval ``every`` of zero, and for a checkpoint
+    without a name.
+    """
 
     checkpoint: str | None = None
     """Folder of the checkpoint; required on Spark. A run on an existing checkpoint continues where the last run
@@ -42,6 +46,7 @@ class RunOptions:
     """Number of last batches, 1 to 100, whose state the checkpoint keeps so that one can go back to it; the closing at
     the end of a run counts as a batch."""
     clock: Clock = system_clock
+    """Called for the time of a batch: microseconds since the epoch. For tests; by default the system's clock."""
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     stop: threading.Event = field(default_factory=threading.Event)

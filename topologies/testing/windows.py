@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +129,6 @@ def prepared(
     an AggregateBolt and an AlterLifetime do: ConfigError without it. ``name``: what ``prepare`` is told that it is
     called.
     """
-    from copy import deepcopy
-
     if schema is None and isinstance(bolt, AggregateBolt | AlterLifetime):
         raise ConfigError(
             f"prepared({type(bolt).__name__}) without a schema",

@@ -15,11 +15,14 @@ from windowing.data.schema import parse_schema
 
 @dataclass(frozen=True)
 class TaskContext:
-    """Which of a bolt's tasks this is."""
+    """What a task knows of itself when it is prepared: its bolt, its number, its run; and what it counts."""
 
     component: str
+    """The name of the bolt in the topology."""
     task: int
+    """Which of the bolt's tasks this is, from 0."""
     parallelism: int
+    """Number of tasks that the bolt has."""
     run: str = ""
     """Which run of the topology this is: another one after each start."""
     counters: Counter[str] = field(default_factory=Counter, compare=False)

@@ -1,4 +1,4 @@
-"""The settings of a windowed bolt as they are changed: each change makes a copy, and knows who asked for it."""
+"""How the settings of a windowed bolt change: each change makes a copy, and notes the method that asked for it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Operator(WindowedBolt):
     """A bolt that is called at each moment at which an event of its inputs begins, with all events that live then.
 
     It is called when the watermark, the least of its inputs' marks, is past that moment; what it emits has that
-    moment as its time. Where its times come from, its watermark and who is late are set as for any windowed bolt. A
+    moment as its time. Where its times come from, its watermark and lateness are set as for any windowed bolt. A
     preset leaves its windows as they are; ConfigError for other settings that would not.
     """
 

@@ -40,7 +40,22 @@ from windowing.window import TupleWindow
 class WindowedBolt(ConfiguredBolt):
     """A bolt whose ``execute`` is called once per window.
 
-    Configure it with the ``with_...`` methods; each returns a configured copy. Names are Storm's.
+    Configure it with the ``with_...`` methods. Each returns a configured copy, and raises ConfigError for a wrong
+    value; ``build()`` reports all that does not fit together.
+
+    Windows: ``with_window``, ``with_tumbling_window``, ``with_key`` (windows for each key), ``with_empty_windows``,
+    ``with_alignment`` (where they begin, end and close).
+
+    When they fire, and what they hold: ``with_trigger``, ``with_policies`` (policies of one's own).
+
+    The time of events: ``with_timestamp_field``, ``with_timestamp_extractor``, ``with_lifetime`` (events that last),
+    ``with_time`` (presets of other systems; the clock; the time of what is emitted).
+
+    How time moves: ``with_lag``, ``with_watermark_interval``, ``with_watermark``.
+
+    Late and repeated events: ``with_lateness``, ``with_late_tuple_stream``, ``with_message_id_field``.
+
+    Often ``with_window("20s", "10s")`` is enough. Names that Storm has too mean what they mean there.
     """
 
     reads: ClassVar[str | Sequence[str] | None] = None

@@ -1,4 +1,4 @@
-"""The one place that knows which end of a window belongs to it."""
+"""Which end of a window belongs to it: the one place that knows. Other code asks, and never compares itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Bounds(Enum):
-    """Which of its two ends a window of time holds; the rest of the code asks, and never compares itself."""
+    """Which of its two ends a window of time holds (``with_alignment(bounds=...)``)."""
 
     END = "(start, end]"
     """Storm's and Azure's (ST-10, AZ-19): an event at the end belongs to the window, one at the start does not."""

@@ -61,7 +61,8 @@ class Declaration:
     preset: bool
     """Whether a preset decides it."""
     needs: tuple[str, ...]
-    """Without which it changes nothing and is refused, the first missing one told: names in ``compose.needs``."""
+    """Without which it changes nothing and is refused, the first missing one told: names in ``NEEDS``
+    (``topologies/compose/effects.py``)."""
     scenario: str | None
     """Its name in scenario files; None where those have another way to say it, or none."""
     resumes: bool | str

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Timing(Enum):
-    """When a window fires, beside its end."""
+    """When a window fires: before its end, at its end, or after it."""
 
     EARLY = "early"
     ON_TIME = "on_time"

@@ -132,7 +132,7 @@ class WindowSettings:
         admits=Admits.READER,
         words=SaidBy("time", own_place=True),
     )
-    """A watermark at most this often, by the clock (ST-15). None: at every micro-batch."""
+    """A watermark at most this often, by the clock (ST-15); by default at every micro-batch."""
     watermark_every: Count | Duration | None = setting(
         None,
         EVERY,

@@ -99,7 +99,7 @@ def late_by(rule: LateBy, settings: Others) -> str:
 
 
 def allowed_lateness(wait: Duration, settings: Others) -> str:
-    """When windows close, where it is not what decides who is late."""
+    """When windows close, where events are not late by that."""
     return "" if settings.late_by is LateBy.WINDOW else f"windows close {wait} after the watermark reached their end"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -211,3 +212,8 @@ def built_windows(configured: WindowedBolt) -> tuple[Any, ...]:
     builder.set_bolt("seen", configured).global_grouping("events")
     builder.set_sink("out", sinks.memory()).from_("seen")
     return builder.build().windowed["seen"].assigners
+
+
+def test_the_help_of_a_bolt_lists_its_methods() -> None:
+    listed = re.findall(r"``(with_\w+)``", WindowedBolt.__doc__ or "")
+    assert sorted(listed) == sorted(name for name in dir(WindowedBolt) if name.startswith("with_"))

@@ -79,7 +79,7 @@ class KeyMarks(Protocol):
 
 @dataclass(frozen=True)
 class Known:
-    """What a task knows from earlier batches that decides who is admitted."""
+    """What a task knows from earlier batches that decides which events are admitted."""
 
     live: Callable[..., Held | None] | None = None
     """Returns the live events with some of their columns, by name (none: all), in order of arrival; None where there

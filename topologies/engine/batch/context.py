@@ -24,8 +24,8 @@ class Context:
     batch: int
     clock: int
     watermarks: Mapping[str, int | None]
-    """Per windowed bolt, the watermark in microseconds at the start of the batch, which decides who is late; None
-    before the first."""
+    """Per windowed bolt, the watermark in microseconds at the start of the batch, which decides which events are late;
+    None before the first."""
     traced: bool = False
     """Whether tracing is on: windows and late events are then recorded with the ids of their events."""
     first: FirstOutput | None = None

@@ -1,4 +1,4 @@
-"""The place of a value in an event, and why it cannot be written. The place is assembled while the exception
+"""The place of a value in an event, and why it cannot be read or written. The place is assembled while the exception
 propagates."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ LONGEST_SHOWN = 80
 
 
 class Misfit(Exception):
-    """A value that cannot be written; each level that the exception passes adds its place."""
+    """A value that cannot be read or written; each level that the exception passes adds its place."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

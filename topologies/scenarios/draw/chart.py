@@ -140,7 +140,7 @@ class Chart:
         return (LATE, "bold red", word) if word else None
 
     def _why_invalid(self, step: EventStep) -> str:
-        """Why an event could not be used; the field that it lacks, where that is what its time is read from."""
+        """Why an event could not be used. If it lacks the field of its time: that one, and one that is similar."""
         field = self.scenario.time_field
         if field is not None and field not in step.event:
             close = nearest(field, step.event, likeness=0.5)

@@ -1,4 +1,4 @@
-"""Checks that an object is a value of an Avro schema, before fastavro writes it.
+"""Makes of an object what fastavro is to write by an Avro schema, or says why it is no value of that.
 
 fastavro writes some values that do not fit: it drops entries that are not fields, takes missing fields as None, and
 rounds whole numbers to doubles. Here nothing is dropped, filled in (except by the schema's own default) or rounded.
