@@ -1,4 +1,4 @@
-"""Decisions: which events a window holds, when it fires, and who comes too late."""
+"""Decisions: which events a window holds, when it fires, and which come too late."""
 
 from policies.actions import Action, EvictionContext, QueuedEvent
 from policies.choose import choose_policies

@@ -1,4 +1,4 @@
-"""Windows of a temporal join that is not inner: who met a partner in its life, when first, and who met none."""
+"""Windows of a temporal join that is not inner: which events met a partner in their life and when first, which none."""
 
 from __future__ import annotations
 

@@ -85,18 +85,21 @@ class BoltTotals:
     accounts: dict[str, int]
     """The events that it received, by what became of them; without those that are pending."""
     fired: int
-    """Windows."""
+    """Number of windows."""
     rows: dict[str, int]
-    """Rows emitted, by stream."""
+    """Number of rows emitted, by stream."""
 
 
 @dataclass
 class Summary:
-    """The summary of a run that has ended."""
+    """The summary of a run that has ended: what ``run_local`` and ``run_on_spark`` return."""
 
     batches: int = 0
+    """Number of micro-batches of this run."""
     rows: int = 0
+    """Number of rows that this run read from spouts, without unreadable ones."""
     seconds: float = 0.0
+    """Wall time."""
     last: BatchReport | None = None
     """Report of the last batch; its accounts are the totals."""
     complaints: list[str] = field(default_factory=list)

@@ -39,11 +39,13 @@ class FiredWindow:
     """A window that has fired, and what the bolt emitted for it."""
 
     bolt: str
+    """The name of the bolt."""
     start_timestamp: int | None
     """In microseconds, as those of ``TupleWindow``; None where the length is a count."""
     end_timestamp: int
+    """In microseconds."""
     size: int
-    """How many events it has."""
+    """Number of its events."""
     emitted: dict[str, NamedRows]
     """What the bolt emitted for it, by stream."""
     called_with: TupleWindow | None = None
@@ -174,7 +176,7 @@ def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Batc
 
 
 class NotedAggregates(BoundAggregates):
-    """What an AggregateBolt computes; and who asks for it notes for which windows it was."""
+    """What an AggregateBolt computes, which also notes the windows that it was computed for."""
 
     @staticmethod
     def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregates:

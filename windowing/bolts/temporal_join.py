@@ -58,8 +58,8 @@ class TemporalJoin(Join, Operator):
 
     A stream without the column of ``with_lifetime`` consists of points; ``AlterLifetime`` gives events a duration. The
     state is what may still overlap: start edges stay until their end edges come. Where events without a partner have
-    rows, also one event of a key that has ended, which tells who has met a partner. ``semi`` and ``anti`` keep
-    left events until they have met one.
+    rows, one ended event of a key stays too: it tells which others have met a partner. ``semi`` and ``anti`` keep left
+    events until they have met one.
 
     ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, or with a
     ``rename`` that names no column; other mistakes are reported when the topology is built.

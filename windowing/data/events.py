@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class Events:
     """Events in one order; row i of each part is event i.
 
+    ``timestamps`` are microseconds since the epoch, ``payload`` are the columns of the events.
+
     ``streams`` holds small codes, or None where all events are of stream 0. ``weights``, of rows that stand for several
     events: how many of each stream, a row of counts per row; None where each row is one event.
     """

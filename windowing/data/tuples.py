@@ -14,9 +14,11 @@ class Tuple:
     """One event of a window: its fields by name, its event time and the stream it came from."""
 
     values: dict[str, Any]
+    """Its fields by name, in the order of the columns; null is None."""
     timestamp: int
     """Event time in microseconds since the epoch; in processing time, the clock at arrival."""
     stream: str
+    """The name of the input stream, as ``window.stream(...)`` takes it."""
 
     def __getitem__(self, field: str) -> Any:
         return self.values[field]

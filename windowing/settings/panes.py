@@ -36,6 +36,7 @@ class Pane:
     index: int
     """0 for the first firing of the window."""
     timing: Timing
+    """Whether it fired before its end, at its end, or after it."""
     last: bool
     """Whether the window cannot fire again."""
 

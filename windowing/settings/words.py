@@ -84,7 +84,7 @@ def idle_timeout(timeout: Duration, settings: Others) -> str:
 
 
 def arrival(rule: Arrival, _: Others) -> tuple[str, ...]:
-    """Who is early or late by its arrival."""
+    """When an event is early or late by its arrival."""
     by = f"by {rule.field}" if rule.field else "by the clock"
     early = f"early if more than {rule.early} before its arrival ({by}): turned away"
     late = f"late if more than {rule.late} after its time at arrival ({by}): {rule.action.value}"
