@@ -57,6 +57,7 @@ class Median(WindowedBolt):
     """A Python function of all values."""
 
     outputs = "until timestamp, events long, median double"
+    parallel_windows = True
 
     def execute(self, window: TupleWindow) -> tuple[Any, int, float]:
         return window.end, len(window), float(np.median(window.column("value")))

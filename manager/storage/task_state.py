@@ -75,6 +75,18 @@ class BoltTaskState:
     shown: Mapping[str, Ref] = field(default_factory=dict)
     """Per output stream, the rows that a later firing of their windows may retract."""
 
+    def plus(self, further: BoltTaskState) -> BoltTaskState:
+        """The state after further calls, which have kept nothing."""
+        emitted = dict(self.emitted)
+        for stream, rows in further.emitted.items():
+            emitted[stream] = emitted.get(stream, 0) + rows
+        return replace(
+            self,
+            fired=self.fired + further.fired,
+            suppressed=self.suppressed + further.suppressed,
+            emitted=emitted,
+        ).counted(further.counters)
+
     def counted(self, further: Mapping[str, int]) -> BoltTaskState:
         """The state with these counts added."""
         return replace(self, counters=dict(sorted((Counter(self.counters) + Counter(further)).items())))

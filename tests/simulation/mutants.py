@@ -174,7 +174,7 @@ MUTANTS: dict[str, Mutant] = {
     "a batch is noted before it is done": _noted_before_it_is_done,
     "answers are given to the wrong tasks": _answers_as_they_come,
     "a full disk is passed over": _full_disk_passed_over,
-    "a failing disk is not put into words": lambda: patch.object(files, "touching", lambda *_: nullcontext()),
+    "a failing disk is not put into words": lambda: patch.object(files, "as_storage_error", lambda *_: nullcontext()),
     "a note is written before the one that it needs": _start_noted_last,
     "documents are written in place": _written_in_place,
     "the clock goes back": _clock_goes_back,

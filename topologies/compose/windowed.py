@@ -22,7 +22,7 @@ from topologies.compose.source_time import SourceRules, with_source_time
 from topologies.graph.model import ERRORS, LATE_COLUMNS, REASON, RETRACT, Input, Origin, WindowedNode
 from windowing.bolts.asking import asks_for_expired
 from windowing.bolts.join import Join
-from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.errors import ConfigError
 from windowing.settings.panes import PaneMode
 
@@ -157,6 +157,8 @@ def _checked(
         rows_are_of_events=bolt.rows_are_of_events,
         asks_for_expired=asks_for_expired(bolt) if settings.expired is None else settings.expired,
         partitioned=any(each.stream[0] in known.partitioned for each in reading.inputs),
+        parallel_windows=bolt.parallel_windows,
+        stateful=isinstance(bolt, StatefulWindowedBolt),
         joined=bolt.keys_by_stream if isinstance(bolt, Join) else None,
     )
 

@@ -25,6 +25,7 @@ from topologies.engine.reporting import report
 from topologies.engine.rows.sink_rows import SinkBatch
 from topologies.engine.tasks import fire, ingest
 from topologies.engine.ticking.closing import close
+from topologies.engine.ticking.shares import in_shares
 from topologies.engine.ticking.tick import tick
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.items import FireItem
@@ -92,7 +93,7 @@ class MicroBatch:
                 store = self.checkpoint.segments
                 items = [item for node in level for item in tick(progress, node, plan.advance_of(node.name), store)]
             with phases.phase("fire"):
-                self._fire(progress, items)
+                self._fire(progress, in_shares(self.topology, items, plan.slots))
             for node in level:
                 if plan.advance_of(node.name).close and node.bolt.settings.close_fires:
                     close(node, progress.state.bolts[node.name])

@@ -17,6 +17,7 @@ from topologies.engine.batch.context import Context
 from topologies.engine.fire.admitting import admit
 from topologies.engine.fire.bolt_calls import BoltCalls
 from topologies.engine.fire.kinds import windows_of
+from topologies.engine.fire.task_windows import TaskWindows
 from topologies.engine.ingest.merging import SOURCE_COLUMN
 from topologies.engine.ingest.router import Router
 from topologies.engine.rows.rows import Rows
@@ -56,12 +57,18 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
         if admitted is not None:
             windows.accept(admitted)
         calls = BoltCalls(item, node, router)
-        calls.make(windows.advance())
-        with context.store.writer(context.key) as writer:
-            after = windows.snapshot(writer)
-            state = TaskState(after.windows, after.refs, after.decided_by_stream, calls.snapshot(after, writer))
-        router.ledger.count_by_stream(node, after.counts)
-        return FireOutcome(router.finish(), state, calls.windows)
+        calls.make(item.share.of(windows.advance()))
+        state = _snapshot(windows, calls, node, router) if item.share.index == 0 else None
+        return FireOutcome(router.finish(), state, calls.done)
+
+
+def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router: Router) -> TaskState:
+    """Write what the task needs later, and count what became of its events."""
+    with router.context.store.writer(router.context.key) as writer:
+        after = windows.snapshot(writer)
+        state = TaskState(after.windows, after.refs, after.decided_by_stream, calls.snapshot(after, writer))
+    router.ledger.count_by_stream(node, after.counts)
+    return state
 
 
 def compact(item: CompactItem, context: Context) -> Ref:

@@ -175,6 +175,12 @@ class WindowedNode:
         """Whether its tasks hold events until no window needs them, and not a queue that is in order of time."""
         return bool(self.assigners) or self.bolt.settings.key_trigger is not None
 
+    @property
+    def can_share_windows(self) -> bool:
+        """Whether windows of one of its tasks can be fired at the same time: they are independent, runs of a queue of
+        events, and what came in has been admitted by those who read it."""
+        return self.bolt.parallel_windows and not self.holds and not self.deferred and self.slicing is None
+
     @cached_property
     def slicing(self) -> Slicing | None:
         """How its events are added up as they come; None where windows need the events themselves."""

@@ -61,6 +61,9 @@ class WindowedBolt(ConfiguredBolt):
     reads: ClassVar[str | Sequence[str] | None] = None
     """The columns that its windows have, ``"user, amount"``, beside those that its rules name; None, or ``"*"``: all. A
     run reads and keeps no others."""
+    parallel_windows: ClassVar[bool] = False
+    """Whether ``execute`` looks at nothing but its window, so that several windows of a task can be fired at the same
+    time, by copies of the bolt in several processes. Rows come in the order of the windows as ever."""
 
     def execute(self, window: TupleWindow) -> Rows:
         """Called once for each window that fires, in order; what it returns is emitted with the window's end as time.

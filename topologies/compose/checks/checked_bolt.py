@@ -37,6 +37,10 @@ class CheckedBolt:
     """Whether it was told, or its code was seen, to ask its windows what has expired."""
     partitioned: bool = False
     """Whether a source behind its inputs has partitions of its own."""
+    parallel_windows: bool = False
+    """Whether several windows of a task may be fired at the same time."""
+    stateful: bool = False
+    """Whether a window gets what the ones before it have left behind."""
     joined: Mapping[str, tuple[str, ...]] | None = None
     """Of a join: the key columns of each input, by its name."""
 

@@ -64,6 +64,20 @@ def expired(bolt: CheckedBolt) -> Iterator[ConfigError]:
     )
 
 
+def parallel_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Windows that are fired at the same time leave nothing behind for each other."""
+    if not isinstance(bolt.parallel_windows, bool):
+        yield bolt.fault(
+            f"has parallel_windows = {bolt.parallel_windows!r:.60}", "it is a yes or a no", "write True or False"
+        )
+    elif bolt.parallel_windows and bolt.stateful:
+        yield bolt.fault(
+            "has parallel_windows, and a state",
+            "a window would be fired before the one before it has left its state",
+            "leave parallel_windows out, or keep no state",
+        )
+
+
 def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Policies of the user's own decide about the queue of a task; assigned windows have none."""
     settings = bolt.settings

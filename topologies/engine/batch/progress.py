@@ -67,8 +67,12 @@ class BatchProgress:
 
     def take_fired(self, item: FireItem, outcome: FireOutcome) -> None:
         """Add what a task of a windowed bolt has come to."""
-        self.state.bolts[item.bolt].tasks[item.task] = outcome.state
-        self.windows[item.bolt] = self.windows.get(item.bolt, 0) + outcome.windows
+        tasks = self.state.bolts[item.bolt].tasks
+        if outcome.state is None:  # a further share of the windows of a task
+            tasks[item.task].bolt = tasks[item.task].bolt.plus(outcome.done)
+        else:
+            tasks[item.task] = outcome.state
+        self.windows[item.bolt] = self.windows.get(item.bolt, 0) + outcome.done.fired
         self.take(outcome.output, f"{item.bolt}.{item.task}")
 
     def check_accounts(self) -> None:

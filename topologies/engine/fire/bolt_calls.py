@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +48,9 @@ class BoltCalls:
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         self.node, self.task, self.router, self.context = node, item.task, router, router.context
         self.before = item.state.bolt
-        self.windows = 0
-        """Number of windows so far."""
-        self._suppressed = 0
+        self._fired = self._suppressed = 0
         self._forgot = False
-        self._emitted = dict(self.before.emitted)
+        self._emitted: dict[str, int] = {}
         self._counters: Counter[str] = Counter()
         self._bolt: WindowedBolt | None = None
         self._position = worker_position()
@@ -71,7 +70,7 @@ class BoltCalls:
             if self._is_suppressed(window):
                 continue
             bolt = self._ready()
-            self.windows += 1
+            self._fired += 1
             if context.traced:
                 self.router.ledger.trace("windows", window_row(node.name, window))
             if not self._at_once:
@@ -129,20 +128,16 @@ class BoltCalls:
         calls."""
         before, bolt = self.before, self._bolt
         user = before.user
-        if (self.windows or self._forgot) and isinstance(bolt, StatefulWindowedBolt):
+        if (self._fired or self._forgot) and isinstance(bolt, StatefulWindowedBolt):
             user = self._save_state(bolt, writer)
-        return (
-            BoltTaskState(
-                fired=before.fired + self.windows,
-                suppressed=before.suppressed + self._suppressed,
-                emitted=self._emitted,
-                counters=before.counters,
-                user=user,
-                shown=before.shown if self._retractions is None else self._retractions.save(writer, fired.closed),
-            )
-            .counted(fired.counters)
-            .counted({name: int(count) for name, count in self._counters.items()})
-        )
+        shown = before.shown if self._retractions is None else self._retractions.save(writer, fired.closed)
+        return replace(before.plus(self.done), user=user, shown=shown).counted(fired.counters)
+
+    @property
+    def done(self) -> BoltTaskState:
+        """What the calls add: windows, rows, counts."""
+        counters = {name: int(count) for name, count in self._counters.items()}
+        return BoltTaskState(self._fired, self._suppressed, dict(self._emitted), counters)
 
     def _join(self, summed: SummedWindows) -> None:
         """Emit the results of windows that are joined from partial sums."""
@@ -150,7 +145,7 @@ class BoltCalls:
         due = [window for window in summed.windows if not self._is_suppressed(window)]
         if not due:
             return
-        self.windows += len(due)
+        self._fired += len(due)
         times = np.array([node.emit_time(window) for window in due], np.int64)
         with bolt_failure(node.name, self.context.batch, f"in task {self.task} in joining windows", task=self.task):
             for joined in summed.slicing.joined(due):
@@ -167,10 +162,13 @@ class BoltCalls:
         return True
 
     def _emit(self, stream: str, table: pa.Table, times: NDArray[np.int64]) -> None:
-        first = self._emitted.get(stream, 0)
-        self._emitted[stream] = first + table.num_rows
+        here = self._emitted.get(stream, 0)
+        self._emitted[stream] = here + table.num_rows
+        first = self.before.emitted.get(stream, 0) + here
         positions = np.arange(first, first + table.num_rows)
-        self.router.emit((self.node.name, stream), Rows(table, times, positions, self.context.clock))
+        # Calls at the same time do not know how many rows the others emit.
+        placed = not self.node.bolt.parallel_windows
+        self.router.emit((self.node.name, stream), Rows(table, times, positions, self.context.clock, placed))
 
     def _forget(self, key: Any) -> None:
         bolt, self._forgot = self._ready(), True

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from manager.storage.segments import Ref
-from manager.storage.task_state import TaskState
+from manager.storage.task_state import BoltTaskState, TaskState
 from policies.marks import NONE
 from topologies.engine.work.deferred_events import DeferredSegment
 from topologies.engine.work.output import Output
+
+Due = TypeVar("Due")
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,24 @@ class BatchEnd:
 
 
 @dataclass(frozen=True)
+class Share:
+    """Which of the windows that are due in a task a work item fires, where several items share them."""
+
+    index: int = 0
+    count: int = 1
+
+    def of(self, firings: Iterable[Due]) -> Iterable[Due]:
+        """Its part of what is due, in order; the parts of all shares, one after another, are the whole."""
+        if self.count == 1:
+            return firings
+        due = list(firings)
+        first, end = (len(due) * index // self.count for index in (self.index, self.index + 1))
+        return due[first:end]
+
+
+@dataclass(frozen=True)
 class FireItem:
-    """Work item: one task of a windowed bolt that may have windows due."""
+    """Work item: one task of a windowed bolt that may have windows due, or a share of these."""
 
     bolt: str
     task: int
@@ -61,6 +80,7 @@ class FireItem:
     end: BatchEnd = BatchEnd()
     anchor: int | None = None
     """Time in microseconds from which aligned windows are counted, where that is the first clock of the run."""
+    share: Share = Share()
 
 
 @dataclass(frozen=True)
@@ -68,9 +88,10 @@ class FireOutcome:
     """What a task of a windowed bolt wrote and counted, and its new state."""
 
     output: Output
-    state: TaskState
-    windows: int
-    """Number of windows."""
+    state: TaskState | None
+    """None from all shares of a task but the first."""
+    done: BoltTaskState
+    """What the calls of the bolt add to what it has left behind."""
 
 
 @dataclass(frozen=True)
