@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 class WindowManager:
     """Holds the events of one bolt task and yields its windows, in order, as time advances.
 
-    Usable on its own: ``add`` events, then iterate over ``advance(frontier)``, which makes every event up to the
-    frontier final. Exhaust the iterator before adding anything else.
+    Two kinds of callers. A topology's task restores events that have been admitted and counted
+    (``restore``, ``resume``) and calls ``advance(frontier)``, which makes every event up to the frontier final. A
+    program without a topology leaves out late events itself (``WaterMarkEventGenerator.track``), calls ``add``, which
+    counts the rest as received, and then ``advance_watermark``, ``advance_clock`` and ``close``, each of which is an
+    ``advance``. Exhaust the iterator before adding anything else.
 
     ``eviction`` and ``trigger`` decide which events a window holds and when it fires. ``streams`` names the input
     streams; the stream codes of events are indices into it. ``task`` is the index of the bolt's task, passed on to its
@@ -63,8 +66,11 @@ class WindowManager:
         timestamps: NDArray[np.int64] | None = None,
         stream: str | None = None,
     ) -> None:
-        """Add events that are not late: ``Events``, or a payload with its times (int64 microseconds since the epoch)
-        and the name of its stream (default: the first). Raises TypeError for a payload without times."""
+        """Without a topology: add events that are not late.
+
+        ``Events``, or a payload with its times (int64 microseconds since the epoch) and the name of its stream
+        (default: the first). Raises TypeError for a payload without times.
+        """
         if not isinstance(events, Events):
             events = self._as_events(events, timestamps, stream)
         self.accounts.add("received", events.by_stream(len(self.queue.stream_names)))
@@ -80,15 +86,15 @@ class WindowManager:
             self.queue.settle_first(self.state.settled)
 
     def advance_watermark(self, watermark: int) -> Iterator[TupleWindow]:
-        """Yield the windows due at a watermark (microseconds). For triggers that follow event time."""
+        """Without a topology: yield the windows due at a watermark (microseconds); the trigger follows event time."""
         return self.advance(self.trigger.frontier(watermark, watermark))
 
     def advance_clock(self, clock: int) -> Iterator[TupleWindow]:
-        """Yield the windows due at a clock (microseconds). For triggers that follow the clock."""
+        """Without a topology: yield the windows due at a clock (microseconds); the trigger follows the clock."""
         return self.advance(self.trigger.frontier(clock, None))
 
     def close(self) -> Iterator[TupleWindow]:
-        """Yield the windows that are still open at the end of the streams; an incomplete count fires nothing."""
+        """Without a topology: yield the windows open at the end of the streams; an incomplete count fires nothing."""
         return self.advance(FOREVER)
 
     def advance(self, frontier: int | None) -> Iterator[TupleWindow]:

@@ -94,8 +94,7 @@ class EventWatermarks:
     def _tick(self, clock: int) -> None:
         """Make a mark of each source, where ticks do that and the interval between two of them has passed."""
         state, settings = self.state, self.settings
-        waited = state.ticked_at is None or clock - state.ticked_at >= settings.watermark_interval.micros
-        if settings.watermark_every is None and waited:
+        if settings.watermark_every is None and state.may_tick(clock, settings.watermark_interval):
             state.ticked_at = clock
             for mark in self.sources.state.marks.values():
                 if mark.latest > NONE:

@@ -56,6 +56,10 @@ class WatermarkState:
     sources: SourceMarks = field(default_factory=SourceMarks)
     """What it follows from, where events make it (manager.watermarks.event_watermarks)."""
 
+    def may_tick(self, clock: int, interval: Duration) -> bool:
+        """Whether the watermark interval has passed on the clock (microseconds) since the last tick."""
+        return self.ticked_at is None or clock - self.ticked_at >= interval.micros
+
     def to_json(self) -> dict[str, Any]:
         """As what JSON can say, without what is empty."""
         values = _given(asdict(self))
@@ -74,6 +78,10 @@ class WaterMarkEventGenerator:
 
     It is None before every stream has delivered, and never decreases; a tick without an increase emits nothing. Before
     the first watermark no event is late, so times before 1970 are valid.
+
+    A topology ticks one for each bolt whose watermark is made at ticks (``topologies.engine.ticking.watermarks``); the
+    times come from its tasks, which decide who is late. ``track`` is for programs without a topology: it records times
+    and says which are late, by Storm's rule.
     """
 
     def __init__(
@@ -99,7 +107,10 @@ class WaterMarkEventGenerator:
         return self.state.emitted
 
     def track(self, timestamps: NDArray[np.int64], stream: str = "default") -> NDArray[np.bool_]:
-        """Record the times (int64 microseconds) of events of a stream; returns a mask of those that are late."""
+        """Record the times (int64 microseconds) of events of a stream; returns a mask of those that are late.
+
+        For programs without a topology: those to be left out of ``WindowManager.add``.
+        """
         if len(timestamps):
             self.observe({stream: int(timestamps.max())})
         return self.lateness.late(timestamps, self.state.emitted)
@@ -120,7 +131,7 @@ class WaterMarkEventGenerator:
     def tick(self, clock: int | None = None) -> int | None:
         """Emit the watermark in microseconds if it has increased; None if it has not, or if the watermark interval has
         not passed on the clock."""
-        if clock is not None and not self._interval_passed(clock):
+        if clock is not None and not self.state.may_tick(clock, self.interval):
             return None
         self.state.ticked_at = clock
         allowed = self.compute()
@@ -128,10 +139,6 @@ class WaterMarkEventGenerator:
             return None
         self.state.emitted = allowed
         return allowed
-
-    def _interval_passed(self, clock: int) -> bool:
-        before = self.state.ticked_at
-        return before is None or clock - before >= self.interval.micros
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

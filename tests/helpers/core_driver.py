@@ -19,6 +19,7 @@ import pyarrow as pa
 from manager import QueueState, WaterMarkEventGenerator, WindowManager
 from manager.watermarks.watermark import WatermarkState
 from policies import EvictionPolicy, Lateness, TriggerPolicy, choose_policies
+from policies.last_windows import in_gap
 from tests.oracles.window_oracle import microseconds, milliseconds
 from windowing import Duration, Events, TupleWindow, WindowedBolt
 
@@ -159,7 +160,7 @@ class _Run:
         if self.field is not None:
             for code, stream in enumerate(self.streams):
                 late[codes == code] = self.generator.track(times[codes == code], stream)
-        gap = self.lateness.in_gap(times)
+        gap = in_gap(*self.policies, times)
         out = late if gap is None else late | gap
         self.count("received", codes[out])
         self.count("late", codes[late])

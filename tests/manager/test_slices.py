@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from manager.slices import overlapping
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.eviction import TimeEvictionPolicy, WatermarkTimeEvictionPolicy
-from policies.lateness import Lateness
+from policies.last_windows import in_gap
 from policies.slices import SliceGrid
 from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
 from tests.helpers.examples import examples
@@ -235,13 +235,13 @@ def test_policies_of_ones_own_are_given_events() -> None:
 
 
 def test_an_event_at_the_end_of_time_is_in_no_window() -> None:
-    lateness = Lateness(TimeEvictionPolicy(Duration(10)), WatermarkTimeTriggerPolicy(Duration(5)))
-    found = lateness.in_gap(np.array([3, FOREVER]))
+    overlapping = TimeEvictionPolicy(Duration(10)), WatermarkTimeTriggerPolicy(Duration(5))
+    found = in_gap(*overlapping, np.array([3, FOREVER]))
     assert found is not None
     assert found.tolist() == [False, True]
-    assert lateness.in_gap(np.array([3, 4])) is None
-    gaps = Lateness(TimeEvictionPolicy(Duration(2)), WatermarkTimeTriggerPolicy(Duration(5)))
-    gap = gaps.in_gap(np.array([5, 7, FOREVER]))
+    assert in_gap(*overlapping, np.array([3, 4])) is None
+    apart = TimeEvictionPolicy(Duration(2)), WatermarkTimeTriggerPolicy(Duration(5))
+    gap = in_gap(*apart, np.array([5, 7, FOREVER]))
     assert gap is not None
     assert gap.tolist() == [False, True, True]
 

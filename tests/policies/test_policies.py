@@ -34,6 +34,7 @@ from policies import (
     WatermarkTimeTriggerPolicy,
     choose_policies,
 )
+from policies.last_windows import in_gap
 from tests.helpers import core_driver
 from tests.helpers.examples import examples
 from tests.helpers.strategies import scenarios
@@ -246,10 +247,8 @@ def test_late_is_what_no_window_to_come_can_hold(slide: int, bounds: Bounds, wat
 
 def test_gaps_between_windows_are_known_at_the_door() -> None:
     for bounds, inside in ((Bounds.END, [8, 9, 10]), (Bounds.START, [7, 8, 9])):
-        lateness = Lateness(
-            WatermarkTimeEvictionPolicy(micros(3), bounds), WatermarkTimeTriggerPolicy(micros(10), bounds)
-        )
-        gap = lateness.in_gap(np.arange(1, 11))
+        apart = WatermarkTimeEvictionPolicy(micros(3), bounds), WatermarkTimeTriggerPolicy(micros(10), bounds)
+        gap = in_gap(*apart, np.arange(1, 11))
         assert gap is not None
         assert (np.flatnonzero(~gap) + 1).tolist() == inside
 
@@ -260,9 +259,9 @@ def test_a_trigger_of_ones_own_leaves_no_gaps() -> None:
         def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
             return True
 
-    lateness = Lateness(WatermarkTimeEvictionPolicy(micros(3)), OnEvery(micros(10)))
-    assert lateness.in_gap(np.arange(10)) is None
-    assert lateness.late(np.array([19, 20]), 20).tolist() == [True, False]
+    policies = WatermarkTimeEvictionPolicy(micros(3)), OnEvery(micros(10))
+    assert in_gap(*policies, np.arange(10)) is None
+    assert Lateness(*policies).late(np.array([19, 20]), 20).tolist() == [True, False]
 
 
 # ---- policies of a user's own

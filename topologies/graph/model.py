@@ -15,7 +15,7 @@ from policies.admission import Admission, LastEnd
 from policies.assigners import AlignedWindows, CalendarWindows, SessionWindows, WindowAssigner
 from policies.choose import past_the_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
-from policies.lateness import Lateness, last_window_end
+from policies.last_windows import last_window_end
 from policies.slices import SliceGrid
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from topologies.graph.groupings import AllGrouping, Grouping
@@ -228,11 +228,6 @@ class WindowedNode:
         return [stream_label(each.stream) for each in self.inputs]
 
     @property
-    def lateness(self) -> Lateness:
-        """Who comes too late for it."""
-        return Lateness(self.eviction, self.trigger)
-
-    @property
     def follows_clock(self) -> bool:
         """Whether its windows may fire when no event comes, because the clock moves on."""
         settings = self.bolt.settings
@@ -328,10 +323,7 @@ class WindowedNode:
             if len(known) < len(found):
                 return None
             return lambda starts, ends: np.maximum.reduce([each(starts, ends) for each in known])
-        eviction, trigger = self.eviction, self.trigger
-        if isinstance(eviction, TimeEvictionPolicy) and isinstance(trigger, TimeTriggerPolicy):
-            return last_window_end(eviction.length.micros, trigger)
-        return None
+        return last_window_end(self.eviction, self.trigger)
 
     @property
     def lag(self) -> Duration:

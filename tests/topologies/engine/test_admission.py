@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from policies.admission import Admission
+from policies.admission import Admission, Decision
 from policies.lateness import Lateness
 from policies.marks import NONE
 from tests.helpers.examples import examples
@@ -17,7 +17,17 @@ from topologies.engine.admission import deciding
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
-from windbolt import Arrival, TopologyError, TupleWindow, WindowedBolt
+from windbolt import (
+    Arrival,
+    Bounds,
+    Count,
+    TopologyBuilder,
+    TopologyError,
+    TupleWindow,
+    WindowedBolt,
+    micros,
+    spouts,
+)
 from windbolt.testing import run_bolt
 
 Json = dict[str, Any]
@@ -75,6 +85,24 @@ def test_every_event_passes_the_one_function(extra: Json, monkeypatch: pytest.Mo
     bolt = {"length": "10ms", "tumbling": True, "timestamp_field": "ts", **extra}
     answer = replay_locally(read_scenario({"name": "all", "bolt": bolt, "steps": [*steps, {"close": True}]}))
     assert sum(passed) == answer.counts["received"] == 5
+
+
+@pytest.mark.parametrize("bounds", Bounds)
+@pytest.mark.parametrize(("length", "slide"), [(10, 10), (10, 4), (4, 10), (7, Count(2)), (Count(3), 10)])
+def test_a_program_without_a_topology_is_told_the_same(length: int | Count, slide: int | Count, bounds: Bounds) -> None:
+    extents = [each if isinstance(each, Count) else micros(each) for each in (length, slide)]
+    builder = TopologyBuilder("one")
+    builder.set_spout("numbers", spouts.memory("at timestamp"))
+    bolt = Nothing().with_window(*extents).with_timestamp_field("at").with_alignment(bounds=bounds)
+    builder.set_bolt("bolt", bolt).global_grouping("numbers")
+    node = builder.build().windowed["bolt"]
+    times = np.arange(-30, 60)
+    for watermark in (None, *range(-5, 31)):
+        marks = deciding.Marks.of_tick(watermark, len(times))
+        _, actions, _ = node.admission.decide(times, None, np.zeros(len(times), np.int8), marks.own, marks.bolt)
+        late = Lateness(node.eviction, node.trigger).late(times, watermark)
+        assert late.tolist() == (actions == Decision.OUT_OF_ORDER).tolist()
+    assert not node.deferred
 
 
 def test_before_the_first_tick_there_is_no_watermark() -> None:

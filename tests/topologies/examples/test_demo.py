@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from policies.lateness import BEHIND
 from tests.helpers import flights_expected
 from tests.helpers.flights_expected import Expected
 from topologies import Summary, Topology, run_local
+from topologies.engine.admission.recording import BEHIND
 from topologies.examples.flights.data import STREAMS, FlightFiles, write_flights
 from topologies.examples.flights.results import show_results
 from topologies.examples.flights.topology import flights_topology

@@ -15,6 +15,7 @@ import pyarrow as pa
 from manager.keyed.held import Held
 from manager.keyed.open_sessions import turned_away
 from policies.admission import Decision, accepted, all_accepted
+from policies.last_windows import in_gap
 from policies.marks import NONE
 from topologies.engine.admission.repeats import IncomingIds, Repeats
 from topologies.engine.rows.rows import Rows
@@ -132,7 +133,8 @@ def _by_rules(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
     if not all_accepted(actions):
         moved = actions == Decision.ADJUSTED_OUT_OF_ORDER
         adjusted, out_of_order = (actions == Decision.ADJUSTED_LATE) | moved, (actions == Decision.OUT_OF_ORDER) | moved
-    gap = None if node.holds else node.lateness.in_gap(times)  # assigners account for it when the event is finished
+    # Assigners account for gaps when the event is finished.
+    gap = None if node.holds else in_gap(node.eviction, node.trigger, times)
     if gap is not None:
         actions = np.where(gap & accepted(actions), np.int8(Decision.UNWINDOWED), actions)
     marks = events.marks.own if node.admission.per_input else events.marks.bolt

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from manager.storage.taking import take_rows
 from policies.admission import Decision, accepted, all_accepted
-from policies.lateness import BEHIND, WINDOW_CLOSED, WINDOW_OVER
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Decisions, Incoming, joins_sessions, session_gaps
 from topologies.engine.admission.late_rows import late_rows
@@ -32,6 +31,9 @@ EmitRows: TypeAlias = Callable[[Stream, Rows], None]
 _EARLY = "its time is too far after its arrival"
 _LATE_ARRIVAL = "it arrived too long after its time"
 _SESSION_OVER = "the session that it would open or join has closed"
+BEHIND = "the watermark has passed it"
+_WINDOW_OVER = "the last window that could hold it ends at the watermark"
+_WINDOW_CLOSED = "the last window that could hold it has closed"
 _NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no open session takes it"
 
 
@@ -180,7 +182,7 @@ def _reasons(
     rule = settings.arrival
     closed = _SESSION_OVER if settings.late_by_session else _NO_SESSION
     if node.last_end is not None:
-        closed = WINDOW_CLOSED if settings.late_by is LateBy.WINDOW else WINDOW_OVER
+        closed = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW else _WINDOW_OVER
     said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), closed, BEHIND)
     said = np.where(actions == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", said)
     said = np.where(actions == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", said)
