@@ -149,7 +149,7 @@ class WindowManager:
         """The state to store, together with the queue's events, in order to continue later."""
         self.state.base = self.queue.base
         if self._by_event:
-            self.state.marks = self._by_event.marks()
+            self.state.decisions = self._by_event.decisions()
         return self.state
 
     def _view(self, settled: Settled, frontier: int) -> QueueView:
@@ -159,7 +159,7 @@ class WindowManager:
             timestamps=settled.times,
             base=self.queue.base,
             settled=state.settled,
-            fired=state.decided,
+            decided=state.decided,
             passed=state.passed,
             frontier=frontier,
             row=settled.row,

@@ -27,7 +27,7 @@ class QueueView:
     settled: int
     """Number of events that were already settled at the last evaluation; those from this position on are newly
     settled."""
-    fired: int
+    decided: int
     """Events before this position have been in a fired window, or can be in none."""
     passed: int | None
     """The frontier of the last evaluation in microseconds, up to which windows are closed; None before the first."""

@@ -85,9 +85,11 @@ class CountTriggerPolicy(ColumnarTriggerPolicy):
         return bool(state["count"] % self.count.value == 0)
 
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
-        step = self.count.value
-        seen = (queue.base + queue.settled) // step
-        stops = np.arange((seen + 1) * step, queue.base + len(queue.timestamps) + 1, step, dtype=np.int64) - queue.base
+        count = self.count.value
+        seen = (queue.base + queue.settled) // count
+        stops = (
+            np.arange((seen + 1) * count, queue.base + len(queue.timestamps) + 1, count, dtype=np.int64) - queue.base
+        )
         if len(stops):
             yield DueWindows(queue.timestamps[stops - 1], stops)
 
@@ -154,7 +156,7 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
     def _ends_with_news(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
         """Ends whose window brings an event that has been in no window: the event's first end, or the next one where
         that has passed."""
-        ends = self.bounds.first_end(queue.timestamps[queue.fired :], self.slide.micros, self.offset.micros)
+        ends = self.bounds.first_end(queue.timestamps[queue.decided :], self.slide.micros, self.offset.micros)
         if queue.passed is not None:
             ends = np.maximum(ends, self.last_due(queue.passed) + self.slide.micros)
         ends = ends[ends <= self.last_due(queue.frontier)]
@@ -212,19 +214,19 @@ def next_firing(trigger: TriggerPolicy, queue: QueueView) -> tuple[int, int]:
     return kind.next_firing(trigger, queue)
 
 
-def _union(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[NDArray[np.int64]]:
+def _union(first: NDArray[np.int64], last: NDArray[np.int64], slide: int) -> Iterator[NDArray[np.int64]]:
     """Yield, in order and in pieces, the multiples in the union of the ranges first..last; neither array ever
     decreases."""
     if not len(first):
         return
-    breaks = np.flatnonzero(first[1:] > last[:-1] + step) + 1
+    breaks = np.flatnonzero(first[1:] > last[:-1] + slide) + 1
     begins = first[np.concatenate([[0], breaks])]
     finishes = last[np.concatenate([breaks - 1, [len(last) - 1]])]
     pending: list[NDArray[np.int64]] = []
     size = 0
     for begin, finish in zip(begins.tolist(), finishes.tolist(), strict=True):
-        for start in range(begin, finish + 1, step * _CHUNK):
-            piece = np.arange(start, min(finish, start + step * (_CHUNK - 1)) + 1, step, dtype=np.int64)
+        for start in range(begin, finish + 1, slide * _CHUNK):
+            piece = np.arange(start, min(finish, start + slide * (_CHUNK - 1)) + 1, slide, dtype=np.int64)
             pending.append(piece)
             size += len(piece)
             if size >= _CHUNK:

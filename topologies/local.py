@@ -134,18 +134,18 @@ def _run(topology: Topology, options: RunOptions) -> Summary:
     summary, started = Summary(), time.perf_counter()
     topology = with_needed_columns(topology)
     first = FirstOutput.of(topology, options.first_output_at)
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess(), first=first)
+    micro_batch = MicroBatch(topology, MemoryCheckpoint(), InProcess(), first=first)
     clock, number = options.clock(), -1
     for number, splits in enumerate(_batches(topology)):
         if options.stop.is_set():
             summary.stopped = True
             break
         clock = max(clock, options.clock())
-        report = step.run(BatchPlan(number, TimeAdvance(clock), splits), again=False)
+        report = micro_batch.run(BatchPlan(number, TimeAdvance(clock), splits), again=False)
         summary.note(report)
         options.on_report(report)
     if options.flush and not summary.stopped:
-        report = step.run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True), again=False)
+        report = micro_batch.run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True), again=False)
         summary.note(report)
         options.on_report(report)
     summary.seconds = time.perf_counter() - started

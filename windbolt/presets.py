@@ -1,4 +1,4 @@
-"""The rules of time of other systems: ``with_time(presets.azure(late="5s"))``."""
+"""The time settings of other systems: ``with_time(presets.azure(late="5s"))``."""
 
 from windowing.settings.presets import (
     Preset,

@@ -37,8 +37,8 @@ class EventByEvent:
         """``state``, ``queue`` and ``accounts`` are those of the manager that owns these windows."""
         self.eviction, self.state, self.queue, self.accounts, self.task = eviction, state, queue, accounts, task
         self._at_ends = isinstance(trigger, TimeTriggerPolicy) and fires_on_columns(trigger)
-        self._seen = set(state.marks.get("seen", ()))  # positions that have been in a window
-        self._gone = set(state.marks.get("gone", ()))  # positions that the policy has expired
+        self._seen = set(state.decisions.get("seen", ()))  # positions that have been in a window
+        self._gone = set(state.decisions.get("gone", ()))  # positions that the policy has expired
 
     def fire(self, view: QueueView, settled: Settled, reference: int, stop: int) -> Iterator[TupleWindow]:
         """Yield the window at a reference (microseconds) if it holds an event, and a new one where that is required."""
@@ -81,7 +81,7 @@ class EventByEvent:
         """The positions of settled events that have been in no window and may still be in one."""
         return np.array([p for p in range(settled) if p not in self._seen and p not in self._gone], np.int64)
 
-    def marks(self) -> dict[str, list[int]]:
+    def decisions(self) -> dict[str, list[int]]:
         """The decisions to store in the state, as lists of positions."""
         return {"seen": sorted(self._seen), "gone": sorted(self._gone)}
 

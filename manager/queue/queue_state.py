@@ -25,5 +25,5 @@ class QueueState:
     """The reference of the last window fired, in microseconds."""
     trigger: dict[str, Any] = field(default_factory=dict)
     """State of a trigger that decides event by event."""
-    marks: dict[str, list[int]] = field(default_factory=dict)
+    decisions: dict[str, list[int]] = field(default_factory=dict)
     """Decisions of an eviction that decides event by event, about events still in the queue."""

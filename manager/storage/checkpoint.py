@@ -141,7 +141,7 @@ class FileCheckpoint:
         if written is not None:
             return written
         check_not_begun(self.files, key)
-        self.files.write(name, {"step": key, "plan": plan})
+        self.files.write(name, {"batch": key, "plan": plan})
         return plan
 
     def planned(self, key: str) -> bool:
@@ -256,9 +256,9 @@ def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
     values = files.read(name)
     if values is None:
         return None
-    if values.get("step") != key:
+    if values.get("batch") != key:
         raise DamagedCheckpoint(
-            f"plan {files.path(name)} belongs to another batch", why=f"its content is of batch {values.get('step')}"
+            f"plan {files.path(name)} belongs to another batch", why=f"its content is of batch {values.get('batch')}"
         )
     return values["plan"]  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""What one task of a windowed bolt keeps between two batches, by the kind of its windows."""
+"""What one task of a windowed bolt keeps between two batches, by the family of its windows."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class TriggeredState:
 
 WindowsState: TypeAlias = QueueState | AssignedState | TriggeredState
 
-_KINDS: dict[str, type[WindowsState]] = {"queue": QueueState, "assigned": AssignedState, "triggered": TriggeredState}
-"""The kinds of windows by the tag that their states have in the manifest."""
+_FAMILIES: dict[str, type[WindowsState]] = {"queue": QueueState, "assigned": AssignedState, "triggered": TriggeredState}
+"""The families of windows by the tag that their states have in the manifest."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,10 @@ class TaskState:
         yield from (*self.refs, *self.tables, *self.bolt.user.values(), *self.bolt.shown.values())
 
     def to_json(self) -> dict[str, Any]:
-        """The state in plain JSON, tagged with the kind of its windows."""
-        (kind,) = (tag for tag, state in _KINDS.items() if type(self.windows) is state)
+        """The state in plain JSON, tagged with the family of its windows."""
+        (family,) = (tag for tag, state in _FAMILIES.items() if type(self.windows) is state)
         return {
-            "kind": kind,
+            "family": family,
             "windows": {name: _to_json(value) for name, value in _values(self.windows).items()},
             "events": [ref.to_json() for ref in self.refs],
             "decided": self.decided_by_stream,
@@ -151,19 +151,19 @@ class TaskState:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> TaskState:
-        """The state from what ``to_json`` returns. Raises KeyError for an unknown kind."""
+        """The state from what ``to_json`` returns. Raises KeyError for an unknown family."""
         return TaskState(
-            _windows(_KINDS[values["kind"]], values["windows"]),
+            _windows(_FAMILIES[values["family"]], values["windows"]),
             [Ref.from_json(ref) for ref in values["events"]],
             values["decided"],
             _bolt(values["bolt"]),
         )
 
 
-def _windows(kind: type[WindowsState], values: Mapping[str, Any]) -> WindowsState:
-    if kind is QueueState:
+def _windows(state: type[WindowsState], values: Mapping[str, Any]) -> WindowsState:
+    if state is QueueState:
         return QueueState(**values)
-    if kind is TriggeredState:
+    if state is TriggeredState:
         return TriggeredState(**{**values, "keys": _ref(values["keys"])})
     refs = {name: _ref(values[name]) for name in ("keys", "known", "panes", "released", "end_edges")}
     lists = {name: tuple(values[name]) for name in ("open_ends", "waiting_by_stream")}

@@ -16,24 +16,24 @@ REF = Ref(
     checksum=9,
 )  # fmt: skip
 
-KINDS: dict[str, WindowsState] = {
+STATES: dict[str, WindowsState] = {
     "queue": QueueState(3, 2, 1, [0, 2], 50, 40, {"count": 2}, {"seen": [1]}),
     "assigned": AssignedState(60, 40, 7, 30, (60, 70), (1, 0), REF, None, REF, REF),
     "triggered": TriggeredState(60, 2, REF),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_state_is_what_it_was_after_json(kind: str) -> None:
+@pytest.mark.parametrize("family", STATES)
+def test_a_state_is_what_it_was_after_json(family: str) -> None:
     bolt = BoltTaskState(4, 1, {"default": 9}, {"full": 1}, {"": REF}, {"late": REF})
-    state = TaskState(KINDS[kind], [REF], [1, 0], bolt)
+    state = TaskState(STATES[family], [REF], [1, 0], bolt)
     written = json.loads(json.dumps(state.to_json()))
-    assert written["kind"] == kind
+    assert written["family"] == family
     assert TaskState.from_json(written) == state
 
 
-@pytest.mark.parametrize("windows", KINDS.values(), ids=KINDS)
-def test_a_state_has_the_fields_of_its_kind_and_no_others(windows: WindowsState) -> None:
+@pytest.mark.parametrize("windows", STATES.values(), ids=STATES)
+def test_a_state_has_the_fields_of_its_family_and_no_others(windows: WindowsState) -> None:
     assert set(TaskState(windows).to_json()["windows"]) == {field.name for field in fields(windows)}
 
 
@@ -44,6 +44,6 @@ def test_all_sections_that_a_task_needs_are_named() -> None:
     assert {ref.segment for ref in state.all_refs()} == {"0/w", "0/x", "0/y", "0/z"}
 
 
-def test_a_kind_that_nobody_knows_is_refused() -> None:
+def test_a_family_that_nobody_knows_is_refused() -> None:
     with pytest.raises(KeyError, match="heaps"):
-        TaskState.from_json(TaskState(QueueState()).to_json() | {"kind": "heaps"})
+        TaskState.from_json(TaskState(QueueState()).to_json() | {"family": "heaps"})

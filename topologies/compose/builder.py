@@ -54,7 +54,7 @@ class TopologyBuilder:
     def set_spout(self, name: str, spout: Spout, *, time: Preset | None = None) -> None:
         """Add a source of events.
 
-        ``time``: its rules of time, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads it and
+        ``time``: its time settings, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads it and
         does not call ``with_time`` itself (SI-17, SI-18). StreamInsight's sources may differ in how they make
         watermarks and in what becomes of late events, also where one bolt reads several; otherwise all sources of a
         bolt must have the same rules.

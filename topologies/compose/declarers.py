@@ -75,6 +75,6 @@ class DeclaredTopology:
     max_spout_pending: int | None = None
     spouts: list[tuple[str, Spout]] = field(default_factory=list)
     times: dict[str, Preset | None] = field(default_factory=dict)
-    """By spout: the rules of time that it declares."""
+    """By spout: the time settings that it declares."""
     bolts: list[BoltDeclarer] = field(default_factory=list)
     sinks: list[SinkDeclarer] = field(default_factory=list)

@@ -33,7 +33,7 @@ def names_no_time(settings: WindowSettings) -> bool:
 def with_record_time(spout: object, declared: Preset | None, readers: Sequence[object]) -> object:
     """A spout as these bolts read it: a topic's objects have the time of their records, where a bolt goes by that.
 
-    Like Atlas's ``_ts``, it is a column of the stream then (AT-10). ``declared``: the spout's own rules of time.
+    Like Atlas's ``_ts``, it is a column of the stream then (AT-10). ``declared``: the spout's own time settings.
     """
     usual = None if declared is None else declared.rules.get("default_time")
     wanted = any(

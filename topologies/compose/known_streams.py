@@ -23,7 +23,7 @@ class KnownStreams:
         self.spouts: dict[str, object] = {}
         """As they are read, by name."""
         self.source_times: dict[str, tuple[Preset | None, ...]] = {}
-        """Per spout or plain bolt: the rules of time that the spouts before it declare."""
+        """Per spout or plain bolt: the time settings that the spouts before it declare."""
         self.broken: set[str] = set()
         """Components whose streams are not known, for a mistake that has been told; of what reads them none is."""
         self.clocked: set[str] = set()

@@ -39,7 +39,7 @@ def checked_source_time(name: str, time: object) -> Preset | None:
 
 
 def distinct(times: Sequence[Preset | None]) -> tuple[Preset | None, ...]:
-    """Each rules of time once, in their order; presets hold mappings, and cannot be in a set."""
+    """Each preset once, in their order; presets hold mappings, and cannot be in a set."""
     return tuple(time for at, time in enumerate(times) if time not in times[:at])
 
 

@@ -18,7 +18,7 @@ from topologies.engine.commit.frames import Frames, NoSpark
 from topologies.engine.commit.handing_over import hand_over
 from topologies.engine.commit.sink_folders import prepare_folders, publish, tidy_folders
 from topologies.engine.compaction import compact_segments
-from topologies.engine.fire.kinds import windows_of
+from topologies.engine.fire.families import family_of
 from topologies.engine.ingest.merging import replace_merged
 from topologies.engine.phases import Phases
 from topologies.engine.reporting import report
@@ -154,7 +154,7 @@ class MicroBatch:
     def _fresh(self) -> Manifest:
         bolts = {
             node.name: BoltState(
-                Accounts(node.streams), [TaskState(windows_of(node).fresh()) for _ in range(node.parallelism)]
+                Accounts(node.streams), [TaskState(family_of(node).fresh()) for _ in range(node.parallelism)]
             )
             for node in self.topology.windowed.values()
         }

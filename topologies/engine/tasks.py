@@ -16,7 +16,7 @@ from manager.storage.task_state import TaskState
 from topologies.engine.batch.context import Context
 from topologies.engine.fire.admitting import admit
 from topologies.engine.fire.bolt_calls import BoltCalls
-from topologies.engine.fire.kinds import windows_of
+from topologies.engine.fire.families import family_of
 from topologies.engine.fire.task_windows import TaskWindows
 from topologies.engine.ingest.merging import SOURCE_COLUMN
 from topologies.engine.ingest.router import Router
@@ -52,8 +52,8 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
     what the bolt emits."""
     node, router = anchored(context.topology.windowed[item.bolt], item.anchor), Router(context)
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
-        windows = windows_of(node).restore(item, node, router)
-        admitted = admit(item, node, router, windows.known)
+        windows = family_of(node).restore(item, node, router)
+        admitted = admit(item, node, router, windows.admission_context)
         if admitted is not None:
             windows.accept(admitted)
         calls = BoltCalls(item, node, router)
@@ -75,12 +75,12 @@ def compact(item: CompactItem, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, in order of time."""
     node = context.topology.windowed[item.bolt]
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
-        return windows_of(node).compact(item, node, context)
+        return family_of(node).compact(item, node, context)
 
 
 def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that are in no window yet and may still be in one. For inspection after a traced run."""
-    return windows_of(node).pending(store, node, task, state)
+    return family_of(node).pending(store, node, task, state)
 
 
 def _errors(delivery: SourceBatch) -> pa.Table:

@@ -143,7 +143,7 @@ def window_in_words(part: WindowedNode) -> str:
 
 
 def time_in_words(part: WindowedNode) -> str:
-    """Where a windowed bolt's time comes from, how far its watermark stays behind, and its rules of time."""
+    """Where a windowed bolt's time comes from, how far its watermark stays behind, and its time settings."""
     return "; ".join(_time(part))
 
 

@@ -1,4 +1,4 @@
-"""The windows and the rules of time of a bolt, in words: what differs from Storm's, for people and for checkpoints."""
+"""The windows and the time settings of a bolt, in words: what differs from Storm's, for people and for checkpoints."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
 
 
 def rules_in_words(part: WindowedNode) -> Iterator[str]:
-    """What of a bolt's rules of time is not Storm's, and changes something, a sentence each, as their declarations have
+    """What of a bolt's time settings is not Storm's, and changes something, a sentence each, as their declarations have
     them."""
     settings = part.bolt.settings
     for name, declared in DECLARED.items():

@@ -134,24 +134,24 @@ class _Group:
                 # Everything in the previous query's memory is lost; this one starts from the checkpoint.
                 halves = PairedCheckpoint(f"{folder}/checkpoint")
                 checkpoint = halves.open(self.topology)
-                step = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
-                if step.manifest.batch + 1 >= count or self._query(folder, halves, step):
-                    return [judge(member.scenario, self._answer(member, step)) for member in self.members]
+                micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
+                if micro_batch.manifest.batch + 1 >= count or self._query(folder, halves, micro_batch):
+                    return [judge(member.scenario, self._answer(member, micro_batch)) for member in self.members]
 
-    def _query(self, folder: str, halves: PairedCheckpoint, step: MicroBatch) -> bool:
+    def _query(self, folder: str, halves: PairedCheckpoint, micro_batch: MicroBatch) -> bool:
         """Run a query to the end of the input, or to a crash; returns whether it reached the end."""
 
         def run(batch: DataFrame, number: int) -> None:
-            if step.done(number):
+            if micro_batch.done(number):
                 return
             (path,) = [row["path"] for row in batch.collect()]
             plan = self._plan(number, path.removeprefix("file:"))
-            drafted = {"clock": plan.advance.clock, "run": step.run_id}
-            plan = replace(plan, run=step.checkpoint.plan(batch_key(number, False), drafted)["run"])
+            drafted = {"clock": plan.advance.clock, "run": micro_batch.run_id}
+            plan = replace(plan, run=micro_batch.checkpoint.plan(batch_key(number, False), drafted)["run"])
             if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
                 self.crashed.add(number)
-                step.hook = _fail
-            report = step.run(plan, query=halves.query())
+                micro_batch.hook = _fail
+            report = micro_batch.run(plan, query=halves.query())
             for member in self.members:
                 if number < len(member.batches):
                     self.recording.note(member.batches[number], report, member.prefix)
@@ -169,9 +169,9 @@ class _Group:
             return False
         return True
 
-    def _answer(self, member: _Member, step: MicroBatch) -> Replayed:
+    def _answer(self, member: _Member, micro_batch: MicroBatch) -> Replayed:
         return self.recording.answer(
-            member.scenario, self.topology, step.manifest, step.checkpoint.segments, member.prefix
+            member.scenario, self.topology, micro_batch.manifest, micro_batch.checkpoint.segments, member.prefix
         )
 
     @staticmethod

@@ -276,14 +276,14 @@ class WindowedBolt(ConfiguredBolt):
         (``policies.TriggerPolicy``).
 
         ``expired``: whether ``window.expired`` is asked for (ST-21), which nobody has to say whose code names it.
-        Storm's windows of a task have it anyway. Windows per key, and those that other rules of time or kinds of window
+        Storm's windows of a task have it anyway. Windows per key, and those that other time settings or kinds of window
         need, then keep the events of the last window of each key until the key's next one has fired.
         """
         told = self if expired is UNSET else self._with(expired=DECLARED["expired"].read(expired))
         given = named_arguments(eviction=eviction, trigger=trigger)
         return told._give("with_policies", given) if given or expired is UNSET else told
 
-    # -- rules of time
+    # -- time settings
 
     def with_time(
         self,
@@ -295,9 +295,9 @@ class WindowedBolt(ConfiguredBolt):
         output_watermark: OutputTime | OutputTimeName | Unset | None = UNSET,
         close_fires: bool | Unset = UNSET,
     ) -> Self:
-        """All rules of time of another system, ``presets.azure(late="5m")``, and single rules of time.
+        """All time settings of another system, ``presets.azure(late="5m")``, and single ones.
 
-        A preset replaces every rule that was set before it, so call it first. ``processing``: time is the clock at
+        A preset replaces every time setting before it, so call it first. ``processing``: time is the clock at
         arrival, even where the input streams carry event times. ``default_time``: which time the bolt goes by where
         it names none and its inputs bring none along.
 

@@ -1,4 +1,4 @@
-"""The rules of time of whole systems, to be taken as they are or changed in one place.
+"""The time settings of whole systems, to be taken as they are or changed in one place.
 
 ``bolt.with_time(presets.azure(late="5m"))``, and after it ``.with_alignment(bounds=...)`` or any other rule by itself.
 """
@@ -36,7 +36,7 @@ RULES = tuple(name for name, declared in DECLARED.items() if declared.preset)
 
 @dataclass(frozen=True)
 class Preset:
-    """A value for every rule of time; those that are not named are Storm's."""
+    """A value for every time setting; those that are not named are Storm's."""
 
     name: str
     rules: Mapping[str, Any]

@@ -36,7 +36,7 @@ def raised(error: BaseException) -> BaseException:
 def carried(error: BaseException, batch: int | None = 7) -> WindboltError:
     """The error as the driver has it."""
     failure = TaskFailure.of(raised(error), batch)
-    assert json.loads(json.dumps(asdict(failure))) == asdict(failure) | {"kinds": list(failure.kinds)}
+    assert json.loads(json.dumps(asdict(failure))) == asdict(failure) | {"classes": list(failure.classes)}
     assert pickle.loads(pickle.dumps(failure)) == failure
     return failure.error()
 
@@ -85,7 +85,7 @@ def test_an_error_that_holds_more_than_words_comes_with_its_words(error: Windbol
 
 def test_a_class_that_the_driver_does_not_know_is_the_one_above_it() -> None:
     failure = TaskFailure.of(raised(ConfigError("a")))
-    assert type(replace(failure, kinds=("my_module.MyError", *failure.kinds)).error()) is ConfigError
+    assert type(replace(failure, classes=("my_module.MyError", *failure.classes)).error()) is ConfigError
 
 
 def test_the_traceback_of_the_task_is_the_cause_with_the_chain_before_it() -> None:

@@ -79,7 +79,7 @@ class KeyMarks(Protocol):
 
 
 @dataclass(frozen=True)
-class Known:
+class AdmissionContext:
     """What a task knows from earlier batches that decides which events are admitted."""
 
     live: Callable[..., Held | None] | None = None
@@ -112,18 +112,22 @@ class Decisions:
     """Events behind the watermark or behind their windows, whatever became of them afterwards."""
 
 
-def decide(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
+def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
     """Decide about events, by the rules of the bolt."""
-    decisions = _by_rules(node, events, known)
-    return decisions if known.repeats is None else _without_repeats(node, events, known, known.repeats, decisions)
+    decisions = _by_rules(node, events, admission_context)
+    return (
+        decisions
+        if admission_context.repeats is None
+        else _without_repeats(node, events, admission_context, admission_context.repeats, decisions)
+    )
 
 
-def _by_rules(node: WindowedNode, events: Incoming, known: Known) -> Decisions:
+def _by_rules(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
     times, actions, splits = events.times, events.actions, list[int]()
     closed = np.broadcast_to(np.int64(NONE), len(times))
     if node.event_time and joins_sessions(node):
         closed = _closed(node, events)
-        late, splits = _late_for_sessions(node, events, known, closed)
+        late, splits = _late_for_sessions(node, events, admission_context, closed)
         actions = np.where(late, np.int8(Decision.OUT_OF_ORDER), actions)
     elif node.event_time:
         times, actions, closed = _by_watermark(node, events)
@@ -174,14 +178,14 @@ def joins_sessions(node: WindowedNode) -> bool:
 
 
 def _late_for_sessions(
-    node: WindowedNode, events: Incoming, known: Known, closed: NDArray[np.int64]
+    node: WindowedNode, events: Incoming, admission_context: AdmissionContext, closed: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], list[int]]:
     """Which events no open session takes, and before which of them windows must be evaluated."""
     session = node.session
     assert session is not None
-    assert known.live is not None
+    assert admission_context.live is not None
     return turned_away(
-        events.times, events.keys, accepted(events.actions), closed, session_gaps(node, events), known.live,
+        events.times, events.keys, accepted(events.actions), closed, session_gaps(node, events), admission_context.live,
         touching=session.touching, by_end=node.bolt.settings.late_by_session,
     )  # fmt: skip
 
@@ -215,7 +219,7 @@ def _by_timeout(
 
 
 def _without_repeats(
-    node: WindowedNode, events: Incoming, known: Known, repeats: Repeats, decisions: Decisions
+    node: WindowedNode, events: Incoming, admission_context: AdmissionContext, repeats: Repeats, decisions: Decisions
 ) -> Decisions:
     """The decisions with repeated messages marked as duplicates.
 
@@ -244,6 +248,6 @@ def _without_repeats(
             return decisions
         duplicates = repeated
         actions = np.where(duplicates, np.int8(Decision.DUPLICATE), events.actions)
-        decisions = _by_rules(node, replace(events, actions=actions), known)
+        decisions = _by_rules(node, replace(events, actions=actions), admission_context)
         if not joins_sessions(node):
             return decisions

@@ -77,7 +77,7 @@ def refuse_later(
 def later_files(filesystem: pafs.FileSystem, folder: str, last: str) -> list[str]:
     """Names of the files that sinks published in a folder in batches after this one, sorted."""
     bases = [entry.base_name for entry in entries(filesystem, folder) if entry.type == pafs.FileType.File]
-    return sorted(base for base in bases if (step := batch_of_file(base)) is not None and step > last)
+    return sorted(base for base in bases if (key := batch_of_file(base)) is not None and key > last)
 
 
 def batch_of_file(name: str) -> str | None:

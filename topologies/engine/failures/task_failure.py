@@ -28,7 +28,7 @@ class TaskTraceback(Exception):
 class TaskFailure:
     """Why a task failed. It can be pickled, and all in it can be written as JSON."""
 
-    kinds: tuple[str, ...]
+    classes: tuple[str, ...]
     """Its class, and those that this is derived from up to WindboltError, as ``module.name``."""
     what: str
     why: str
@@ -56,35 +56,35 @@ class TaskFailure:
 
     @classmethod
     def _of(cls, error: WindboltError, original: BaseException) -> TaskFailure:
-        kinds = [_name(kind) for kind in type(error).__mro__ if issubclass(kind, WindboltError)]
+        classes = [_name(each) for each in type(error).__mro__ if issubclass(each, WindboltError)]
         more = {name: value for name, value in vars(error).items() if name not in ("what", "why", "do")}
         if not all(isinstance(value, Plain) for value in more.values()):  # all the problems of a topology, say
-            kinds, more = [_name(WindboltError)], {}
+            classes, more = [_name(WindboltError)], {}
         what, why, do = (cut(part, _LONGEST) for part in (error.what, error.why, error.do))
-        return cls(tuple(kinds), what, why, do, more, _traceback(original))
+        return cls(tuple(classes), what, why, do, more, _traceback(original))
 
     def error(self) -> WindboltError:
         """The error to raise in the driver: of the same class, if it is known there, else of the next one above it."""
-        known = {_name(kind): kind for kind in _all_kinds()}
-        kind = next((known[name] for name in self.kinds if name in known), WindboltError)
-        error = kind.__new__(kind)
+        known = {_name(each): each for each in _all_classes()}
+        error_class = next((known[name] for name in self.classes if name in known), WindboltError)
+        error = error_class.__new__(error_class)
         WindboltError.__init__(error, self.what, why=self.why, do=self.do)
         vars(error).update(self.more)
         error.__cause__ = TaskTraceback(self.traceback)
         return error
 
 
-def _name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+def _name(error_class: type) -> str:
+    return f"{error_class.__module__}.{error_class.__qualname__}"
 
 
-def _all_kinds() -> Iterator[type[WindboltError]]:
+def _all_classes() -> Iterator[type[WindboltError]]:
     """The classes of windbolt's errors that this process has imported."""
     waiting = [WindboltError]
     while waiting:
-        kind = waiting.pop()
-        yield kind
-        waiting += kind.__subclasses__()
+        error_class = waiting.pop()
+        yield error_class
+        waiting += error_class.__subclasses__()
 
 
 def _traceback(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN
 from manager.storage.task_state import AssignedState
 from policies.admission import accepted, timely
 from policies.marks import NONE
-from topologies.engine.admission.deciding import Decisions, Incoming, Known, Marks, decide
+from topologies.engine.admission.deciding import AdmissionContext, Decisions, Incoming, Marks, decide
 from topologies.engine.admission.recording import record
 from topologies.engine.admission.repeats import Repeats
 from topologies.engine.ingest.arriving import ACTION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
@@ -39,16 +39,18 @@ class Admitted:
     evaluated."""
 
 
-def admit(item: FireItem, node: WindowedNode, router: Router, known: Known) -> Admitted | None:
+def admit(item: FireItem, node: WindowedNode, router: Router, admission_context: AdmissionContext) -> Admitted | None:
     """Admit the events that arrived for a task; the others are turned away as the rules say. None where none is
     admitted."""
     if not item.admit.segments:
         return None
     rows = _read(item, router)
-    events = _incoming(item, node, router, known, rows)
+    events = _incoming(item, node, router, admission_context, rows)
     if node.bolt.settings.message_id_field is not None:
-        known = replace(known, repeats=Repeats(node, item, router.context.store, known.live))
-    decisions = decide(node, events, known)
+        admission_context = replace(
+            admission_context, repeats=Repeats(node, item, router.context.store, admission_context.live)
+        )
+    decisions = decide(node, events, admission_context)
     record(node, events, decisions, router.ledger, router.emit)
     chosen = np.flatnonzero(accepted(decisions.actions))
     return _admitted(item, node, events, decisions, chosen) if len(chosen) else None
@@ -65,10 +67,16 @@ def _read(item: FireItem, router: Router) -> Rows:
     return Rows(table.combine_chunks(), None, np.concatenate(numbers), router.context.clock)
 
 
-def _incoming(item: FireItem, node: WindowedNode, router: Router, known: Known, rows: Rows) -> Incoming:
+def _incoming(
+    item: FireItem, node: WindowedNode, router: Router, admission_context: AdmissionContext, rows: Rows
+) -> Incoming:
     times, actions = _column(rows, TIME_COLUMN), _column(rows, ACTION_COLUMN)
     keys = _column(rows, KEY_COLUMN)
-    marks = _marks(item, router, rows) if known.key_marks is None else known.key_marks(keys, times, timely(actions))
+    marks = (
+        _marks(item, router, rows)
+        if admission_context.key_marks is None
+        else admission_context.key_marks(keys, times, timely(actions))
+    )
     if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
         times = np.clip(times, NONE if item.frontiers.passed is None else item.frontiers.passed, item.end.clock)
     return Incoming(

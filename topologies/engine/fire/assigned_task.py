@@ -22,7 +22,7 @@ from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
 from policies.assigners import GridWindows
 from policies.marks import NONE
-from topologies.engine.admission.deciding import Known, Marks
+from topologies.engine.admission.deciding import AdmissionContext, Marks
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.edges import concerned, expired, match_edges
 from topologies.engine.fire.held_task import HeldTask, OldEvents
@@ -58,9 +58,9 @@ class AssignedTask(HeldTask):
         self._waiting = None if before.end_edges is None else read_held(self.context.store, before.end_edges)[0]
 
     @property
-    def known(self) -> Known:
+    def admission_context(self) -> AdmissionContext:
         """The live events, for sessions and message ids, and the watermarks of the keys."""
-        return Known(self._old.live, None if self._substreams is None else self._key_marks)
+        return AdmissionContext(self._old.live, None if self._substreams is None else self._key_marks)
 
     def accept(self, admitted: Admitted) -> None:
         """Take the admitted events of the batch."""

@@ -14,7 +14,7 @@ from manager.slices.slicing import Slicing
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter, read_events, write_events
 from manager.storage.task_state import TaskState
 from manager.window_manager import WindowManager
-from topologies.engine.admission.deciding import Known
+from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.fire.admitting import Admitted
@@ -48,9 +48,9 @@ class QueueTask:
         self._manager: WindowManager | None = None
 
     @property
-    def known(self) -> Known:
+    def admission_context(self) -> AdmissionContext:
         """Nothing: what is admitted to a queue does not depend on what is in it, but for message ids."""
-        return Known()
+        return AdmissionContext()
 
     def accept(self, admitted: Admitted) -> None:
         """Write the events, in order of time, as a segment of the queue."""

@@ -1,4 +1,4 @@
-"""What every kind of window offers the task that fires it (decision 42)."""
+"""What every family of windows offers the task that fires it (decision 42)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from manager.storage.segments import Ref, SegmentWriter
 from manager.storage.task_state import WindowsState
 from manager.triggered.key_firings import Forgotten
 from policies.marks import NONE
-from topologies.engine.admission.deciding import Known
+from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.fire.admitting import Admitted
 from windowing.window import TupleWindow
 
@@ -52,11 +52,11 @@ class TaskSnapshot:
 class TaskWindows(Protocol):
     """The windows of one task in one batch, restored from the state after the batch before.
 
-    Called in this order: ``known`` while events are admitted, ``accept``, ``advance``, ``snapshot``.
+    Called in this order: ``admission_context`` while events are admitted, ``accept``, ``advance``, ``snapshot``.
     """
 
     @property
-    def known(self) -> Known:
+    def admission_context(self) -> AdmissionContext:
         """What admission may ask about the events of earlier batches."""
         ...
 

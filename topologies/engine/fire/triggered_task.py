@@ -11,7 +11,7 @@ from manager.keyed.key_states import KeyStates
 from manager.storage.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
 from manager.triggered.windows import TriggeredWindows
-from topologies.engine.admission.deciding import Known
+from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.held_task import HeldTask
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
@@ -39,9 +39,9 @@ class TriggeredTask(HeldTask):
         self._windows: TriggeredWindows | None = None
 
     @property
-    def known(self) -> Known:
+    def admission_context(self) -> AdmissionContext:
         """Nothing: all events are admitted."""
-        return Known()
+        return AdmissionContext()
 
     def accept(self, admitted: Admitted) -> None:
         """Take the admitted events of the batch."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from manager.storage.taking import take_rows
 from policies.admission import Decision, accepted, all_accepted, timely
-from topologies.engine.admission.deciding import Decisions, Incoming, Known, Marks, decide
+from topologies.engine.admission.deciding import AdmissionContext, Decisions, Incoming, Marks, decide
 from topologies.engine.admission.late_rows import conform_input
 from topologies.engine.admission.recording import EmitRows, record
 from topologies.engine.batch.context import Context
@@ -104,7 +104,7 @@ class WindowedInputs:
         """Admit events at once, by the watermark of the last tick."""
         marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
         events = Incoming(rows, input_index, timed_rows.times, timed_rows.actions, marks)
-        decisions = decide(node, events, Known())
+        decisions = decide(node, events, AdmissionContext())
         record(node, events, decisions, self._ledger, emit, copies(node, input_index))
         self._queue(node, input_index, rows, decisions)
 

@@ -1,4 +1,4 @@
-"""One tick of a bolt, of whatever kind its windows are."""
+"""One tick of a bolt, of whatever family its windows are."""
 
 from __future__ import annotations
 

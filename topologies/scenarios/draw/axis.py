@@ -18,7 +18,7 @@ from windowing.time.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 EXPIRED = "◇"
-"""The mark of an event that was in the window before this one; on a shared column it gives way to the others."""
+"""The symbol of an event that was in the window before this one; on a shared column it gives way to the others."""
 
 _STEPS_OF_TIME = [
     *(unit * SECOND for unit in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
@@ -33,7 +33,7 @@ class ChartRow:
     label: str
     note: Text = field(default_factory=Text)
     style: str = ""
-    marks: list[tuple[int, str, str]] = field(default_factory=list)
+    symbols: list[tuple[int, str, str]] = field(default_factory=list)
     """Time, symbol and style."""
     bar: tuple[int, int, str, str] | None = None
     """From, to, and the brackets (an empty one where the window has no such bound)."""
@@ -44,7 +44,7 @@ class ChartRow:
     def times(self) -> list[int]:
         """The times that the axis must reach."""
         ends = [] if self.bar is None else [self.bar[0], self.bar[1]]
-        return [*(at for at, _, _ in self.marks), *ends, *([] if self.upto is None else [self.upto])]
+        return [*(at for at, _, _ in self.symbols), *ends, *([] if self.upto is None else [self.upto])]
 
 
 class Axis:
@@ -98,18 +98,18 @@ class Axis:
         yield Text("".join(labels), "dim")
         yield Text("".join(ruler), "dim")
 
-    def draw(self, row: ChartRow, mark: int | None) -> Text:
-        """What stands on a line; ``mark`` is the watermark that has been reached."""
+    def draw(self, row: ChartRow, watermark: int | None) -> Text:
+        """What stands on a line; ``watermark`` is the one that has been reached."""
         cells: list[tuple[str, str]] = [(" ", "")] * self.width
-        if mark is not None and row.upto is None:
-            cells[self.column(mark)] = ("┊", "cyan dim")
+        if watermark is not None and row.upto is None:
+            cells[self.column(watermark)] = ("┊", "cyan dim")
         if row.upto is not None:
             column = self.column(row.upto)
             cells[:column] = [("┄", "cyan dim")] * column
             cells[column] = ("▌", "bold cyan")
         if row.bar is not None:
             self._bar(cells, row.bar)
-        self._marks(cells, row.marks)
+        self._symbols(cells, row.symbols)
         return Text.assemble(*cells)
 
     def _bar(self, cells: list[tuple[str, str]], bar: tuple[int, int, str, str]) -> None:
@@ -124,10 +124,10 @@ class Axis:
         if closing:
             cells[last] = (closing, "green")
 
-    def _marks(self, cells: list[tuple[str, str]], marks: Sequence[tuple[int, str, str]]) -> None:
+    def _symbols(self, cells: list[tuple[str, str]], symbols: Sequence[tuple[int, str, str]]) -> None:
         """Events of one column are counted; on the column of a bracket they replace it."""
-        together = Counter(self.column(at) for at, symbol, _ in marks if symbol != EXPIRED)
-        for at, symbol, style in marks:
+        together = Counter(self.column(at) for at, symbol, _ in symbols if symbol != EXPIRED)
+        for at, symbol, style in symbols:
             column = self.column(at)
             number = together[column]
             if symbol == EXPIRED and number:

@@ -37,7 +37,7 @@ class Chart:
         self.windowed = {name for window in answer.windows for name in window["events"]}
         self.late, self.pending = set(answer.late), set(answer.pending)
         self.taken = {event["id"]: event for event in answer.events}
-        self.mark: int | None = None
+        self.watermark: int | None = None
         self.rows = _elided(list(self._rows()))
 
     def lines(self, width: int) -> Iterator[Text]:
@@ -45,36 +45,38 @@ class Chart:
         right = min(max((row.note.cell_len for row in self.rows), default=0), max(10, width * 3 // 10)) + 1
         axis = Axis([at for row in self.rows for at in row.times()], max(20, width - left - right - 1))
         yield from (Text(" " * left).append(line) for line in axis.header(self.show))
-        mark: int | None = None
+        watermark: int | None = None
         for row in self.rows:
             label = row.label if len(row.label) < left else row.label[: left - 2] + "…"
-            yield (Text(f"{label:<{left}}", style=row.style).append(axis.draw(row, mark)).append(" ").append(row.note))
-            mark = row.upto if row.upto is not None else mark
+            yield (
+                Text(f"{label:<{left}}", style=row.style).append(axis.draw(row, watermark)).append(" ").append(row.note)
+            )
+            watermark = row.upto if row.upto is not None else watermark
 
     def _rows(self) -> Iterator[ChartRow]:
-        marks, clocks = iter(self.answer.watermarks), iter(self.answer.clocks)
+        watermarks, clocks = iter(self.answer.watermarks), iter(self.answer.clocks)
         for step, before, after in placed(self.scenario, self.answer):
             yield from (self._window(number) for number in before)
             if isinstance(step, ExpectStep):
                 yield self._expectation(step)
             else:
-                yield self._step(step, marks, clocks) if step is not None else ChartRow("end of run", style="dim")
+                yield self._step(step, watermarks, clocks) if step is not None else ChartRow("end of run", style="dim")
             yield from (self._window(number) for number in after)
 
-    def _step(self, step: Step, marks: Iterator[int | None], clocks: Iterator[int | None]) -> ChartRow:
+    def _step(self, step: Step, watermarks: Iterator[int | None], clocks: Iterator[int | None]) -> ChartRow:
         match step:
             case EventStep():
                 return self._event(step)
             case TickStep():
-                mark = next(marks, None)
-                if mark is None:
+                watermark = next(watermarks, None)
+                if watermark is None:
                     return ChartRow("tick", Text("no new watermark", "dim"), style="bold")
-                drawn = self._moved(mark)
-                return ChartRow("tick", Text(f"watermark {self.show(mark)}", "cyan"), style="bold", upto=drawn)
+                drawn = self._moved(watermark)
+                return ChartRow("tick", Text(f"watermark {self.show(watermark)}", "cyan"), style="bold", upto=drawn)
             case ClockStep():
-                mark = self._moved(next(clocks, None))
-                note = Text() if mark is None else Text(f"watermark {self.show(mark)}", "cyan")
-                return ChartRow(f"clock {self.show(step.clock)}", note, style="bold", upto=mark)
+                watermark = self._moved(next(clocks, None))
+                note = Text() if watermark is None else Text(f"watermark {self.show(watermark)}", "cyan")
+                return ChartRow(f"clock {self.show(step.clock)}", note, style="bold", upto=watermark)
             case CrashStep():
                 return ChartRow("crash", Text("recovers from the last commit", "dim"), style="bold red")
         return ChartRow("close", Text("end of the streams", "dim"), style="bold")
@@ -95,19 +97,19 @@ class Chart:
         parts.append(self.show(own) if own is not None else None)
         if own is None and step.moved is not None:
             parts.append(self.show(step.moved))
-        marks = [] if at is None else [(at, symbol, style)]
+        symbols = [] if at is None else [(at, symbol, style)]
         note = Text(f"{symbol} {word}".strip(), style) if word else Text()
         label = " ".join(part for part in parts if part)
         taken = self.taken.get(step.id)
         upto = None if taken is None else self._moved(taken["watermark"])
-        return ChartRow(label, note, style if word else "", marks, upto=upto, kind="event")
+        return ChartRow(label, note, style if word else "", symbols, upto=upto, kind="event")
 
-    def _moved(self, mark: int | None) -> int | None:
+    def _moved(self, watermark: int | None) -> int | None:
         """The watermark, where it has moved; None where it has not, or no axis can show it."""
-        if mark is None or self.by_arrival or (self.mark is not None and mark <= self.mark):
+        if watermark is None or self.by_arrival or (self.watermark is not None and watermark <= self.watermark):
             return None
-        self.mark = mark
-        return mark
+        self.watermark = watermark
+        return watermark
 
     def _account(self, step: EventStep) -> tuple[str, str, str]:
         if step.id in self.late:
@@ -153,7 +155,7 @@ class Chart:
     def _window(self, number: int) -> ChartRow:
         window = self.answer.windows[number]
         new = set(window["new"] or ())
-        marks = [
+        symbols = [
             *((name, EXPIRED, "dim") for name in window["expired"] or ()),
             *((name, NEW if name in new else AGAIN, "bold green" if name in new else "") for name in window["events"]),
         ]
@@ -161,7 +163,7 @@ class Chart:
         placed = (
             []
             if further
-            else [(at, symbol, style) for name, symbol, style in marks if (at := self._at(name)) is not None]
+            else [(at, symbol, style) for name, symbol, style in symbols if (at := self._at(name)) is not None]
         )
         inside = [at for at, symbol, _ in placed if symbol != EXPIRED]
         label = f"  #{number} {self._extent(window)}"

@@ -21,16 +21,16 @@ class _Progress:
     clock: int | None = None
     closed: bool = False
 
-    def reach(self, mark: int | None) -> None:
+    def reach(self, watermark: int | None) -> None:
         """Note a watermark, where there is one."""
-        if mark is not None:
-            self.watermark = mark if self.watermark is None else max(mark, self.watermark)
+        if watermark is not None:
+            self.watermark = watermark if self.watermark is None else max(watermark, self.watermark)
 
 
 def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[Step | None, list[int], list[int]]]:
     """Each step with the windows that fired just before it (its clock moved first), and after it."""
     waiting = deque(range(len(answer.windows)))
-    marks, clocks, so_far = iter(answer.watermarks), iter(answer.clocks), _Progress()
+    watermarks, clocks, so_far = iter(answer.watermarks), iter(answer.clocks), _Progress()
     taken = {event["id"]: event["watermark"] for event in answer.events}
     for step in scenario.steps:
         before: list[int] = []
@@ -42,7 +42,7 @@ def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[Step | None, 
                 so_far.arrived.add(step.id)
                 so_far.reach(taken.get(step.id))
             case TickStep():
-                so_far.reach(next(marks, None))
+                so_far.reach(next(watermarks, None))
             case ClockStep():
                 so_far.reach(next(clocks, None) if taken else None)
             case CloseStep():

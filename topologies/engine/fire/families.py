@@ -1,4 +1,4 @@
-"""The kinds of windows that a task can have, and which one a bolt has."""
+"""The families of windows that a task can have, and which one a bolt has."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from topologies.graph.model import WindowedNode
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of windows, and how its tasks work."""
+class WindowFamily:
+    """One family of windows, and how its tasks work."""
 
     fresh: Callable[[], WindowsState]
     """The state before the first batch."""
@@ -42,18 +42,18 @@ class Kind:
     """The events of a task that are in no window yet and may still be in one."""
 
 
-QUEUE = Kind(QueueState, QueueTask, compact_queue, pending_in_queue)
+QUEUE = WindowFamily(QueueState, QueueTask, compact_queue, pending_in_queue)
 """Runs of a queue of events."""
-SLICES = Kind(QueueState, SlicesTask, compact_slices, pending_in_slices)
+SLICES = WindowFamily(QueueState, SlicesTask, compact_slices, pending_in_slices)
 """Runs of a queue of partial sums."""
-ASSIGNED = Kind(AssignedState, AssignedTask, compact_held, pending_held)
+ASSIGNED = WindowFamily(AssignedState, AssignedTask, compact_held, pending_held)
 """Windows that assigners form of live events."""
-TRIGGERED = Kind(TriggeredState, TriggeredTask, compact_held, pending_held)
+TRIGGERED = WindowFamily(TriggeredState, TriggeredTask, compact_held, pending_held)
 """Windows of keys that a trigger fires."""
 
 
-def windows_of(node: WindowedNode) -> Kind:
-    """The kind of windows that a bolt has."""
+def family_of(node: WindowedNode) -> WindowFamily:
+    """The family of windows that a bolt has."""
     if node.assigners:
         return ASSIGNED
     if node.bolt.settings.key_trigger is not None:
