@@ -155,12 +155,7 @@ class Admission:
         if self.late_by is LateBy.WATERMARK:
             if len(judged) and not self.overtakes and int(judged.min()) > _latest(reference):
                 return times, actions, over
-            late = judged < reference
-            tied = times == reference if end_edges is None else (times == reference) & ~end_edges
-            some = np.arange(len(times)) if self.overtakes else np.flatnonzero(tied)
-            if self.last_end is not None and len(some):  # windows are looked up only where that may change something
-                last = self.last_end(judged[some], None if ends is None else ends[some])
-                late[some] |= self.missed(judged[some], last, over[some])
+            late = self._behind(times, judged, ends, reference, over, end_edges)
         else:
             assert self.last_end is not None
             late = self.missed(judged, self.last_end(judged, ends), over)
@@ -168,37 +163,67 @@ class Admission:
         if not late.any():
             return times, actions, over
         actions = actions.copy()
+        actions[late] = Decision.OUT_OF_ORDER
         match self.action:
             case LateAction.ADJUST:
                 actions[late] = Decision.ADJUSTED_OUT_OF_ORDER
-                if self.overtakes:  # behind its own mark no window may be open either
-                    assert self.last_end is not None
-                    known = np.where(reference > NONE, reference, bolt)
-                    closed = late & self.missed(known, self.last_end(known, None), over)
-                    reference = np.where(closed, np.maximum(known, bolt), known)
-                # Where the window that ends at the watermark is over, the earliest time is just after it.
-                tied = np.zeros(len(times), np.bool_)
-                if self.last_end is not None:
-                    tied = late & self.missed(reference, self.last_end(reference, None), over)
-                times = np.where(late, reference + tied, times)
-            case LateAction.CUT:
-                cut = late & (ends > reference) if ends is not None else np.zeros(len(times), np.bool_)
-                if end_edges is not None:
-                    cut &= ~end_edges
-                if ends is not None:
-                    cut &= ends > times + 1  # a point is dropped, never cut
-                actions[late] = Decision.OUT_OF_ORDER
+                times = np.where(late, self._earliest(late, reference, bolt, over), times)
+            case LateAction.CUT if ends is not None:
+                cut = _outlasting(late, times, ends, reference, end_edges)
                 actions[cut] = Decision.ADJUSTED_OUT_OF_ORDER
                 times = np.where(cut, reference, times)
-            case _:
-                actions[late] = Decision.OUT_OF_ORDER
         return times, actions, over
+
+    def _behind(
+        self,
+        times: NDArray[np.int64],
+        judged: NDArray[np.int64],
+        ends: NDArray[np.int64] | None,
+        reference: NDArray[np.int64],
+        over: NDArray[np.int64],
+        end_edges: NDArray[np.bool_] | None,
+    ) -> NDArray[np.bool_]:
+        """Which events are behind their mark, or at it where their windows are over; ``judged`` is the time that
+        counts for each."""
+        late: NDArray[np.bool_] = judged < reference
+        tied = times == reference if end_edges is None else (times == reference) & ~end_edges
+        some = np.arange(len(times)) if self.overtakes else np.flatnonzero(tied)
+        if self.last_end is not None and len(some):  # windows are looked up only where that may change something
+            last = self.last_end(judged[some], None if ends is None else ends[some])
+            late[some] |= self.missed(judged[some], last, over[some])
+        return late
+
+    def _earliest(
+        self, late: NDArray[np.bool_], reference: NDArray[np.int64], bolt: NDArray[np.int64], over: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The earliest time that a late event can be given: that of its mark, or just after it."""
+        if self.overtakes:  # behind its own mark no window may be open either
+            assert self.last_end is not None
+            known = np.where(reference > NONE, reference, bolt)
+            closed = late & self.missed(known, self.last_end(known, None), over)
+            reference = np.where(closed, np.maximum(known, bolt), known)
+        if self.last_end is None:
+            return reference
+        # Where the window that ends at the watermark is over, the earliest time is just after it.
+        return reference + (late & self.missed(reference, self.last_end(reference, None), over))
 
     def _reference(self, own: NDArray[np.int64], bolt: NDArray[np.int64]) -> NDArray[np.int64]:
         """The mark or watermark that each event is compared with."""
         if self.overtakes:
             return own
         return np.maximum(own, bolt) if self.per_input else bolt
+
+
+def _outlasting(
+    late: NDArray[np.bool_],
+    times: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    reference: NDArray[np.int64],
+    end_edges: NDArray[np.bool_] | None,
+) -> NDArray[np.bool_]:
+    """Which late events last beyond their mark, so that they can be cut to begin there."""
+    cut = late & (ends > reference) & (ends > times + 1)  # a point is dropped, never cut
+    return cut if end_edges is None else cut & ~end_edges
 
 
 def _latest(marks: NDArray[np.int64]) -> int:

@@ -32,8 +32,13 @@ def _leaves_out_its_end(settings: WindowSettings) -> bool:
 
 def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Kinds of windows that do not go with what else is set."""
+    for check in _CHECKS:
+        yield from check(bolt)
+
+
+def _promised_ends(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows at the start of windows, and a watermark for the next bolt that is past it."""
     settings = bolt.settings
-    sessions = [kind for kind in settings.kinds if isinstance(kind, Session)]
     ends_promised = settings.output_watermark is OutputTime.END
     if settings.output_time is OutputTime.START and ends_promised and bolt.event_time:
         yield bolt.fault(
@@ -41,12 +46,22 @@ def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "the rows would be late at the next bolt (SI-24)",
             "leave out output_watermark, or use with_time(output_time='window end')",
         )
+
+
+def _last_microsecond(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows at the last microsecond of windows that end at it and hold it."""
+    settings = bolt.settings
     if settings.output_time is OutputTime.LAST and bolt.event_time and not _leaves_out_its_end(settings):
         yield bolt.fault(
             "emits rows at the last microsecond before the end of windows that hold their end",
             "such a window ends with its end, which is the time that its rows have anyway",
             "use with_alignment(bounds='[start, end)'), or leave output_time='window last' out",
         )
+
+
+def _starts_that_move(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows at the start of windows whose start late events move."""
+    settings = bolt.settings
     by_start = settings.output_time is OutputTime.START and settings.late_by is LateBy.WINDOW and bolt.event_time
     if by_start and any(isinstance(kind, (Session, Snapshot)) for kind in settings.kinds):
         yield bolt.fault(
@@ -54,24 +69,48 @@ def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "the next bolt could get no watermark, or the rows would be late there (SI-24)",
             "use with_time(output_time='window end'), or with_lateness(by='watermark')",
         )
+
+
+def _gaps_of_events(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Several kinds of sessions, where each event has a gap of its own."""
+    sessions = [kind for kind in bolt.settings.kinds if isinstance(kind, Session)]
     if len(sessions) > 1 and any(kind.gap_field is not None for kind in sessions):
         yield bolt.fault(
             "has several kinds of sessions with a gap_field",
             "each event has one gap, which all kinds would use",
             "give each kind a bolt of its own",
         )
-    adjusts = settings.late_action is LateAction.ADJUST or (
-        settings.arrival is not None
-        and settings.arrival.late is not None
-        and settings.arrival.action is LateAction.ADJUST
-    )
+
+
+def _adjusted_lifetimes(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Late events that last, and are moved past their end."""
+    settings, arrival = bolt.settings, bolt.settings.arrival
+    by_arrival = arrival is not None and arrival.late is not None and arrival.action is LateAction.ADJUST
+    adjusts = settings.late_action is LateAction.ADJUST or by_arrival
     if settings.lifetime is not None and adjusts and bolt.event_time:
         yield bolt.fault(
             "has events that last, and adjusts late ones",
             "a lifetime would end before it begins",
             "use with_lateness(action='cut'), which lets late events begin later, or drop or divert them",
         )
-    yield from _too_long(bolt)
+
+
+def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Windows longer than the system has that the preset stands for (AZ-19)."""
+    settings, most = bolt.settings, bolt.settings.longest_window
+    lengths = [settings.length, *map(longest_of, settings.kinds)]
+    for length in dict.fromkeys(each for each in lengths if isinstance(each, Duration)):
+        if most is not None and length > most:
+            yield bolt.fault(
+                f"has windows of {length}",
+                f"the longest window allowed here is {most} (AZ-19)",
+                "make them shorter, or lift the limit: with_alignment(longest_window=None)",
+            )
+
+
+def _offset(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """An offset of a slide or more."""
+    settings = bolt.settings
     slides = [kind.slide for kind in settings.kinds if isinstance(kind, Hopping)] + [settings.slide]
     longest = max((slide.micros for slide in slides if isinstance(slide, Duration)), default=None)
     if longest is not None and abs(settings.offset.micros) >= longest:
@@ -80,6 +119,11 @@ def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "an offset of a slide or more gives the same ends as the rest after whole slides",
             "use that rest, which is less than the slide",
         )
+
+
+def _each_kind(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """What one kind of window asks of its events."""
+    settings = bolt.settings
     for kind in settings.kinds:
         if settings.lifetime is not None and isinstance(kind, (SlidingLog, Session, CountByStart)):
             yield bolt.fault(
@@ -99,20 +143,19 @@ def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
                 "there is no rule for where such a session would be cut",
                 "leave one of the two out",
             )
-    if settings.anchor is not None and settings.kinds and not any(isinstance(k, Hopping) for k in settings.kinds):
+
+
+def _anchor(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """An anchor of windows that are not counted from one."""
+    kinds = bolt.settings.kinds
+    if bolt.settings.anchor is not None and kinds and not any(isinstance(kind, Hopping) for kind in kinds):
         yield bolt.fault(
             "has an anchor, and no aligned windows", "only aligned windows are counted from an anchor", "remove it"
         )
 
 
-def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Windows longer than the system has that the preset stands for (AZ-19)."""
-    settings, most = bolt.settings, bolt.settings.longest_window
-    lengths = [settings.length, *map(longest_of, settings.kinds)]
-    for length in dict.fromkeys(each for each in lengths if isinstance(each, Duration)):
-        if most is not None and length > most:
-            yield bolt.fault(
-                f"has windows of {length}",
-                f"the longest window allowed here is {most} (AZ-19)",
-                "make them shorter, or lift the limit: with_alignment(longest_window=None)",
-            )
+_CHECKS = (
+    _promised_ends, _last_microsecond, _starts_that_move, _gaps_of_events, _adjusted_lifetimes, _too_long, _offset,
+    _each_kind, _anchor,
+)  # fmt: skip
+"""In the order in which their mistakes are told."""
