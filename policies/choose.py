@@ -78,8 +78,9 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
 def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[WindowAssigner, ...]:
     """The assigners of a bolt whose windows are not runs of the queue; empty where they are.
 
-    Windows are assigned where they are per key, of another kind than Storm's, anchored, fire more than once, hold
-    events with lifetimes, or may miss an event that is admitted because another of its windows is open (AT-16).
+    Windows are assigned where they are per key, of another kind than Storm's, or anchored; where they fire more than
+    once, or hold events with lifetimes; and where a window may miss an admitted event, because only another window of
+    the event is still open (AT-16).
     """
     if settings.key_trigger is not None:
         return ()

@@ -1,4 +1,4 @@
-"""The columns that somebody asks for: a run reads, carries and stores no others (decision 44).
+"""The columns that a component, a sink or a rule asks for: a run reads, carries and stores no others (decision 44).
 
 What is built knows all columns. A run takes the topology that ``with_needed_columns`` makes of it.
 """
@@ -31,7 +31,7 @@ Names = frozenset[str] | None
 
 
 def with_needed_columns(topology: Topology) -> Topology:
-    """The topology as a run has it, without columns that nobody asks for.
+    """The topology as a run has it, without the columns that nothing asks for.
 
     The columns of what a checkpoint keeps are left as they are: only bolts whose events are added up as they come are
     given fewer.

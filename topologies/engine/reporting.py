@@ -1,4 +1,4 @@
-"""Makes the report of a batch of what has become of it."""
+"""Makes the report of a batch from its progress."""
 
 from __future__ import annotations
 

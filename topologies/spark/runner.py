@@ -62,9 +62,9 @@ def run_on_spark(
     ``spark``, or else the active session, is used; if there is none, a session is created (``master``, by default
     ``local[*]``; ``conf``) and stopped at the end. ``metrics`` is given the report of each batch with Spark's progress.
 
-    Raises CheckpointError for a checkpoint that does not fit, BoltError for an exception in a bolt (the batch is not
-    committed, and is repeated by the next run), EnvironmentMissing where Java is missing, or the connector that a
-    topology with Kafka needs.
+    Raises CheckpointError for a checkpoint that does not fit. Raises BoltError for an exception in a bolt; the batch is
+    then not committed, and the next run repeats it. Raises EnvironmentMissing where Java is missing, or the connector
+    that a topology with Kafka needs.
     """
     check_built("run_on_spark", topology)
     if options.checkpoint is None:

@@ -33,7 +33,7 @@ BOLT = "bolt"
 
 @dataclass(frozen=True, repr=False)
 class BoltRun:
-    """What came of a bolt that was run on some rows."""
+    """What a bolt emitted for some rows, and the windows that it was called with."""
 
     rows: list[dict[str, Any]]
     """What it emitted on its default stream."""

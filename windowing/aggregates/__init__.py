@@ -226,10 +226,10 @@ def mode(field: str) -> Aggregate:
 def histogram(field: str, edges: Iterable[Number]) -> Aggregate:
     """How many values lie between edges: an array with one count more than there are edges.
 
-    The first is of the values below ``edges[0]``, the others of those from each edge up to the next, which is not
-    among them, and the last of those from the last edge on, and NaN. Null is not counted, so that they add up to
-    ``count(field)``. ``edges``: from 1 to 256 numbers, ascending, in the unit of the column; whole numbers and decimals
-    of up to 18 digits are compared with them exactly.
+    The first counts the values below ``edges[0]``; each other the values from an edge up to the next, without that; the
+    last the values from the last edge on, and NaN. Null is not counted, so that they add up to ``count(field)``.
+    ``edges``: from 1 to 256 numbers, ascending, in the unit of the column; whole numbers and decimals of up to 18
+    digits are compared with them exactly.
     """
     if isinstance(edges, str) or not isinstance(edges, Iterable):
         raise ConfigError(

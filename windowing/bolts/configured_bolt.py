@@ -61,7 +61,7 @@ class ConfiguredBolt(Component):
             raise ConfigError(what, why=error.why, do=error.do) from None
 
     def _derived_every(self, before: WindowSettings, *, said: bool) -> Self:
-        """How often watermarks come where nobody says so: as a column of watermarks, or one for each key, needs it.
+        """How often watermarks come where the user does not say: as a watermark column, or one per key, needs it.
 
         ``before``: the settings before this call; ``said``: whether the call says how often. What was derived before is
         derived anew.

@@ -16,7 +16,7 @@ _OWN = (
     "length", "slide", "kinds", "key", "panes", "eviction", "trigger", "processing_time", "bounds", "offset", "anchor",
     "output_time", "watermark_per_key",
 )  # fmt: skip
-"""The settings that an operator decides, and nobody else."""
+"""The settings that an operator decides, and its users cannot."""
 
 
 class Operator(WindowedBolt):

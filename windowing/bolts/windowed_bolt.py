@@ -275,7 +275,7 @@ class WindowedBolt(ConfiguredBolt):
         ``eviction``: which events a window holds (``policies.EvictionPolicy``). ``trigger``: when windows fire
         (``policies.TriggerPolicy``).
 
-        ``expired``: whether ``window.expired`` is asked for (ST-21), which nobody has to say whose code names it.
+        ``expired``: whether ``window.expired`` is asked for (ST-21); not needed where the code of the bolt names it.
         Storm's windows of a task have it anyway. Windows per key, and those that other time settings or kinds of window
         need, then keep the events of the last window of each key until the key's next one has fired.
         """

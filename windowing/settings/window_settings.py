@@ -569,7 +569,7 @@ class WindowSettings:
     """What the user asked for by name, (setting, call) in order: if it would change nothing, it is refused. What a
     preset brings along without being asked may be idle."""
     every_is_derived: bool = field(default=False, compare=False)
-    """Whether ``watermark_every`` is what other settings need, and nobody has said it."""
+    """Whether ``watermark_every`` follows from other settings that need it, and the user has not said it."""
     forgotten: tuple[str, ...] = field(default=(), compare=False)
     """The calls whose settings a preset that came after them has replaced."""
 

@@ -24,8 +24,8 @@ _SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000
 class DayTime:
     """A time of day: microseconds after midnight by the clocks of a zone.
 
-    It comes once a day, whatever the clocks do: a time that they leap over is taken with the offset before the leap
-    (02:30 is 03:30 of summer time, as java.time has it), and one that they show twice comes the first time only.
+    It comes once a day, whatever the clocks do. A time that they leap over is taken with the offset before the leap, as
+    in java.time: 02:30 is 03:30 of summer time. A time that they show twice comes the first time only.
     A day that a zone has left out shares its time with the day after.
 
     Raises ConfigError for a time that is not within a day, and for a zone that there is none of.

@@ -5,9 +5,9 @@
   values are text. The document is an object with the root as its only entry.
 - White space between elements is dropped as layout. Comments, processing instructions and the order of elements of
   different names are not kept. Prefixes stay part of the names.
-- Every document type declaration is refused (so there are no entities but the five of XML, no external ones, no
-  default attributes), and so are encodings other than UTF-8, UTF-16, US-ASCII, ISO-8859-x, windows-125x, KOI8 and
-  IBM866. No file is opened and no network is used.
+- Document type declarations are refused, so there are no entities but the five of XML and no default attributes.
+- Encodings are UTF-8, UTF-16, US-ASCII, ISO-8859-x, windows-125x, KOI8 and IBM866; others are refused.
+- No file is opened and no network is used.
 
 Documents are written as UTF-8 with a prolog. Numbers, booleans (true, false), times, decimals and binary (base64)
 become text, None an empty element, a list its elements in order. Text reads back equal; but a list of one item is read
