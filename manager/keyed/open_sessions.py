@@ -40,16 +40,7 @@ def turned_away(
         return late, []
     codes = np.zeros(len(times), np.int64) if keys is None else keys
     wanted = np.unique(codes[behind])
-    sessions: dict[int, list[tuple[int, int]]] = {key: [] for key in wanted.tolist()}
-    before = held()
-    if before is not None and len(before):
-        held_keys = np.zeros(len(before), np.int64) if before.keys is None else before.keys
-        wanted_events = np.isin(held_keys, wanted)
-        spans = gaps_of(before, int(gaps[0]) if len(gaps) else 0)[wanted_events]
-        for key, time, gap in zip(
-            held_keys[wanted_events].tolist(), before.times[wanted_events].tolist(), spans.tolist(), strict=True
-        ):
-            _join(sessions[key], time, time + gap, touching)
+    sessions = _sessions_of(wanted, held(), int(gaps[0]) if len(gaps) else 0, touching)
     splits: list[int] = []
     rows = np.flatnonzero(np.isin(codes, wanted) & candidates)
     for row in rows.tolist():
@@ -68,6 +59,21 @@ def turned_away(
             del open_sessions[:first]  # they end first, and have closed
         _join(open_sessions, time, end, touching)
     return late, splits
+
+
+def _sessions_of(
+    keys: NDArray[np.int64], held: Held | None, usual: int, touching: bool
+) -> dict[int, list[tuple[int, int]]]:
+    """The start and end of the sessions that live events of these keys form; ``usual``: the gap of those without."""
+    sessions: dict[int, list[tuple[int, int]]] = {key: [] for key in keys.tolist()}
+    if held is None or not len(held):
+        return sessions
+    held_keys = np.zeros(len(held), np.int64) if held.keys is None else held.keys
+    wanted = np.isin(held_keys, keys)
+    spans = gaps_of(held, usual)[wanted]
+    for key, time, gap in zip(held_keys[wanted].tolist(), held.times[wanted].tolist(), spans.tolist(), strict=True):
+        _join(sessions[key], time, time + gap, touching)
+    return sessions
 
 
 def gaps_of(held: Held, usual: int) -> NDArray[np.int64]:

@@ -216,27 +216,8 @@ def files(
             f"files({text!r}): the format cannot be told from the path",
             do="end the path in *.parquet, *.csv, *.jsonl or *.arrow, or give format=...",
         )
-    for limit, most in (("files_per_batch", files_per_batch), ("bytes_per_batch", bytes_per_batch)):
-        if most is not None and (type(most) is not int or most < 1):
-            raise ConfigError(f"{limit}={most!r}", why="a batch reads at least that", do="give a whole number above 0")
-    if on_missing not in ("stop", "invalid"):
-        raise ConfigError(
-            f"files({text!r}) with on_missing={on_missing!r}",
-            why="a deleted file either stops the run or is counted as invalid",
-            do="use 'stop' or 'invalid'",
-        )
-    if files_per_batch is not None and bytes_per_batch is not None:
-        raise ConfigError(
-            f"files({text!r}) with files_per_batch and bytes_per_batch",
-            why="Spark limits a micro-batch by only one of them",
-            do="leave one of them out",
-        )
-    if "escape_formulas" in options:
-        raise ConfigError(
-            f"files({text!r}) with escape_formulas",
-            why="it applies to files that are written",
-            do="leave it out here, and give it to the sink: sinks.files(..., escape_formulas=True)",
-        )
+    _check_limits(text, files_per_batch, bytes_per_batch)
+    _check_choices(text, on_missing, options)
     return FileSpout(
         text,
         declared=schema,
@@ -247,6 +228,35 @@ def files(
         merge_by=merge_by,
         on_missing=on_missing,
     )
+
+
+def _check_limits(text: str, files_per_batch: int | None, bytes_per_batch: int | None) -> None:
+    """Raise ConfigError unless at most one limit of a batch is given, and that is a number above 0."""
+    for limit, most in (("files_per_batch", files_per_batch), ("bytes_per_batch", bytes_per_batch)):
+        if most is not None and (type(most) is not int or most < 1):
+            raise ConfigError(f"{limit}={most!r}", why="a batch reads at least that", do="give a whole number above 0")
+    if files_per_batch is not None and bytes_per_batch is not None:
+        raise ConfigError(
+            f"files({text!r}) with files_per_batch and bytes_per_batch",
+            why="Spark limits a micro-batch by only one of them",
+            do="leave one of them out",
+        )
+
+
+def _check_choices(text: str, on_missing: str, options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for what the reader of files does not know."""
+    if on_missing not in ("stop", "invalid"):
+        raise ConfigError(
+            f"files({text!r}) with on_missing={on_missing!r}",
+            why="a deleted file either stops the run or is counted as invalid",
+            do="use 'stop' or 'invalid'",
+        )
+    if "escape_formulas" in options:
+        raise ConfigError(
+            f"files({text!r}) with escape_formulas",
+            why="it applies to files that are written",
+            do="leave it out here, and give it to the sink: sinks.files(..., escape_formulas=True)",
+        )
 
 
 def stream(make: Callable[[Any], Any] | Any, schema: SchemaLike | None = None) -> FrameSpout:
@@ -296,23 +306,8 @@ def kafka(
     names = checked_topics(topics, pattern)
     checked_form("key", key)
     checked_form("value", value)
-    if schema is not None and (key, value) != ("binary", "binary"):
-        raise ConfigError(
-            "kafka() with a schema, and with key= or value=",
-            why="with a schema the value is JSON, and the key is metadata",
-            do="leave them out; metadata=['key'] gives the key as the text kafka_key",
-        )
     columns = checked_metadata(metadata)
-    if schema is None and columns:
-        raise ConfigError(
-            "kafka() with metadata and without a schema",
-            why="without a schema the rows are the records, with all metadata",
-            do="leave metadata out, or give a schema",
-        )
-    if records_per_batch is not None and records_per_batch < 1:
-        raise ConfigError(
-            f"records_per_batch={records_per_batch}", why="a batch reads at least one record", do="use 1 or more"
-        )
+    _check_records(schema, key, value, columns, records_per_batch)
     return KafkaSpout(
         checked_servers(servers),
         topics=names,
@@ -325,6 +320,28 @@ def kafka(
         records_per_batch=records_per_batch,
         options=checked_options(options),
     )
+
+
+def _check_records(
+    schema: SchemaLike | None, key: Form, value: Form, columns: tuple[str, ...], records_per_batch: int | None
+) -> None:
+    """Raise ConfigError for arguments of ``kafka`` that do not go together."""
+    if schema is not None and (key, value) != ("binary", "binary"):
+        raise ConfigError(
+            "kafka() with a schema, and with key= or value=",
+            why="with a schema the value is JSON, and the key is metadata",
+            do="leave them out; metadata=['key'] gives the key as the text kafka_key",
+        )
+    if schema is None and columns:
+        raise ConfigError(
+            "kafka() with metadata and without a schema",
+            why="without a schema the rows are the records, with all metadata",
+            do="leave metadata out, or give a schema",
+        )
+    if records_per_batch is not None and records_per_batch < 1:
+        raise ConfigError(
+            f"records_per_batch={records_per_batch}", why="a batch reads at least one record", do="use 1 or more"
+        )
 
 
 def memory(schema: SchemaLike, *batches: Rows) -> MemorySpout:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from manager.storage.manifest import Manifest
+from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import SegmentStore
 from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan
@@ -18,7 +18,7 @@ from topologies.engine.ledger.trace import event_ids
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rehearsal import Rehearsal
 from topologies.engine.tasks import pending_events
-from topologies.graph.model import Topology, stream_label
+from topologies.graph.model import Topology, WindowedNode, stream_label
 from topologies.io.sinks import MemorySink
 from topologies.named_topology import load_topology
 from topologies.scenarios.run.answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
@@ -177,18 +177,10 @@ class Recording:
             for row in self.invalid[key]
             if row["bolt"] in mine
         }
-        counts: dict[str, int] = {}
-        metrics: dict[str, int | float] = {}
-        pending: list[str] = []
-        for name in mine:
-            part, bolt = topology.windowed[name], manifest.bolts[name]
-            for account, number in bolt.accounts.totals(sum(bolt.pending)).items():
-                counts[account] = counts.get(account, 0) + number
-            for metric, number in bolt.accounts.metrics().items():
-                metrics[metric] = metrics.get(metric, 0) + number
-            for task, state in enumerate(bolt.tasks):
-                for events in pending_events(store, part, task, state):
-                    pending.extend(event_ids(events))
+        bolts = [manifest.bolts[name] for name in mine]
+        counts = _added_up(bolt.accounts.totals(sum(bolt.pending)) for bolt in bolts)
+        metrics: dict[str, int | float] = {**_added_up(bolt.accounts.metrics() for bolt in bolts)}
+        pending = [event for name in mine for event in _pending(topology.windowed[name], manifest.bolts[name], store)]
         outputs = {
             name.removeprefix(prefix): part.sink.rows
             for name, part in topology.sinks.items()
@@ -219,6 +211,22 @@ class Recording:
     def _trace(self, key: str, kind: str, rows: list[dict[str, Any]]) -> None:
         seen = {"windows": self.windows, "late": self.late, "events": self.events, "invalid": self.invalid}
         seen[kind][key] = rows
+
+
+def _added_up(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums of several bolts' numbers, by name."""
+    sums: dict[str, int] = {}
+    for of_bolt in numbers:
+        for name, number in of_bolt.items():
+            sums[name] = sums.get(name, 0) + number
+    return sums
+
+
+def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterator[str]:
+    """The ids of the events that a window of the bolt may still need."""
+    for task, state in enumerate(bolt.tasks):
+        for events in pending_events(store, node, task, state):
+            yield from event_ids(events)
 
 
 def _window(topology: Topology, row: dict[str, Any], steps: Mapping[str, str]) -> AnswerWindow:
