@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held import GONE, LAST, SEEN, Held, is_kept
-from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Flags, Ref, SegmentStore, SegmentWriter
+from manager.storage.event_segments import STREAM_COLUMN, TIME_COLUMN
+from manager.storage.ref import Flags, Ref
+from manager.storage.segments import SegmentStore, SegmentWriter
 from windowing.data.events import count_by_stream
 from windowing.time.timestamps import FOREVER
 

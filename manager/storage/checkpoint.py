@@ -9,10 +9,12 @@ from typing import Any, Protocol
 
 import pyarrow.fs as pafs
 
+from manager.storage.file_segments import FileSegments
 from manager.storage.files import delete, delete_folder, empty_folder, make_folder, path_type
 from manager.storage.manifest import Manifest
+from manager.storage.memory_segments import MemorySegments
 from manager.storage.sealed_folder import SealedFolder, required
-from manager.storage.segments import FileSegments, MemorySegments, SegmentStore
+from manager.storage.segments import SegmentStore
 from manager.storage.storage_errors import UNREADABLE, during
 from windowing.errors import CheckpointError, DamagedCheckpoint
 

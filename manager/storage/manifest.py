@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manager.accounts import Accounts
-from manager.storage.segments import Ref
+from manager.storage.ref import Ref
 from manager.storage.task_state import AssignedState, TaskState
 from manager.watermarks.watermark import WatermarkState
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from manager.queue.queue_state import QueueState
-from manager.storage.segments import Ref
+from manager.storage.ref import Ref
 from policies.marks import NONE
 
 

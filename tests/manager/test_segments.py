@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from manager.storage.file_segments import FileSegments
 from manager.storage.files import private_stream
-from manager.storage.segments import FileSegments, MemorySegments
+from manager.storage.memory_segments import MemorySegments
 from windowing.errors import StorageError
 
 TABLE = pa.table({"x": range(1_000)})
@@ -80,7 +81,7 @@ def test_an_error_as_the_file_is_closed_leaves_no_file(store: FileSegments, monk
             self._file.close()
             raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
-    monkeypatch.setattr("manager.storage.segments.private_stream", lambda *given: Closing(private_stream(*given)))
+    monkeypatch.setattr("manager.storage.file_segments.private_stream", lambda *given: Closing(private_stream(*given)))
     with pytest.raises(StorageError, match="cannot be written"), store.writer("5") as writer:
         writer.add(TABLE)
     assert os.listdir(f"{store.root}/5") == []
@@ -90,7 +91,7 @@ def test_a_file_that_cannot_be_deleted_hides_no_error(store: FileSegments, monke
     def refuse(*_: object, **__: object) -> None:
         raise StorageError("it cannot be deleted")
 
-    monkeypatch.setattr("manager.storage.segments.delete", refuse)
+    monkeypatch.setattr("manager.storage.file_segments.delete", refuse)
     with pytest.raises(KeyError, match="of a bolt"):
         fail_after_writing(store, KeyError("of a bolt"))
 

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import pytest
 
 from manager.queue.queue_state import QueueState
-from manager.storage.segments import Flags, Ref
+from manager.storage.ref import Flags, Ref
 from manager.storage.task_state import AssignedState, BoltTaskState, TaskState, TriggeredState, WindowsState
 
 REF = Ref(

@@ -10,11 +10,11 @@ from unittest.mock import patch
 
 from manager.storage import files, sealed_folder
 from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.file_segments import FileSegments
 from manager.storage.files import sync_file
 from manager.storage.manifest import Manifest
 from manager.storage.sealed import seal
 from manager.storage.sealed_folder import SealedFolder
-from manager.storage.segments import FileSegments
 from manager.watermarks.watermark import WatermarkState
 from tests.simulation.executor import SimulatedExecutor
 from topologies.checkpoints import run, spark_files

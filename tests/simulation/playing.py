@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from manager.accounts import ACCOUNTS
-from manager.storage import segments
+from manager.storage import file_segments
 from manager.storage.checkpoint import batch_key, batch_of
 from tests.simulation.disk import Crash, Disk
 from tests.simulation.executor import SimulatedExecutor
@@ -141,7 +141,7 @@ class _Play:
 
     def _live(self, portion: int, *, calm: bool) -> bool:
         """One process; whether it has come to the end of the input."""
-        segments._CHECKED.clear()
+        file_segments._CHECKED.clear()
         self.disk.start()
         self.weather.begin()
         self.disk.before = self._count if calm else self.weather.before
@@ -196,7 +196,7 @@ class _Play:
 
     def _calm(self) -> Outcome:
         """The same steps, in one process that nothing happens to."""
-        segments._CHECKED.clear()
+        file_segments._CHECKED.clear()
         with self.disk.mounted():
             self.disk.start()
             self.disk.before = self._count

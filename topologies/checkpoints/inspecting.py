@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import batch_key, batch_name, read_manifest, read_plan
+from manager.storage.file_segments import FileSegments
 from manager.storage.manifest import BoltState, Manifest
-from manager.storage.segments import FileSegments
 from manager.storage.storage_errors import UNREADABLE
 from topologies.checkpoints.pairing import GOING_BACK, START, TOPOLOGY, PairedCheckpoint
 from topologies.checkpoints.sinks_note import read_sinks

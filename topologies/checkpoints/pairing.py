@@ -20,10 +20,10 @@ from manager.storage.checkpoint import (
     check_not_begun,
     read_manifest,
 )
+from manager.storage.file_segments import FileSegments
 from manager.storage.files import is_there
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
-from manager.storage.segments import FileSegments
 from manager.storage.storage_errors import UNREADABLE, as_storage_error, system_reason
 from topologies.checkpoints.fingerprint import differences, fingerprint
 from topologies.checkpoints.sinks_note import note_sinks

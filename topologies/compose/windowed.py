@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from manager.keyed.held_segments import INNER
-from manager.storage.segments import WEIGHT_COLUMN
+from manager.storage.event_segments import WEIGHT_COLUMN
 from policies.choose import choose_assigners, choose_policies, placeholder_lengths
 from topologies.compose.checks import mistakes_of
 from topologies.compose.checks.checked_bolt import CheckedBolt

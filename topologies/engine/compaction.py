@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from manager.queue.queue_state import QueueState
-from manager.storage.segments import Ref
+from manager.storage.ref import Ref
 from topologies.engine.batch.executor import Executor
 from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.tasks import compact

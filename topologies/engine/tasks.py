@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from manager.storage.segments import Ref, SegmentStore
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentStore
 from manager.storage.storage_errors import naming_owner
 from manager.storage.task_state import TaskState
 from topologies.engine.batch.context import Context

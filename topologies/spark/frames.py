@@ -8,7 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from manager.storage.segments import Ref, SegmentStore
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentStore
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.model import SinkNode
 from topologies.spark.kafka import send_records

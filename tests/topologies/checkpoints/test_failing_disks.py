@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
+from manager.storage.file_segments import FileSegments
 from manager.storage.files import entries, write_private
-from manager.storage.segments import FileSegments, Ref
+from manager.storage.ref import Ref
 from manager.storage.storage_errors import as_storage_error
 from tests.helpers.damage import rows_of, topology, write_input
 from tests.helpers.object_store import object_store

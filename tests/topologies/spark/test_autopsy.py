@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.segments import FileSegments
+from manager.storage.file_segments import FileSegments
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.context import Context
 from topologies.engine.tasks import ingest

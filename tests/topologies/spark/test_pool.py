@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from manager.storage.segments import FileSegments
+from manager.storage.file_segments import FileSegments
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.context import Context

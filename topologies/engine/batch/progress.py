@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from manager.storage.manifest import Manifest
-from manager.storage.segments import Ref
+from manager.storage.ref import Ref
 from topologies.engine.batch.context import Context
 from topologies.engine.rows.sink_rows import SinkRows
 from topologies.engine.work.deferred_events import DeferredEvents

@@ -6,7 +6,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from manager.storage.segments import Ref, SegmentStore
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentStore
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.model import SinkNode
 from windowing.errors import ConfigError

@@ -17,7 +17,8 @@ from manager.keyed.known_keys import KnownKeys
 from manager.keyed.last_windows import LastWindows
 from manager.keyed.panes import EvaluationTime, PaneDecisions, PaneStates
 from manager.keyed.released import ReleasedEnds
-from manager.storage.segments import Ref, SegmentWriter
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentWriter
 from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
 from policies.assigners import GridWindows

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from manager.queue.queue_state import QueueState
-from manager.storage.segments import Ref, SegmentStore
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentStore
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
 from topologies.engine.batch.context import Context
 from topologies.engine.fire.assigned_task import AssignedTask

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from manager.keyed.held import GONE, LAST, SEEN, Held, is_kept, kept, live
 from manager.keyed.held_segments import flag, read_held, write_held
-from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
 from topologies.engine.batch.context import Context
 from topologies.engine.ingest.router import Router

@@ -15,7 +15,8 @@ from windowing.data.rows import Loose, from_rows
 from windowing.window import Ident, TupleWindow
 
 if TYPE_CHECKING:
-    from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+    from manager.storage.ref import Ref
+    from manager.storage.segments import SegmentStore, SegmentWriter
 
 _IDENT = ("_window_kind", "_window_key", "_window_start", "_window_end")
 

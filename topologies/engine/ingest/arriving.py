@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held_segments import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
-from manager.storage.segments import STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter
+from manager.storage.event_segments import STREAM_COLUMN, TIME_COLUMN
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentWriter
 from manager.storage.taking import take_rows
 from policies.admission import Decision, timely
 from policies.marks import NONE

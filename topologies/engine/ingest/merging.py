@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.segments import Ref, SegmentStore, SegmentWriter
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.taking import take_rows
 from policies.marks import NONE
 from topologies.engine.batch.context import Context

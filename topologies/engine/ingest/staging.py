@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.segments import Ref, SegmentWriter, write_events
+from manager.storage.event_segments import write_events
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentWriter
 from manager.storage.storage_errors import as_storage_error, naming_owner
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from manager.storage.segments import Ref
+from manager.storage.ref import Ref
 
 
 @dataclass(frozen=True)

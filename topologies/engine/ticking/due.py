@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from manager.queue.queue_state import QueueState
-from manager.storage.segments import Ref
+from manager.storage.ref import Ref
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState
 from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle

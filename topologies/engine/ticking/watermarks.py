@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from manager.storage.manifest import BoltState
-from manager.storage.segments import Ref, SegmentStore
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentStore
 from manager.watermarks.arrival_times import MarksAround
 from manager.watermarks.event_watermarks import EventWatermarks
 from manager.watermarks.watermark import WaterMarkEventGenerator

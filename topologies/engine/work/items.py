@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from manager.storage.segments import Ref
+from manager.storage.ref import Ref
 from manager.storage.task_state import BoltTaskState, TaskState
 from policies.marks import NONE
 from topologies.engine.work.deferred_events import DeferredSegment

@@ -1,0 +1,159 @@
+"""Segments as files, on any file system that pyarrow knows; each section is checked before it is read."""
+
+from __future__ import annotations
+
+import os
+import uuid
+import zlib
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.storage.files import delete, private_stream, sync_file
+from manager.storage.ref import Ref
+from manager.storage.storage_errors import as_storage_error
+from windowing.errors import DamagedCheckpoint, StorageError
+
+_ALIGNMENT = 64
+_CHECKED: set[tuple[object, ...]] = set()
+"""The sections of local files that this process has found whole."""
+_MOST_CHECKED = 1 << 16
+
+
+@dataclass(frozen=True)
+class FileSegments:
+    """Segments as files under a folder of any file system that pyarrow knows; small and picklable."""
+
+    root: str
+    uri: str | None = None
+    """The file system, as a URI; None for the local one."""
+
+    @property
+    def filesystem(self) -> pafs.FileSystem:
+        """The file system the segments lie on."""
+        return pafs.LocalFileSystem() if self.uri is None else pafs.FileSystem.from_uri(self.uri)[0]
+
+    def writer(self, folder: str) -> _FileWriter:
+        """A writer of a new segment in a folder; its name belongs to this attempt alone."""
+        return _FileWriter(self, f"{folder}/{uuid.uuid4().hex}.arrow")
+
+    def read(self, ref: Ref) -> pa.Table:
+        """The rows of a reference that are still needed; mapped into memory where the file is local.
+
+        Raises DamagedCheckpoint where they are not what was written, StorageError where they cannot be read. A section
+        of a local file is looked through once in each process, for as long as its file does not change: windows that
+        overlap read it again and again.
+        """
+        buffer, section = self._bytes(ref)
+        if section is None or section not in _CHECKED:
+            self._compare(ref, buffer)
+            if section is not None:
+                if len(_CHECKED) >= _MOST_CHECKED:
+                    _CHECKED.clear()
+                _CHECKED.add(section)
+        with pa.ipc.open_stream(buffer) as reader:
+            return reader.read_all().slice(ref.start)
+
+    def check(self, ref: Ref) -> None:
+        """Look through a section; DamagedCheckpoint where it is not what was written."""
+        self._compare(ref, self._bytes(ref)[0])
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Wait until segments are on the disk, before a manifest names them; other file systems do so themselves."""
+        for name in sorted(names) if self.uri is None else ():
+            sync_file(f"{self.root}/{name}")
+
+    def _compare(self, ref: Ref, buffer: pa.Buffer) -> None:
+        if len(buffer) == ref.length and zlib.crc32(buffer) == ref.checksum:
+            return
+        section = f"the {ref.length:,} bytes from {ref.offset:,} on, {ref.rows:,} rows"
+        wrong = "are not all there" if len(buffer) < ref.length else "do not have the checksum they had"
+        raise DamagedCheckpoint(f"segment {self.root}/{ref.segment} is damaged", why=f"{section}, {wrong}")
+
+    def _bytes(self, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
+        path = f"{self.root}/{ref.segment}"
+        with as_storage_error(path, "read"):
+            try:
+                return self._section(path, ref)
+            except FileNotFoundError as error:
+                raise DamagedCheckpoint(f"segment {path} is gone", why="it holds rows that are still needed") from error
+
+    def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
+        """The bytes of a section, as many as there are, and what it is called among those that have been checked."""
+        if self.uri is not None:
+            with self.filesystem.open_input_file(path) as source:
+                return source.read_at(ref.length, ref.offset), None
+        found = os.stat(path)
+        if found.st_size < ref.offset + ref.length:
+            return pa.py_buffer(b""), None
+        with pa.memory_map(path) as source:
+            source.seek(ref.offset)
+            return source.read_buffer(ref.length), (path, found.st_ino, found.st_mtime_ns, ref.offset, ref.checksum)
+
+
+class _FileWriter:
+    """Opens its file with the first section, so that a task with nothing to say leaves nothing behind."""
+
+    def __init__(self, store: FileSegments, name: str) -> None:
+        self.store, self.name = store, name
+        self._begun = False
+        """Whether there may be a file."""
+        self._file: pa.NativeFile | None = None
+
+    def add(self, table: pa.Table) -> Ref:
+        section = pa.BufferOutputStream()
+        with pa.ipc.new_stream(section, table.schema) as writer:
+            writer.write_table(table)
+        buffer = section.getvalue()
+        return Ref(self.name, self._append(buffer), len(buffer), table.num_rows, checksum=zlib.crc32(buffer))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                self._close()
+            except StorageError:
+                self._remove()
+                raise
+        elif isinstance(error, Exception):  # a process that ends leaves it to the next run
+            self._remove()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            with self._touching():
+                self._file.close()
+
+    def _remove(self) -> None:
+        """Delete the file. What fails here is not raised: it would hide the first error."""
+        with suppress(StorageError):
+            self._close()
+        if self._begun:
+            with suppress(StorageError):
+                delete(self.store.filesystem, self._path, missing=True)
+
+    def _append(self, buffer: pa.Buffer) -> int:
+        """Write a section; where it begins."""
+        if self._file is None:
+            self._begun = True
+            self._file = private_stream(self.store.filesystem, self._path)
+        with self._touching():
+            self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
+            offset = self._file.tell()
+            self._file.write(buffer)
+        return int(offset)
+
+    @property
+    def _path(self) -> str:
+        return f"{self.store.root}/{self.name}"
+
+    def _touching(self) -> AbstractContextManager[None]:
+        return as_storage_error(self._path, "written")
