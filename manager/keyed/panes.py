@@ -18,7 +18,7 @@ TIMINGS = (Timing.EARLY, Timing.ON_TIME, Timing.LATE)
 _EARLY, _ON_TIME, _LATE = range(3)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class PaneStates:
     """The states of open windows: one entry per window, in order of (kind, key, start, end)."""
 
@@ -111,8 +111,8 @@ class PaneDecisions:
         return states
 
     def decide(self, states: PaneStates, fresh: NDArray[np.int64]) -> tuple[NDArray[np.bool_], list[Pane]]:
-        """Which of the windows fire, and the pane of each firing. ``fresh`` is the number of new events of each
-        window."""
+        """Which of the windows fire, and the pane of each firing; their ``states`` are updated in place, and kept if
+        they stay open. ``fresh`` is the number of new events of each window."""
         moment = self.moment
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
         final = states.end <= moment.over

@@ -34,7 +34,8 @@ class EventByEvent:
         accounts: Accounts,
         task: int,
     ) -> None:
-        """``state``, ``queue`` and ``accounts`` are those of the manager that owns these windows."""
+        """``state``, ``queue`` and ``accounts`` are those of the manager that owns these windows. The state and the
+        accounts are updated in place, the queue is only read."""
         self.eviction, self.state, self.queue, self.accounts, self.task = eviction, state, queue, accounts, task
         self._at_ends = isinstance(trigger, TimeTriggerPolicy) and fires_on_columns(trigger)
         self._seen = set(state.decisions.get("seen", ()))  # positions that have been in a window

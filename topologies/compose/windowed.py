@@ -74,7 +74,11 @@ def windowed_node(
     source_rules: SourceRules,
     mistakes: Mistakes,
 ) -> WindowedNode | None:
-    """The bolt as a node, its streams added to what is known; None after a mistake, which is told."""
+    """The bolt as a node; None after a mistake.
+
+    Three arguments are added to: ``known`` by its streams, ``source_rules`` by what it does with the rules of its
+    sources, and ``mistakes``.
+    """
     before, name, written, reading = len(mistakes), declarer.name, declarer.bolt, _Reading.of(declarer, known)
     assert isinstance(written, WindowedBolt)
     try:

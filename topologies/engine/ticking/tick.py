@@ -21,7 +21,11 @@ from windowing.time.timestamps import FOREVER
 
 
 def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore) -> list[FireItem]:
-    """Advance the time of a bolt at the end of a batch. Returns the work of its tasks that may have something to do."""
+    """Advance the time of a bolt at the end of a batch: its watermark and its frontier, and with the first event its
+    anchor, all in the state that ``progress`` holds.
+
+    Returns the work of its tasks that may have something to do.
+    """
     bolt = progress.state.bolts[node.name]
     if node.deferred and node.bolt.settings.anchor == START and bolt.anchor is None:
         bolt.anchor = first_clock(progress.seen(node.name), advance)
