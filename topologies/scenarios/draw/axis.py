@@ -1,50 +1,17 @@
-"""The axis of a timeline: times as columns, how they are written, and a line drawn on it."""
+"""The axis of a timeline: times as columns, and a row drawn on them."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rich.text import Text
 
-from topologies.io.times import written
-from topologies.scenarios.schema.model import Scenario
-from topologies.scenarios.schema.steps import ClockStep, EventStep
-from windowing.time.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
-
-SECOND = 1_000_000
-DAY = 86_400 * SECOND
-EXPIRED = "◇"
-"""The symbol of an event that was in the window before this one; on a shared column it gives way to the others."""
-
-_STEPS_OF_TIME = [
-    *(unit * SECOND for unit in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
-    *(unit * 3600 * SECOND for unit in (1, 2, 3, 6, 12)),
-]
-
-
-@dataclass
-class ChartRow:
-    """A line of the chart: a label, what stands on the axis, and a note."""
-
-    label: str
-    note: Text = field(default_factory=Text)
-    style: str = ""
-    symbols: list[tuple[int, str, str]] = field(default_factory=list)
-    """Time, symbol and style."""
-    bar: tuple[int, int, str, str] | None = None
-    """From, to, and the brackets (an empty one where the window has no such bound)."""
-    upto: int | None = None
-    """The watermark that this row brings."""
-    kind: str = "step"
-
-    def times(self) -> list[int]:
-        """The times that the axis must reach."""
-        ends = [] if self.bar is None else [self.bar[0], self.bar[1]]
-        return [*(at for at, _, _ in self.symbols), *ends, *([] if self.upto is None else [self.upto])]
+from topologies.scenarios.draw.axis_times import AxisTimes
+from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
+from windowing.time.timestamps import FOREVER
 
 
 class Axis:
@@ -78,7 +45,7 @@ class Axis:
             return first
         return first + round((min(max(at, low), high) - low) * (last - first) / (high - low))
 
-    def header(self, show: Clock) -> Iterator[Text]:
+    def header(self, show: AxisTimes) -> Iterator[Text]:
         """The labels of the axis, and its ruler."""
         labels, ruler = [" "] * self.width, ["─"] * self.width
         free = 0
@@ -133,47 +100,6 @@ class Axis:
             if symbol == EXPIRED and number:
                 continue
             cells[column] = (symbol if number < 2 else str(number) if number < 10 else "+", style)
-
-
-_NUMBERS = 1_000_000
-"""Below this a place on an axis of arrivals is the number of an event."""
-
-
-class Clock:
-    """How times are shown: of the clock where they are of today's world, else in milliseconds."""
-
-    def __init__(self, times: Sequence[int], scenario: Scenario, *, by_arrival: bool) -> None:
-        clocks = [step.moved for step in scenario.steps if isinstance(step, EventStep | ClockStep)]
-        # By arrival, events stand at their numbers; the times among them are the ends of windows.
-        known = [at for at in times if EARLIEST <= at <= LATEST and not (by_arrival and abs(at) < _NUMBERS)]
-        known += [at for at in clocks if at is not None and EARLIEST <= at <= LATEST]
-        self.by_arrival = by_arrival
-        self.as_clock = bool(known) and min(known) > 3 * 365 * DAY
-        self.dated = bool(known) and min(known) // DAY != max(known) // DAY
-
-    def __call__(self, at: int) -> str:
-        if self.by_arrival and abs(at) < _NUMBERS:
-            return str(at)
-        if at == FOREVER:
-            return "+inf"
-        if not self.as_clock or not EARLIEST <= at <= LATEST:
-            return str(written(at))
-        moment = to_datetime(at)
-        text = f"{moment:%m-%d %H:%M:%S}" if self.dated else f"{moment:%H:%M:%S}"
-        return text if at % SECOND == 0 else f"{text}.{moment:%f}"[: -3 if at % 1000 == 0 else None]
-
-    def step(self, least: int) -> int:
-        """The smallest round distance of labels that is not below this."""
-        if self.as_clock and SECOND <= least <= _STEPS_OF_TIME[-1]:
-            return next(step for step in _STEPS_OF_TIME if step >= least)
-        unit = 1 if self.by_arrival else DAY if self.as_clock and least > DAY else 1000
-        if self.by_arrival is False and 10 ** len(str(max(least, 1))) < unit:
-            unit = 1
-        while True:
-            found = next((unit * few for few in (1, 2, 5) if unit * few >= least), None)
-            if found is not None:
-                return found
-            unit *= 10
 
 
 def _cuts(points: Sequence[int]) -> list[int]:

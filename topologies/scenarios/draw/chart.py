@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from topologies.scenarios.draw.axis import EXPIRED, Axis, ChartRow, Clock
+from topologies.scenarios.draw.axis import Axis
+from topologies.scenarios.draw.axis_times import AxisTimes
+from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
 from topologies.scenarios.draw.placing import placed
 from topologies.scenarios.run.answer import AnswerWindow, Replayed
 from topologies.scenarios.schema.model import Scenario
@@ -33,7 +35,7 @@ class Chart:
         self.by_arrival = self.where is None
         if self.where is None:
             self.where = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
-        self.show = Clock([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
+        self.show = AxisTimes([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
         self.windowed = {name for window in answer.windows for name in window["events"]}
         self.late, self.pending = set(answer.late), set(answer.pending)
         self.taken = {event["id"]: event for event in answer.events}

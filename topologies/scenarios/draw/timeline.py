@@ -10,8 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
-from topologies.scenarios.draw.axis import EXPIRED
 from topologies.scenarios.draw.chart import AGAIN, LATE, NEW, PENDING, WINDOWED, Chart
+from topologies.scenarios.draw.chart_row import EXPIRED
 from topologies.scenarios.draw.sink_rows import sink_rows, sink_title
 from topologies.scenarios.draw.terminal import fit, in_its_characters
 from topologies.scenarios.run.answer import Replayed
