@@ -166,7 +166,14 @@ def _result(driver: TopologyDriver, bolt: Bolt | BatchBolt | WindowedBolt) -> Bo
     if bolt.settings.late_stream is None:
         streams.pop(parts.windowed[BOLT].bolt.settings.late_stream or LATE, None)
     return BoltRun(
-        rows, streams, table, driver.windows(BOLT), late, errors, driver.accounts(BOLT), driver.counters(BOLT)
+        rows,
+        streams,
+        table,
+        windows=driver.windows(BOLT),
+        late=late,
+        errors=errors,
+        accounts=driver.accounts(BOLT),
+        counters=driver.counters(BOLT),
     )
 
 
