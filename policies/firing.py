@@ -50,6 +50,12 @@ class FiredRuns:
     next_due: int | None
     """The clock at which the next open window is due; None where no clock fires one."""
 
+    def due(self, which: NDArray[np.bool_], when: NDArray[np.int64]) -> FiredRuns:
+        """Those that are due; ``when`` is the clock at which each is, from which the next of the others follows."""
+        waiting = when[~which]
+        next_due = int(waiting.min()) if len(waiting) else None
+        return FiredRuns(self.lows[which], self.highs[which], self.ends[which], self.causes[which], next_due)
+
 
 @dataclass(frozen=True)
 class Timeout:
@@ -95,10 +101,8 @@ def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: 
         return FiredRuns(lows[due], highs[due], lasts[due], np.full(int(due.sum()), CLOSE, np.int8), None)
     ends = (firsts if timeout.from_first else lasts) + timeout.micros
     when = ends + (not timeout.from_first)
-    due = when <= clock
-    waiting = when[~due]
-    causes = np.full(int(due.sum()), TIMEOUT, np.int8)
-    return FiredRuns(lows[due], highs[due], ends[due], causes, int(waiting.min()) if len(waiting) else None)
+    windows = FiredRuns(lows, highs, ends, np.full(len(lows), TIMEOUT, np.int8), None)
+    return windows.due(when <= clock, when)
 
 
 def fire_counted(
@@ -150,10 +154,8 @@ def fire_daily(blocks: Blocks, day: DayTime, clock: int, capacity: WindowCapacit
         ends, full = moments[lows], np.zeros(len(lows), np.bool_)
     else:
         lows, highs, ends, full = _cut_full(blocks.times, moments, lows, highs, capacity)
-    due = full | (ends <= clock)
-    waiting = ends[~due]
-    causes = np.where(full, FULL, TIME).astype(np.int8)[due]
-    return FiredRuns(lows[due], highs[due], ends[due], causes, int(waiting.min()) if len(waiting) else None)
+    windows = FiredRuns(lows, highs, ends, np.where(full, FULL, TIME).astype(np.int8), None)
+    return windows.due(full | (ends <= clock), ends)
 
 
 def _cut_full(

@@ -70,15 +70,15 @@ def _sessions_of(
         return sessions
     held_keys = np.zeros(len(held), np.int64) if held.keys is None else held.keys
     wanted = np.isin(held_keys, keys)
-    spans = gaps_of(held, usual)[wanted]
+    spans = gaps_of_events(held.gaps, usual, len(held))[wanted]
     for key, time, gap in zip(held_keys[wanted].tolist(), held.times[wanted].tolist(), spans.tolist(), strict=True):
         _join(sessions[key], time, time + gap, touching)
     return sessions
 
 
-def gaps_of(held: Held, usual: int) -> NDArray[np.int64]:
+def gaps_of_events(own: NDArray[np.int64] | None, usual: int, count: int) -> NDArray[np.int64]:
     """The session gap of each event in microseconds; ``usual`` where events have none of their own."""
-    return np.full(len(held), usual, np.int64) if held.gaps is None else held.gaps
+    return np.full(count, usual, np.int64) if own is None else own
 
 
 def _met(sessions: list[tuple[int, int]], start: int, end: int, touching: bool) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from manager.accounts import Accounts
 from manager.keyed.held import Held
 from manager.storage.taking import take_rows
 from policies.assigners import Live
+from windowing.data.events import count_by_stream
 from windowing.data.order import group_numbers
 
 if TYPE_CHECKING:
@@ -83,12 +84,8 @@ class SortedEvents:
     def count(self, account: str, which: NDArray[np.bool_]) -> None:
         """Add events to an account; ``which`` is a mask over all events."""
         streams = self._events.streams
-        if streams is None:
-            counts = np.zeros(len(self.stream_names), np.int64)
-            counts[0] = np.count_nonzero(which)
-        else:
-            counts = np.bincount(self._sorted(streams)[which], minlength=len(self.stream_names))
-        self.accounts.add(account, counts)
+        codes = None if streams is None else self._sorted(streams)[which]
+        self.accounts.add(account, count_by_stream(codes, int(np.count_nonzero(which)), len(self.stream_names)))
 
     @cached_property
     def payload(self) -> pa.Table:

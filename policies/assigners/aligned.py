@@ -166,6 +166,18 @@ def unfold(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
     return np.repeat(np.arange(len(counts)), counts), np.arange(stops[-1]) - np.repeat(stops - counts, counts)
 
 
+def in_pieces(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """Cut windows with these numbers of members into pieces of bounded size: the first window of each, one more than
+    its last, and where the members of each window begin in the piece, one more than there are windows."""
+    totals = np.cumsum(sizes)
+    begin = 0
+    while begin < len(sizes):
+        done = int(totals[begin - 1]) if begin else 0
+        stop = max(int(np.searchsorted(totals, done + MOST, side="right")), begin + 1)
+        yield begin, stop, np.concatenate([[0], totals[begin:stop] - done])
+        begin = stop
+
+
 def spread(
     live: Live, first: NDArray[np.int64], last: NDArray[np.int64], step: int, edges: Edges
 ) -> Iterator[Assigned]:

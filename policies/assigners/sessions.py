@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.assigners.aligned import MOST, key_heads
+from policies.assigners.aligned import in_pieces, key_heads
 from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
 from windowing.data.order import stable_order
 from windowing.errors import ConfigError
@@ -51,16 +51,10 @@ class Runs:
         """Yield the windows with their members in order of (end, start, key), in pieces of bounded size."""
         order = stable_order(self.starts)
         order = order[stable_order(self.ends[order])]
-        totals = np.cumsum((self.highs - self.lows)[order])
-        begin = 0
-        while begin < len(order):
-            done = int(totals[begin - 1]) if begin else 0
-            stop = max(int(np.searchsorted(totals, done + MOST, side="right")), begin + 1)
+        for begin, stop, offsets in in_pieces((self.highs - self.lows)[order]):
             chosen = order[begin:stop]
-            offsets = np.concatenate([[0], totals[begin:stop] - done])
             members = np.arange(offsets[-1]) + np.repeat(self.lows[chosen] - offsets[:-1], np.diff(offsets))
             yield Assigned(self.starts[chosen], self.ends[chosen], offsets, members)
-            begin = stop
 
 
 @dataclass(frozen=True)

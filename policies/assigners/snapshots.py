@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.assigners.aligned import MOST, key_heads, unfold
+from policies.assigners.aligned import in_pieces, key_heads, unfold
 from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
 from policies.assigners.sessions import Runs
 from windowing.data.order import stable_order
@@ -142,15 +142,9 @@ class Intervals:
         order = stable_order(self.times[held])
         order = order[stable_order(ends[order])]
         held, ends = held[order], ends[order]
-        totals = np.cumsum(self.crowds[held])
-        begin = 0
-        while begin < len(held):
-            done = int(totals[begin - 1]) if begin else 0
-            stop = max(int(np.searchsorted(totals, done + MOST, side="right")), begin + 1)
+        for begin, stop, offsets in in_pieces(self.crowds[held]):
             chosen = held[begin:stop]
-            offsets = np.concatenate([[0], totals[begin:stop] - done])
             yield Assigned(self.times[chosen], ends[begin:stop], offsets, self._members(chosen))
-            begin = stop
 
     def next_end(self, after: Limit) -> int | None:
         held = np.flatnonzero(self.crowds)

@@ -24,8 +24,6 @@ from policies.assigners import (
     SnapshotWindows,
     WindowAssigner,
     aligned,
-    sessions,
-    snapshots,
 )
 from tests.helpers.examples import examples
 from tests.oracles import assigner_oracle as oracle
@@ -430,11 +428,7 @@ def test_without_events_there_is_nothing() -> None:
 
 @contextmanager
 def pieces_of(size: int) -> Iterator[None]:
-    with (
-        mock.patch.object(aligned, "MOST", size),
-        mock.patch.object(sessions, "MOST", size),
-        mock.patch.object(snapshots, "MOST", size),
-    ):
+    with mock.patch.object(aligned, "MOST", size):
         yield
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held import Held
-from manager.keyed.open_sessions import turned_away
+from manager.keyed.open_sessions import gaps_of_events, turned_away
 from policies.admission import Decision, accepted, all_accepted
 from policies.last_windows import in_gap
 from policies.marks import NONE
@@ -185,16 +185,16 @@ def _late_for_sessions(
     assert session is not None
     assert admission_context.live is not None
     return turned_away(
-        events.times, events.keys, accepted(events.actions), closed, session_gaps(node, events), admission_context.live,
+        events.times, events.keys, accepted(events.actions), closed, gaps_of_sessions(node, events),
+        admission_context.live,
         touching=session.touching, by_end=node.bolt.settings.late_by_session,
     )  # fmt: skip
 
 
-def session_gaps(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """The session gap of each event of a bolt with sessions."""
     assert node.session is not None
-    usual = node.session.gap.micros
-    return np.full(len(events.times), usual, np.int64) if events.gaps is None else events.gaps
+    return gaps_of_events(events.gaps, node.session.gap.micros, len(events.times))
 
 
 def _closed(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:

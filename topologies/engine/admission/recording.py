@@ -11,7 +11,7 @@ import pyarrow as pa
 from manager.storage.taking import take_rows
 from policies.admission import Decision, accepted, all_accepted
 from policies.marks import NONE
-from topologies.engine.admission.deciding import Decisions, Incoming, joins_sessions, session_gaps
+from topologies.engine.admission.deciding import Decisions, Incoming, gaps_of_sessions, joins_sessions
 from topologies.engine.admission.late_rows import late_rows
 from topologies.engine.ledger.ledger import Ledger
 from topologies.engine.ledger.trace import event_ids
@@ -133,7 +133,7 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
     late_by = np.where((marks > NONE) & _late(actions), np.maximum(marks - times, 0), 0)
     reasons = _reasons(node, actions, times, marks)
     by_session = node.bolt.settings.late_by_session and joins_sessions(node)
-    gaps = session_gaps(node, events)[rows] if by_session else None
+    gaps = gaps_of_sessions(node, events)[rows] if by_session else None
     return late_rows(
         node,
         take_rows(events.rows.table, rows),

@@ -16,6 +16,7 @@ from manager.storage.ref import Ref
 from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
 from topologies.engine.batch.context import Context
+from topologies.engine.fire.compacting import compacted
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import CompactItem, FireItem
 from topologies.graph.model import WindowedNode
@@ -144,9 +145,7 @@ def _write(writer: SegmentWriter, held: Held, flags: NDArray[np.uint8], streams:
 def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, without the events that are no longer needed."""
     held = Held.concat([kept(*read_held(context.store, ref)) for ref in item.refs]).sorted()
-    with context.store.writer(context.key) as writer:
-        ref = write_held(writer, held, len(node.inputs))
-    return replace(ref, level=1 + max(source.level for source in item.refs))
+    return compacted(item, context, lambda writer: write_held(writer, held, len(node.inputs)))
 
 
 def pending_held(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:

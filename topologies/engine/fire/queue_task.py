@@ -20,6 +20,7 @@ from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.fire.admitting import Admitted
+from topologies.engine.fire.compacting import compacted
 from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.engine.ledger.trace import summed_ids
@@ -151,9 +152,7 @@ def _read(item: CompactItem, context: Context) -> Events:
 
 
 def _compacted(events: Events, item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    with context.store.writer(context.key) as writer:
-        ref = write_events(writer, events, len(node.inputs))
-    return replace(ref, level=1 + max(source.level for source in item.refs))
+    return compacted(item, context, lambda writer: write_events(writer, events, len(node.inputs)))
 
 
 def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:

@@ -9,11 +9,12 @@ the position where the value ends, and raises Misfit, or IndexError where the me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from topologies.io.messages.avro.parsing import RECORDS, Parsed, avro_type, logical_type
+from topologies.io.messages.avro.parsing import Parsed, logical_type
+from topologies.io.messages.avro.walking import SchemaWalk
 from topologies.io.messages.misfit import Misfit
 
 Check = Callable[[bytes, int, int], int]
@@ -26,43 +27,33 @@ def check_of(parsed: Parsed) -> Check:
     return _Checks(parsed).of(parsed.schema)
 
 
-class _Checks:
-    """The checks of one schema; those of named types are built once, as types may be recursive."""
+class _Checks(SchemaWalk[Check]):
+    """The checks of one schema."""
 
-    def __init__(self, parsed: Parsed) -> None:
-        self._parsed = parsed
-        self._named: dict[str, Check] = {}
+    @property
+    def primitives(self) -> Mapping[str, Check]:
+        return _PRIMITIVE
 
-    def of(self, schema: Any) -> Check:
-        kind = avro_type(schema)
-        if logical := _logical(schema):
-            return logical
-        return _PRIMITIVE[kind] if kind in _PRIMITIVE else self._composed(kind, schema)
+    def logical(self, schema: Any) -> Check | None:
+        return _logical(schema)
 
-    def _composed(self, kind: str, schema: Any) -> Check:
-        match kind:
-            case "union":
-                return _union(tuple(self.of(branch) for branch in schema))
-            case "array":
-                return _blocks(self.of(schema["items"]))
-            case "map":
-                return _blocks(_entry(self.of(schema["values"])))
-            case "enum":
-                return _enum(str(schema["name"]), len(schema["symbols"]))
-            case "fixed":
-                return _sized(int(schema["size"]))
-        return self._by_name(str(schema["name"]) if kind in RECORDS else kind)
+    def union(self, branches: Sequence[Any]) -> Check:
+        return _union(tuple(self.of(branch) for branch in branches))
 
-    def _by_name(self, name: str) -> Check:
-        if name not in self._named:
-            self._named[name] = lambda data, position, levels: self._named[name](data, position, levels)  # noqa: PLW0108  once made
-            self._named[name] = self._definition(self._parsed.named[name])
-        return self._named[name]
+    def array(self, items: Check) -> Check:
+        return _blocks(items)
 
-    def _definition(self, schema: Any) -> Check:
-        if avro_type(schema) not in RECORDS:
-            return self.of(schema)
-        return _record(tuple((str(field["name"]), self.of(field["type"])) for field in schema["fields"]))
+    def mapping(self, values: Check) -> Check:
+        return _blocks(_entry(values))
+
+    def enum(self, name: str, symbols: Sequence[str]) -> Check:
+        return _enum(name, len(symbols))
+
+    def fixed(self, size: int) -> Check:
+        return _sized(size)
+
+    def record(self, schema: Any, fields: Mapping[str, Check]) -> Check:
+        return _record(tuple(fields.items()))
 
 
 def long_at(data: bytes, position: int) -> tuple[int, int]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from topologies.io.messages.avro.logical import LOGICAL
-from topologies.io.messages.avro.parsing import RECORDS, Parsed, avro_type, logical_type, tag_of
+from topologies.io.messages.avro.parsing import Parsed, avro_type, logical_type, tag_of
+from topologies.io.messages.avro.walking import SchemaWalk
 from topologies.io.messages.misfit import Misfit, shown
 from topologies.io.messages.scalars import simple
 
@@ -31,54 +32,41 @@ def fit_of(parsed: Parsed) -> Fit:
     return _Fits(parsed).of(parsed.schema)
 
 
-class _Fits:
-    """The fits of one schema; those of named types are built once, as types may be recursive."""
+class _Fits(SchemaWalk[Fit]):
+    """The fits of one schema."""
 
-    def __init__(self, parsed: Parsed) -> None:
-        self._parsed = parsed
-        self._named: dict[str, Fit] = {}
+    @property
+    def primitives(self) -> Mapping[str, Fit]:
+        return _PRIMITIVE
 
-    def of(self, schema: Any) -> Fit:
-        kind = avro_type(schema)
-        if logical := LOGICAL.get(logical_type(schema)):
-            return logical(schema)
-        return _PRIMITIVE[kind] if kind in _PRIMITIVE else self._composed(kind, schema)
+    def logical(self, schema: Any) -> Fit | None:
+        made = LOGICAL.get(logical_type(schema))
+        return None if made is None else made(schema)
 
-    def _composed(self, kind: str, schema: Any) -> Fit:
-        match kind:
-            case "union":
-                return self._union(schema)
-            case "array":
-                return _array(self.of(schema["items"]))
-            case "map":
-                return _map(self.of(schema["values"]))
-            case "enum":
-                return _enum(str(schema["name"]), tuple(schema["symbols"]))
-            case "fixed":
-                return _fixed(int(schema["size"]))
-        return self._by_name(str(schema["name"]) if kind in RECORDS else kind)
+    def union(self, branches: Sequence[Any]) -> Fit:
+        ordered = sorted(branches, key=lambda branch: _LATER.get(avro_type(branch), 0))
+        tagged = tuple((tag_of(branch), self.of(branch)) for branch in ordered if avro_type(branch) != "null")
+        return _union(tagged, "null" in branches or {"type": "null"} in branches)
 
-    def _by_name(self, name: str) -> Fit:
-        if name not in self._named:
-            self._named[name] = lambda value, levels: self._named[name](value, levels)  # noqa: PLW0108  once made
-            self._named[name] = self._definition(self._parsed.named[name])
-        return self._named[name]
+    def array(self, items: Fit) -> Fit:
+        return _array(items)
 
-    def _definition(self, schema: Any) -> Fit:
-        if avro_type(schema) not in RECORDS:
-            return self.of(schema)
-        fields = {str(field["name"]): self.of(field["type"]) for field in schema["fields"]}
+    def mapping(self, values: Fit) -> Fit:
+        return _map(values)
+
+    def enum(self, name: str, symbols: Sequence[str]) -> Fit:
+        return _enum(name, tuple(symbols))
+
+    def fixed(self, size: int) -> Fit:
+        return _fixed(size)
+
+    def record(self, schema: Any, fields: Mapping[str, Fit]) -> Fit:
         defaults = {str(field["name"]): self._default(field) for field in schema["fields"] if "default" in field}
         return _record(str(schema["name"]), fields, defaults)
 
     def _default(self, field: Any) -> Any:
         binary = avro_type(self._parsed.resolved(field["type"])) in {"bytes", "fixed"}
         return field["default"].encode("latin-1") if binary else field["default"]
-
-    def _union(self, schema: list[Any]) -> Fit:
-        ordered = sorted(schema, key=lambda branch: _LATER.get(avro_type(branch), 0))
-        branches = tuple((tag_of(branch), self.of(branch)) for branch in ordered if avro_type(branch) != "null")
-        return _union(branches, "null" in schema or {"type": "null"} in schema)
 
 
 def _null(value: Any, levels: int) -> None:
