@@ -39,7 +39,7 @@ def failure_in(text: str) -> WindboltError | None:
         return None
     try:
         values = json.loads(base64.b64decode(match[1], validate=True))
-        return TaskFailure(**values | {"kinds": tuple(values["kinds"])}).error()
+        return TaskFailure(**values | {"classes": tuple(values["classes"])}).error()
     except (ValueError, TypeError, KeyError):  # the mark stands in somebody's data
         return None
 
