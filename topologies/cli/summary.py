@@ -48,7 +48,7 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
         if summary.last.spouts:
             console.print(_spouts_table(summary.last.spouts, of_all))
         for text in (*counter_words(summary.last.bolts), *start_words(summary.last)):
-            console.print(Text(text))
+            say(console, Text(text))
     if checkpoint is not None:
         text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
         if summary.last is not None and summary.last.closing:
