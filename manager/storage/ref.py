@@ -31,8 +31,9 @@ class Ref:
     start: int = 0
     """Rows before this one are not needed any more."""
     earliest: int = 0
-    """The least time of the rows still needed, in microseconds."""
+    """The least time of the rows that may still be in a window, in microseconds; FOREVER where there are none."""
     latest: int = 0
+    """The greatest, and -FOREVER where there are none: all are kept to be reported as expired."""
     by_stream: tuple[int, ...] = ()
     """How many of the rows still needed each input stream has."""
     level: int = 0
@@ -46,6 +47,11 @@ class Ref:
     def alive(self) -> int:
         """How many rows are still needed."""
         return self.rows - self.start if self.flags is None else sum(self.by_stream)
+
+    @property
+    def has_live(self) -> bool:
+        """Whether some of its rows may still be in a window."""
+        return self.alive > 0 and self.earliest <= self.latest
 
     def to_json(self) -> list[Any]:
         """As a list, for the manifest."""

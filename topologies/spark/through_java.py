@@ -4,10 +4,8 @@ it here, and read from it here."""
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -38,12 +36,11 @@ def failure_in(text: str) -> WindboltError | None:
     if match is None:
         return None
     try:
-        values = json.loads(base64.b64decode(match[1], validate=True))
-        return TaskFailure(**values | {"classes": tuple(values["classes"])}).error()
+        return TaskFailure.from_json(base64.b64decode(match[1], validate=True).decode()).error()
     except (ValueError, TypeError, KeyError):  # the mark stands in somebody's data
         return None
 
 
 def _raisable(failure: TaskFailure) -> TaskFailed:
-    packed = base64.b64encode(json.dumps(asdict(failure)).encode()).decode()
+    packed = base64.b64encode(failure.to_json().encode()).decode()
     return TaskFailed(f"{_MARK}{packed}: {failure.what}\n{failure.traceback}")

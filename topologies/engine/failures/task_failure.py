@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from traceback import TracebackException
 
 from windowing.data.printable import cut, printable, told
@@ -62,6 +63,16 @@ class TaskFailure:
             classes, more = [_name(WindboltError)], {}
         what, why, do = (cut(part, _LONGEST) for part in (error.what, error.why, error.do))
         return cls(tuple(classes), what, why, do, more, _traceback(original))
+
+    def to_json(self) -> str:
+        """As text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskFailure:
+        """From the text of ``to_json``."""
+        values = json.loads(text)
+        return cls(**{**values, "classes": tuple(values["classes"])})
 
     def error(self) -> WindboltError:
         """The error to raise in the driver: of the same class, if it is known there, else of the next one above it."""

@@ -59,7 +59,7 @@ def _earliest_start(node: WindowedNode, bolt: BoltState, reached: int) -> int:
     Unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): a window that starts
     earlier because of such an event may be late for the next bolt.
     """
-    held = min((ref.earliest for task in bolt.tasks for ref in task.refs if ref.alive), default=None)
+    held = min((ref.earliest for task in bolt.tasks for ref in task.refs if ref.has_live), default=None)
     if node.assigners:
         return min(assigner.earliest_start(reached, held) for assigner in anchored(node, bolt.anchor).assigners)
     reach, trigger = node.eviction.reach, node.trigger
