@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from manager.watermarks.watermark import WaterMarkEventGenerator
 from manager.window_manager import WindowManager
 from policies.eviction import WatermarkTimeEvictionPolicy
-from policies.lateness import Lateness
+from policies.lateness_without_topology import Lateness
 from policies.trigger import WatermarkTimeTriggerPolicy
 from windowing.time.durations import Duration, seconds
 

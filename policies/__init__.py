@@ -9,7 +9,7 @@ from policies.eviction import (
     WatermarkCountEvictionPolicy,
     WatermarkTimeEvictionPolicy,
 )
-from policies.lateness import Lateness
+from policies.lateness_without_topology import Lateness
 from policies.trigger import (
     CountTriggerPolicy,
     TimeTriggerPolicy,

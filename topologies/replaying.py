@@ -51,7 +51,7 @@ def replay(
 
 
 def _drawn(scenario: Scenario, replayed: Replayed) -> str:
-    from topologies.scenarios.draw.picture import picture
+    from topologies.scenarios.draw.plain_text import picture
 
     return picture(scenario, replayed)
 

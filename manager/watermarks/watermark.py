@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from policies.lateness import Lateness
+from policies.lateness_without_topology import Lateness
 from policies.marks import MarkState
 from windowing.time.durations import Duration
 

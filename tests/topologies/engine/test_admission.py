@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from policies.admission import Admission, Decision
-from policies.lateness import Lateness
+from policies.lateness_without_topology import Lateness
 from policies.marks import NONE
 from tests.helpers.examples import examples
 from topologies.engine.admission import deciding
