@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from benchmarks.arms.arm import Batch, Job, Taken, measured
+from benchmarks.arms.arm import Job, Taken
 from benchmarks.arms.spark import configured
-from benchmarks.arms.windbolt import check_accounts, on_spark, phases
+from benchmarks.arms.windbolt import in_process, on_spark
 from benchmarks.session import Session
-from topologies import RunOptions
-from topologies.local import run_local
 from topologies.spark.workers.pool import TASKS
 
 if TYPE_CHECKING:
-    from topologies.engine.batch.report import BatchReport
     from topologies.graph.model import Topology
 
 AS_TASKS = {TASKS: "spark"}
@@ -61,10 +58,4 @@ class AskedLocally:
 
     def run(self, job: Job) -> Taken:
         """Run to the end of the files; windows that the watermark has not passed stay open."""
-        reports: list[BatchReport] = []
-        with measured() as taken:
-            run_local(self.topology(job), RunOptions(flush=False, on_report=reports.append))
-        check_accounts(reports, job)
-        taken.batches = [Batch(report.seconds["total"], data=report.rows > 0) for report in reports]
-        taken.phases = phases(reports)
-        return taken
+        return in_process(lambda: self.topology(job), job)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -164,14 +164,8 @@ class WindboltLocal:
     def run(self, job: Job) -> Taken:
         """Run to the end of the files; windows that the watermark has not passed stay open."""
         spout = spouts.files(f"{job.folder}/*.parquet", columns_of(job.workload), files_per_batch=job.batch_files)
-        reports: list[BatchReport] = []
-        with measured() as taken:
-            topology = topology_of(job.workload, spout, sink(job), declared=self.bolt == "declared")
-            run_local(topology, RunOptions(flush=False, on_report=reports.append))
-        check_accounts(reports, job)
-        taken.batches = [Batch(report.seconds["total"], data=report.rows > 0) for report in reports]
-        taken.phases = phases(reports)
-        return taken
+        declared = self.bolt == "declared"
+        return in_process(lambda: topology_of(job.workload, spout, sink(job), declared=declared), job)
 
 
 def on_spark(spark: SparkSession, topology: Topology, job: Job) -> Taken:
@@ -190,6 +184,17 @@ def on_spark(spark: SparkSession, topology: Topology, job: Job) -> Taken:
     check_accounts(reports, job)
     numbers = {report.batch for report in reports if report.rows}
     taken.batches = [batch for query in queries for batch in batches_of(query, numbers)]
+    taken.phases = phases(reports)
+    return taken
+
+
+def in_process(build: Callable[[], Topology], job: Job) -> Taken:
+    """The same in this process, without Spark; that the topology is built is counted too."""
+    reports: list[BatchReport] = []
+    with measured() as taken:
+        run_local(build(), RunOptions(flush=False, on_report=reports.append))
+    check_accounts(reports, job)
+    taken.batches = [Batch(report.seconds["total"], data=report.rows > 0) for report in reports]
     taken.phases = phases(reports)
     return taken
 

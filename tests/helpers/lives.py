@@ -155,3 +155,10 @@ def cut(draw: st.DrawFn, keys: tuple[str | None, ...] = ("a", "b")) -> tuple[lis
                 reached[told] = mark
                 batches[-1].setdefault(told, []).append(cti(mark))
     return events, batches, min(reached.values())
+
+
+def rename_right_key(batches: list[dict[str, Any]]) -> None:
+    """Call the right key ``kk``; the right column that is called as the left key says something else."""
+    for batch in batches:
+        if "right" in batch:
+            batch["right"] = [{**row, "kk": row.get("k"), "k": "another" * ("k" in row)} for row in batch["right"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from rich import box
@@ -66,9 +66,7 @@ def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
 
     ``of_all``: the end of its title, where it is not about one run alone.
     """
-    table = _table()
-    for name in bolts:
-        table.add_column(name, justify="right", header_style="bold", overflow="fold")
+    table = _table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
     names = [name for name in accounts[0] if name not in ("received", "adjusted")] if accounts else []
     for index, name in enumerate(names):
@@ -90,9 +88,7 @@ def rate(rows: int, seconds: float) -> str:
 
 def _this_run_table(bolts: dict[str, BoltTotals]) -> Group:
     """What this run alone did; an account that is zero everywhere has no row."""
-    table = _table()
-    for name in bolts:
-        table.add_column(name, justify="right", header_style="bold", overflow="fold")
+    table = _table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
     for name in dict.fromkeys(name for account in accounts for name in account):
         if name == "received" or any(account.get(name) for account in accounts):
@@ -108,9 +104,12 @@ def _add_output(table: Table, output: list[tuple[int, dict[str, int]]]) -> None:
         table.add_row(what, *(number(rows.get(stream, 0)) for _, rows in output), style="green")
 
 
-def _table() -> Table:
+def _table(bolts: Iterable[str]) -> Table:
+    """A table with a column for each bolt."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", min_width=_FIRST_COLUMN)
+    for name in bolts:
+        table.add_column(name, justify="right", header_style="bold", overflow="fold")
     return table
 
 

@@ -14,7 +14,20 @@ from hypothesis import strategies as st
 
 from policies.assigners import Live, OnsetWindows
 from tests.helpers.examples import examples
-from tests.helpers.lives import EVENTS, GIVEN, Json, Life, cti, cut, event, joining, late, play, promised
+from tests.helpers.lives import (
+    EVENTS,
+    GIVEN,
+    Json,
+    Life,
+    cti,
+    cut,
+    event,
+    joining,
+    late,
+    play,
+    promised,
+    rename_right_key,
+)
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.model import Topology
 from windowing import (
@@ -245,9 +258,7 @@ def test_the_key_may_have_another_name_on_either_side(
 ) -> None:
     """The right key is ``kk``; the right column that is called as the left key says something else."""
     events, batches, watermark = script
-    for batch in batches:
-        if "right" in batch:
-            batch["right"] = [{**row, "kk": row.get("k"), "k": "another" * ("k" in row)} for row in batch["right"]]
+    rename_right_key(batches)
     bolt = TemporalJoin("left", "right", on={"left": "k", "right": "kk"}).with_time(GIVEN).with_timestamp_field("ts")
     bolt = bolt.with_lifetime("until", shape_field="shape", edge_key=["v"])
     topology, out = joining(bolt, right=f"{EVENTS}, kk string", tasks=tasks, right_key="kk")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from tests.helpers.lives import EVENTS, GIVEN, Json, Life, cti, cut, event, joining, late, play
+from tests.helpers.lives import EVENTS, GIVEN, Json, Life, cti, cut, event, joining, late, play, rename_right_key
 from tests.oracles import temporal_join_oracle as oracle
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.fingerprint import differences, fingerprint
@@ -232,9 +232,7 @@ def test_the_key_may_have_another_name_on_either_side(
 ) -> None:
     """The right key is ``kk``; the right column that is called as the left key says something else."""
     events, batches, watermark = script
-    for batch in batches:
-        if "right" in batch:
-            batch["right"] = [{**row, "kk": row.get("k"), "k": "another" * ("k" in row)} for row in batch["right"]]
+    rename_right_key(batches)
     bolt = TemporalJoin("left", "right", on={"left": "k", "right": "kk"}, how="full").with_time(GIVEN)
     bolt = bolt.with_timestamp_field("ts").with_lifetime("until", shape_field="shape", edge_key=["v"])
     topology, out, _ = timing(bolt, tasks, "kk", f"{EVENTS}, kk string")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topologies.scenarios.draw.time_text import DAY, SECOND, time_text
+from topologies.scenarios.draw.time_text import DAY, SECOND, are_of_a_clock, time_text
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, EventStep
 from windowing.time.timestamps import EARLIEST, LATEST
@@ -27,7 +27,7 @@ class AxisTimes:
         known = [at for at in times if EARLIEST <= at <= LATEST and not (by_arrival and abs(at) < _NUMBERS)]
         known += [at for at in clocks if at is not None and EARLIEST <= at <= LATEST]
         self.by_arrival = by_arrival
-        self.as_clock = bool(known) and min(known) > 3 * 365 * DAY
+        self.as_clock = are_of_a_clock(known)
         self.dated = bool(known) and min(known) // DAY != max(known) // DAY
 
     def __call__(self, at: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from topologies.scenarios.draw.time_text import DAY, SECOND, time_text
+from topologies.scenarios.draw.time_text import DAY, SECOND, are_of_a_clock, time_text
 from windowing.time.timestamps import EARLIEST, LATEST
 
 FEW = 3
@@ -19,7 +19,7 @@ class TableTimes:
 
     def __init__(self, times: Iterable[int], happening: Iterable[int]) -> None:
         known = {at for at in times if EARLIEST <= at <= LATEST}
-        self.as_clock = bool(known) and min(known) > 3 * 365 * DAY
+        self.as_clock = are_of_a_clock(known)
         days = {at // DAY for at in happening}
         self.day = days.pop() if len(days) == 1 else None
         self.seconds = any(at % (60 * SECOND) for at in known)

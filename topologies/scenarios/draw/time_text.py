@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from topologies.io.times import written
 from windowing.time.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
 
@@ -21,3 +23,8 @@ def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> 
     if seconds:
         text = f"{text}:{moment:%S}"
     return text if at % SECOND == 0 else f"{text}.{moment:%f}"[: -3 if at % 1000 == 0 else None]
+
+
+def are_of_a_clock(times: Collection[int]) -> bool:
+    """Whether times are those of today's world, and not counted from zero."""
+    return bool(times) and min(times) > 3 * 365 * DAY
