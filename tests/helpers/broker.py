@@ -10,7 +10,6 @@ that ends.
 from __future__ import annotations
 
 import argparse
-import base64
 import contextlib
 import errno
 import os
@@ -22,7 +21,6 @@ import sys
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -31,6 +29,9 @@ from tests.helpers.places import ROOT
 
 _START = 60
 """Seconds in which it must be up."""
+_CLUSTER = "d2luZGJvbHQtYnJva2VyLQ"
+"""The id of each cluster: 16 bytes in base64 for URLs. One drawn at random begins with a dash once in 64 times, and
+Kafka's tool then takes it for an option."""
 _JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 _SETTINGS = """\
 process.roles=broker,controller
@@ -60,11 +61,17 @@ num.io.threads=2
 def broker(topics: Sequence[str] = ()) -> Iterator[str]:
     """A broker in a process of its own; its address. It ends with the block, or with this process."""
     command = [sys.executable, "-m", "tests.helpers.broker", "--port", "0", "--until-eof", *topics]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as errors,
+        subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=errors, text=True) as process,
+    ):
         assert process.stdout is not None
         said = process.stdout.readline()
         if not said.startswith("listening at "):
-            raise RuntimeError(f"the broker did not start: {said or 'it said nothing'}")
+            process.wait()
+            errors.seek(0)
+            raise RuntimeError(f"the broker did not start:\n{said}{errors.read()[-2000:]}")
         yield said.split()[-1]
 
 
@@ -79,11 +86,11 @@ def serve(port: int, topics: Sequence[str], *, until_eof: bool) -> None:
         port, controller = _free_ports(port)
         settings = folder / "server.properties"
         settings.write_text(_SETTINGS.format(port=port, controller=controller, folder=folder.as_posix()), "utf-8")
-        name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
         with open(folder / "said", "w+", encoding="utf-8") as said:
             tool = [_java(), *_JAVA, "-cp", path]
-            form = [*tool, "kafka.tools.StorageTool", "format", "-t", name, "-c", str(settings)]
-            subprocess.run(form, check=True, stdout=said, stderr=said)
+            form = [*tool, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
+            if subprocess.run(form, check=False, stdout=said, stderr=said).returncode:
+                raise _not_started(folder / "said")
             java = subprocess.Popen(
                 [*tool, "kafka.Kafka", str(settings)], stdout=said, stderr=said, start_new_session=os.name != "nt"
             )
@@ -114,7 +121,11 @@ def _wait(java: subprocess.Popen[bytes], port: int, said: Path) -> None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.1)
-    raise SystemExit(f"the broker did not start:\n{said.read_text('utf-8')[-2000:]}")
+    raise _not_started(said)
+
+
+def _not_started(said: Path) -> SystemExit:
+    return SystemExit(f"the broker did not start:\n{said.read_text('utf-8')[-2000:]}")
 
 
 def _make(servers: str, topics: Sequence[str]) -> None:
