@@ -1,6 +1,5 @@
 """Decisions: which events a window holds, when it fires, and which come too late."""
 
-from policies.actions import Action, EvictionContext, QueuedEvent
 from policies.choose import choose_policies
 from policies.eviction import (
     CountEvictionPolicy,
@@ -9,6 +8,7 @@ from policies.eviction import (
     WatermarkCountEvictionPolicy,
     WatermarkTimeEvictionPolicy,
 )
+from policies.eviction_actions import EvictionAction, EvictionContext, QueuedEvent
 from policies.lateness_without_topology import Lateness
 from policies.trigger import (
     CountTriggerPolicy,
@@ -19,9 +19,9 @@ from policies.trigger import (
 )
 
 __all__ = [
-    "Action",
     "CountEvictionPolicy",
     "CountTriggerPolicy",
+    "EvictionAction",
     "EvictionContext",
     "EvictionPolicy",
     "Lateness",

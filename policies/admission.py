@@ -48,28 +48,26 @@ class Decision(IntEnum):
         return self.name.lower()
 
 
-def all_accepted(actions: NDArray[np.int8]) -> bool:
+def all_accepted(codes: NDArray[np.int8]) -> bool:
     """Whether every event is accepted as it came: the usual case, in which much need not be computed."""
-    return not actions.any()  # ACCEPTED is 0
+    return not codes.any()  # ACCEPTED is 0
 
 
-def accepted(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
+def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Which events are admitted, with the time that they have or an adjusted one."""
-    if all_accepted(actions):
-        return np.ones(len(actions), np.bool_)
+    if all_accepted(codes):
+        return np.ones(len(codes), np.bool_)
     through: NDArray[np.bool_] = (
-        (actions == Decision.ACCEPTED)
-        | (actions == Decision.ADJUSTED_LATE)
-        | (actions == Decision.ADJUSTED_OUT_OF_ORDER)
+        (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE) | (codes == Decision.ADJUSTED_OUT_OF_ORDER)
     )
     return through
 
 
-def timely(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
+def timely(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Which events pass the rules on arrival times; only these advance the watermark."""
-    if all_accepted(actions):
-        return np.ones(len(actions), np.bool_)
-    through: NDArray[np.bool_] = (actions == Decision.ACCEPTED) | (actions == Decision.ADJUSTED_LATE)
+    if all_accepted(codes):
+        return np.ones(len(codes), np.bool_)
+    through: NDArray[np.bool_] = (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE)
     return through
 
 
@@ -84,20 +82,20 @@ def by_arrival(
     times: NDArray[np.int64], arrivals: NDArray[np.int64] | int, rule: Arrival
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Decide by arrival times which events are early or late (AZ-14). Returns the assigned times in microseconds and a
-    Decision for each event; both bounds are strict (AZ-8, AZ-12)."""
-    actions = np.zeros(len(times), np.int8)
+    code of the Decision about each event; both bounds are strict (AZ-8, AZ-12)."""
+    codes = np.zeros(len(times), np.int8)
     if rule.late is not None:
         floor = arrivals - rule.late.micros
         behind = times < floor
         if behind.any():
             if rule.action is LateAction.ADJUST:
                 times = np.where(behind, floor, times)
-                actions[behind] = Decision.ADJUSTED_LATE
+                codes[behind] = Decision.ADJUSTED_LATE
             else:
-                actions[behind] = Decision.LATE
+                codes[behind] = Decision.LATE
     if rule.early is not None:
-        actions[times - arrivals > rule.early.micros] = Decision.EARLY
-    return times, actions
+        codes[times - arrivals > rule.early.micros] = Decision.EARLY
+    return times, codes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +103,7 @@ class Admission:
     """Decides which events a bolt admits behind its watermark, and with which time."""
 
     late_by: LateBy
-    action: LateAction
+    late_action: LateAction
     per_input: bool
     """Whether an event is late by the mark of its own input, partition or key rather than by the watermark of the
     bolt."""
@@ -137,13 +135,13 @@ class Admission:
         self,
         times: NDArray[np.int64],
         ends: NDArray[np.int64] | None,
-        actions: NDArray[np.int8],
+        codes: NDArray[np.int8],
         own: NDArray[np.int64],
         bolt: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-        """Decide about events. Returns the assigned times, the decisions, and the time up to which windows were closed
-        for each event.
+        """Decide about events. Returns the assigned times, the codes of the decisions, and the time up to which
+        windows were closed for each event.
 
         ``own`` and ``bolt`` are the mark of the event's own input, partition or key, and the bolt's watermark, before
         the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end edges, which are late
@@ -154,25 +152,25 @@ class Admission:
         judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
             if len(judged) and not self.overtakes and int(judged.min()) > _latest(reference):
-                return times, actions, over
+                return times, codes, over
             late = self._behind(times, judged, ends, reference, over, end_edges)
         else:
             assert self.last_end is not None
             late = self.missed(judged, self.last_end(judged, ends), over)
-        late &= timely(actions)
+        late &= timely(codes)
         if not late.any():
-            return times, actions, over
-        actions = actions.copy()
-        actions[late] = Decision.OUT_OF_ORDER
-        match self.action:
+            return times, codes, over
+        codes = codes.copy()
+        codes[late] = Decision.OUT_OF_ORDER
+        match self.late_action:
             case LateAction.ADJUST:
-                actions[late] = Decision.ADJUSTED_OUT_OF_ORDER
+                codes[late] = Decision.ADJUSTED_OUT_OF_ORDER
                 times = np.where(late, self._earliest(late, reference, bolt, over), times)
             case LateAction.CUT if ends is not None:
                 cut = _outlasting(late, times, ends, reference, end_edges)
-                actions[cut] = Decision.ADJUSTED_OUT_OF_ORDER
+                codes[cut] = Decision.ADJUSTED_OUT_OF_ORDER
                 times = np.where(cut, reference, times)
-        return times, actions, over
+        return times, codes, over
 
     def _behind(
         self,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.actions import Action, EvictionContext, QueuedEvent
+from policies.eviction_actions import EvictionAction, EvictionContext, QueuedEvent
 from windowing.settings.bounds import Bounds
 from windowing.time.durations import Count, Duration
 
@@ -23,7 +23,7 @@ class EvictionPolicy(ABC):
     """Decides for each event of the queue whether it is in the window that fires."""
 
     @abstractmethod
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         """Called when a window fires, for each event of the queue in order, until the result is STOP.
 
         Keep no reference to the event. An event that is told to EXPIRE without having been in a window counts as
@@ -66,11 +66,11 @@ class CountEvictionPolicy(ColumnarEvictionPolicy):
 
     length: Count
 
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         """EXPIRE all but the last ``length`` events up to the reference; KEEP later ones."""
         if event.position >= context.count:
-            return Action.KEEP
-        return Action.EXPIRE if event.position < context.count - self.length.value else Action.PROCESS
+            return EvictionAction.KEEP
+        return EvictionAction.EXPIRE if event.position < context.count - self.length.value else EvictionAction.PROCESS
 
     def starts(
         self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
@@ -94,12 +94,12 @@ class TimeEvictionPolicy(ColumnarEvictionPolicy):
     def reach(self) -> Duration:
         return self.length
 
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         """EXPIRE events older than the window; KEEP newer ones, and those after the event at which a count fired."""
         start = context.reference - self.length.micros
         if self.bounds.holds(start, context.reference, event.timestamp):
-            return Action.PROCESS if event.position < context.count else Action.KEEP
-        return Action.EXPIRE if event.timestamp <= start else Action.KEEP
+            return EvictionAction.PROCESS if event.position < context.count else EvictionAction.KEEP
+        return EvictionAction.EXPIRE if event.timestamp <= start else EvictionAction.KEEP
 
     def starts(
         self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
@@ -116,10 +116,10 @@ class WatermarkTimeEvictionPolicy(TimeEvictionPolicy):
 
     lag: Duration = Duration(0)
 
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         """As TimeEvictionPolicy; STOP at an event later than the reference by more than the lag."""
         if event.timestamp - context.reference > self.lag.micros:
-            return Action.STOP
+            return EvictionAction.STOP
         return super().evict(event, context)
 
     # Repeated because ``evict`` is overridden: the two agree, so the array decision still represents this class.

@@ -34,8 +34,8 @@ class Lateness:
         """Which of these times (int64 microseconds) are late at this watermark; none before the first (None)."""
         count = len(timestamps)
         marks = np.broadcast_to(np.int64(NONE if watermark is None else watermark), count)
-        _, actions, _ = self._admission.decide(timestamps, None, np.zeros(count, np.int8), marks, marks)
-        late: NDArray[np.bool_] = actions == Decision.OUT_OF_ORDER
+        _, codes, _ = self._admission.decide(timestamps, None, np.zeros(count, np.int8), marks, marks)
+        late: NDArray[np.bool_] = codes == Decision.OUT_OF_ORDER
         return late
 
     @property
@@ -44,7 +44,7 @@ class Lateness:
         ends_known = trigger is not None and fires_on_columns(trigger)  # not so with a trigger of the user's
         return Admission(
             late_by=LateBy.WATERMARK,
-            action=LateAction.DIVERT,
+            late_action=LateAction.DIVERT,
             per_input=False,
             allowed=0,
             past_the_end=False,

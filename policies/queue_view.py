@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from policies.actions import QueuedEvent
+from policies.eviction_actions import QueuedEvent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,7 +21,7 @@ from windowing.time.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.actions import QueuedEvent
+    from policies.eviction_actions import QueuedEvent
 
 _CHUNK = 1 << 16
 """Maximum number of window ends computed at once, so that a tiny slide on a long window stays within memory."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.actions import Action, EvictionContext
+from policies.eviction_actions import EvictionAction, EvictionContext
 from policies.trigger import TimeTriggerPolicy, fires_on_columns
 from windowing.window import TupleWindow
 
@@ -93,13 +93,13 @@ class EventByEvent:
         expired: list[int] = []
         for index, position in enumerate(alive):
             match self.eviction.evict(view.event(position, index), context):
-                case Action.PROCESS:
+                case EvictionAction.PROCESS:
                     members.append(position)
-                case Action.EXPIRE:
+                case EvictionAction.EXPIRE:
                     expired.append(position)
-                case Action.STOP:
+                case EvictionAction.STOP:
                     break
-                case Action.KEEP:
+                case EvictionAction.KEEP:
                     pass
         self._account(settled, "unwindowed", [p for p in expired if p not in self._seen])
         self._gone.update(expired)

@@ -18,9 +18,9 @@ import windowing
 from manager import WindowManager
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from policies import (
-    Action,
     CountEvictionPolicy,
     CountTriggerPolicy,
+    EvictionAction,
     EvictionContext,
     EvictionPolicy,
     Lateness,
@@ -65,15 +65,15 @@ def at(timestamp: int, position: int = 0) -> QueuedEvent:
 @pytest.mark.parametrize(
     ("minute", "second", "action"),
     [
-        (0, 10, Action.EXPIRE),
-        (0, 11, Action.PROCESS),
-        (0, 30, Action.PROCESS),
-        (0, 33, Action.KEEP),
-        (0, 35, Action.KEEP),
-        (0, 36, Action.STOP),
+        (0, 10, EvictionAction.EXPIRE),
+        (0, 11, EvictionAction.PROCESS),
+        (0, 30, EvictionAction.PROCESS),
+        (0, 33, EvictionAction.KEEP),
+        (0, 35, EvictionAction.KEEP),
+        (0, 36, EvictionAction.STOP),
     ],
 )
-def test_storms_example_of_what_becomes_of_an_event(minute: int, second: int, action: Action) -> None:
+def test_storms_example_of_what_becomes_of_an_event(minute: int, second: int, action: EvictionAction) -> None:
     policy = WatermarkTimeEvictionPolicy(seconds(20), lag=seconds(5))
     assert policy.evict(at(clock_time(minute, second)), EvictionContext(clock_time(0, 30), 3)) is action
 
@@ -100,7 +100,7 @@ def test_a_count_keeps_the_last_events_up_to_the_reference() -> None:
     policy = CountEvictionPolicy(Count(3))
     context = EvictionContext(reference=99, count=5)
     decided = [policy.evict(at(0, position), context) for position in range(7)]
-    assert decided == [Action.EXPIRE] * 2 + [Action.PROCESS] * 3 + [Action.KEEP] * 2
+    assert decided == [EvictionAction.EXPIRE] * 2 + [EvictionAction.PROCESS] * 3 + [EvictionAction.KEEP] * 2
 
 
 def test_columns_and_single_events_agree_on_what_a_window_holds() -> None:
@@ -119,7 +119,7 @@ def test_columns_and_single_events_agree_on_what_a_window_holds() -> None:
             for reference, start, stop in zip(references.tolist(), starts.tolist(), stops.tolist(), strict=True):
                 context = EvictionContext(reference, stop)
                 actions = [policy.evict(at(int(each), place), context) for place, each in enumerate(times)]
-                held = [place for place, action in enumerate(actions) if action is Action.PROCESS]
+                held = [place for place, action in enumerate(actions) if action is EvictionAction.PROCESS]
                 assert held == list(range(start, stop))
 
 
@@ -271,29 +271,29 @@ def test_a_trigger_of_ones_own_leaves_no_gaps() -> None:
 class EvenValues(EvictionPolicy):
     """Only events with an even value, and each only once."""
 
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         if event.timestamp > context.reference:
-            return Action.KEEP
-        return Action.PROCESS if event.row()["value"] % 2 == 0 else Action.EXPIRE
+            return EvictionAction.KEEP
+        return EvictionAction.PROCESS if event.row()["value"] % 2 == 0 else EvictionAction.EXPIRE
 
 
 class SinceTheMarker(EvictionPolicy):
     """Like a session: a marker lets everything before it expire."""
 
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         if event.position >= context.count:
-            return Action.KEEP
-        return Action.EXPIRE if event.row()["value"] == 99 else Action.PROCESS
+            return EvictionAction.KEEP
+        return EvictionAction.EXPIRE if event.row()["value"] == 99 else EvictionAction.PROCESS
 
 
 @dataclass(frozen=True)
 class WithoutNegatives(WatermarkTimeEvictionPolicy):
     """A built-in policy, but for some of the events."""
 
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         decided = super().evict(event, context)
-        if decided is Action.PROCESS and event.row()["value"] < 0:
-            return Action.KEEP
+        if decided is EvictionAction.PROCESS and event.row()["value"] < 0:
+            return EvictionAction.KEEP
         return decided
 
 
@@ -430,22 +430,22 @@ def test_a_marker_fires_with_its_own_tick_even_from_a_time_trigger() -> None:
 
 
 class CountByEvent(CountEvictionPolicy):
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         return super().evict(event, context)
 
 
 class WatermarkCountByEvent(WatermarkCountEvictionPolicy):
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         return super().evict(event, context)
 
 
 class TimeByEvent(TimeEvictionPolicy):
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         return super().evict(event, context)
 
 
 class WatermarkTimeByEvent(WatermarkTimeEvictionPolicy):
-    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> EvictionAction:
         return super().evict(event, context)
 
 

@@ -260,7 +260,7 @@ class WindowedNode:
         ends_known = self.deferred or fires_on_columns(self.trigger)  # not so with a trigger of the user's
         return Admission(
             late_by=settings.late_by,
-            action=settings.late_action,
+            late_action=settings.late_action,
             per_input=settings.late_per_input or settings.watermark_per_key,
             allowed=settings.allowed_lateness.micros if self.event_time else 0,
             past_the_end=self.past_the_end,

@@ -20,7 +20,7 @@ UNLIMITED = (-1, "-1")
 """What Azure writes for no late tolerance at all (AZ-10)."""
 
 _TIME_SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):([0-5]\d):([0-5]\d)(?:\.(\d{1,6}))?")
-_ACTIONS = {action.value: action for action in (LateAction.ADJUST, LateAction.DROP, LateAction.ERROR)}
+_LATE_ACTIONS = {action.value: action for action in (LateAction.ADJUST, LateAction.DROP, LateAction.ERROR)}
 
 
 def late_tolerance(value: Duration | timedelta | str | int | None) -> Duration | None:
@@ -63,7 +63,7 @@ def time_span(name: str, value: Duration | timedelta | str | int) -> Duration:
     return Duration(whole * 1_000_000 + int((fraction or "").ljust(6, "0")))
 
 
-ActionName: TypeAlias = Literal["adjust", "drop", "error", "Adjust", "Drop"]
+AzureLateActionName: TypeAlias = Literal["adjust", "drop", "error", "Adjust", "Drop"]
 
 
 def late_action(value: LateAction | str) -> LateAction:
@@ -72,7 +72,7 @@ def late_action(value: LateAction | str) -> LateAction:
     ``error``, which Azure does not have, stops the run. Raises ConfigError for the words of other systems.
     """
     said = value.value if isinstance(value, LateAction) else value
-    action = _ACTIONS.get(said.lower() if isinstance(said, str) else said)
+    action = _LATE_ACTIONS.get(said.lower() if isinstance(said, str) else said)
     if action is None:
         raise ConfigError(
             f"presets.azure(action={said!r})",

@@ -180,7 +180,7 @@ def azure(
     late: Time | int | None = "5s",
     out_of_order: Time = "0s",
     early: Time | None = "5m",
-    action: LateAction | azure_words.ActionName = LateAction.ADJUST,
+    action: LateAction | azure_words.AzureLateActionName = LateAction.ADJUST,
     arrival_field: str | None = None,
 ) -> Preset:
     """Azure Stream Analytics (AZ-1 to AZ-30): early, then late, then out of order (AZ-14).

@@ -54,8 +54,8 @@ class Incoming:
     inputs: NDArray[np.int8] | int
     """The index of the input of each, or of all."""
     times: NDArray[np.int64]
-    actions: NDArray[np.int8]
-    """The decision about each by its arrival alone."""
+    codes: NDArray[np.int8]
+    """The code of the ``Decision`` about each by its arrival alone."""
     marks: Marks
     closed: int = NONE
     """Windows that end up to this time are closed, whatever the watermark is: the idle timeout closed them (AT-17)."""
@@ -97,8 +97,8 @@ class Decisions:
 
     times: NDArray[np.int64]
     """The assigned time in microseconds."""
-    actions: NDArray[np.int8]
-    """A ``Decision`` for each."""
+    codes: NDArray[np.int8]
+    """The code of the ``Decision`` about each."""
     marks: NDArray[np.int64]
     """The watermark in microseconds that each was compared with: its own, or that of the bolt; NONE before the
     first."""
@@ -123,28 +123,28 @@ def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionCon
 
 
 def _by_rules(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
-    times, actions, splits = events.times, events.actions, list[int]()
+    times, codes, splits = events.times, events.codes, list[int]()
     closed = np.broadcast_to(np.int64(NONE), len(times))
     if node.event_time and joins_sessions(node):
         closed = _closed(node, events)
         late, splits = _late_for_sessions(node, events, admission_context, closed)
-        actions = np.where(late, np.int8(Decision.OUT_OF_ORDER), actions)
+        codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
     elif node.event_time:
-        times, actions, closed = _by_watermark(node, events)
+        times, codes, closed = _by_watermark(node, events)
     if node.event_time and events.closed > NONE:
-        actions, closed = _by_timeout(node, events, times, actions, closed)
+        codes, closed = _by_timeout(node, events, times, codes, closed)
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
-    if not all_accepted(actions):
-        moved = actions == Decision.ADJUSTED_OUT_OF_ORDER
-        adjusted, out_of_order = (actions == Decision.ADJUSTED_LATE) | moved, (actions == Decision.OUT_OF_ORDER) | moved
+    if not all_accepted(codes):
+        moved = codes == Decision.ADJUSTED_OUT_OF_ORDER
+        adjusted, out_of_order = (codes == Decision.ADJUSTED_LATE) | moved, (codes == Decision.OUT_OF_ORDER) | moved
     # Assigners account for gaps when the event is finished.
     gap = None if node.holds else in_gap(node.eviction, node.trigger, times)
     if gap is not None:
-        actions = np.where(gap & accepted(actions), np.int8(Decision.UNWINDOWED), actions)
+        codes = np.where(gap & accepted(codes), np.int8(Decision.UNWINDOWED), codes)
     marks = events.marks.own if node.admission.per_input else events.marks.bolt
     return Decisions(
         times=times,
-        actions=actions,
+        codes=codes,
         marks=marks,
         closed=closed,
         splits=splits,
@@ -160,16 +160,18 @@ def _by_watermark(
     (SI-17)."""
     by_input = [node.bolt.settings.of_input(label).late_action for label in node.streams]
     marks = events.marks
-    columns = (events.times, events.ends, events.actions, marks.own, marks.bolt, events.end_edges)
-    decided = {action: replace(node.admission, action=action).decide(*columns) for action in dict.fromkeys(by_input)}
-    times, actions, closed = decided[by_input[0]]
+    columns = (events.times, events.ends, events.codes, marks.own, marks.bolt, events.end_edges)
+    decided = {
+        action: replace(node.admission, late_action=action).decide(*columns) for action in dict.fromkeys(by_input)
+    }
+    times, codes, closed = decided[by_input[0]]
     if len(decided) == 1:
-        return times, actions, closed
+        return times, codes, closed
     for index, action in enumerate(by_input):
-        of_input, (own_times, own_actions, own_closed) = events.inputs == index, decided[action]
-        times, actions = np.where(of_input, own_times, times), np.where(of_input, own_actions, actions)
+        of_input, (own_times, own_codes, own_closed) = events.inputs == index, decided[action]
+        times, codes = np.where(of_input, own_times, times), np.where(of_input, own_codes, codes)
         closed = np.where(of_input, own_closed, closed)
-    return times, actions, closed
+    return times, codes, closed
 
 
 def joins_sessions(node: WindowedNode) -> bool:
@@ -185,7 +187,7 @@ def _late_for_sessions(
     assert session is not None
     assert admission_context.live is not None
     return turned_away(
-        events.times, events.keys, accepted(events.actions), closed, gaps_of_sessions(node, events),
+        events.times, events.keys, accepted(events.codes), closed, gaps_of_sessions(node, events),
         admission_context.live,
         touching=session.touching, by_end=node.bolt.settings.late_by_session,
     )  # fmt: skip
@@ -207,15 +209,15 @@ def _by_timeout(
     node: WindowedNode,
     events: Incoming,
     times: NDArray[np.int64],
-    actions: NDArray[np.int8],
+    codes: NDArray[np.int8],
     closed: NDArray[np.int64],
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
     """Decide again about events whose windows the idle timeout has closed (AT-17)."""
     closed, last_end = np.maximum(closed, events.closed), node.last_end
     if last_end is not None:
-        missed = accepted(actions) & node.admission.missed(times, last_end(times, events.ends), closed)
-        actions = np.where(missed, np.int8(Decision.OUT_OF_ORDER), actions)
-    return actions, closed
+        missed = accepted(codes) & node.admission.missed(times, last_end(times, events.ends), closed)
+        codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
+    return codes, closed
 
 
 def _without_repeats(
@@ -228,11 +230,11 @@ def _without_repeats(
     """
     name, count = node.bolt.settings.message_id_field, len(events.times)
     assert name is not None
-    sound = (events.actions != Decision.INVALID) & (events.actions != Decision.WATERMARK)
-    alone, duplicates = accepted(decisions.actions), np.zeros(count, np.bool_)
+    sound = (events.codes != Decision.INVALID) & (events.codes != Decision.WATERMARK)
+    alone, duplicates = accepted(decisions.codes), np.zeros(count, np.bool_)
     marks = events.marks.own if node.bolt.settings.watermark_per_key else events.marks.bolt
     while True:
-        admitted = np.where(duplicates, alone, accepted(decisions.actions))
+        admitted = np.where(duplicates, alone, accepted(decisions.codes))
         closed = decisions.closed if node.assigners else None
         bare = pa.table({"place": pa.nulls(count)})
         held = Held(
@@ -247,7 +249,7 @@ def _without_repeats(
         if (repeated == duplicates).all():
             return decisions
         duplicates = repeated
-        actions = np.where(duplicates, np.int8(Decision.DUPLICATE), events.actions)
-        decisions = _by_rules(node, replace(events, actions=actions), admission_context)
+        codes = np.where(duplicates, np.int8(Decision.DUPLICATE), events.codes)
+        decisions = _by_rules(node, replace(events, codes=codes), admission_context)
         if not joins_sessions(node):
             return decisions

@@ -45,14 +45,14 @@ def record(
     ``copies`` is the number of tasks that each event goes to; it counts once for each. Raises DataError where a late
     event stops the run. Invalid rows have been recorded when they were read.
     """
-    if all_accepted(decisions.actions) and all_accepted(events.actions) and not ledger.traced:
+    if all_accepted(decisions.codes) and all_accepted(events.codes) and not ledger.traced:
         ledger.count_all(node, "received", events.inputs, len(events.times), copies)
         return
     dropped = _dropped(node, events, decisions)
     _count(node, events, decisions, dropped, ledger, copies)
     if ledger.traced and node.deferred:  # at a reader the order of arrival is not known
         _trace(node, events, decisions, dropped, ledger)
-    if _any(decisions.actions, Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER):
+    if _any(decisions.codes, Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER):
         _divert(node, events, decisions, dropped=dropped, ledger=ledger, emit=emit, copies=copies)
 
 
@@ -64,18 +64,18 @@ def _count(
     ledger: Ledger,
     copies: int,
 ) -> None:
-    actions, arrival = decisions.actions, events.actions
+    codes, arrival = decisions.codes, events.codes
     accounts = {
-        "received": (actions != Decision.WATERMARK) & (actions != Decision.INVALID),
-        "early": actions == Decision.EARLY,
-        "duplicate": actions == Decision.DUPLICATE,
-        "unwindowed": actions == Decision.UNWINDOWED,
+        "received": (codes != Decision.WATERMARK) & (codes != Decision.INVALID),
+        "early": codes == Decision.EARLY,
+        "duplicate": codes == Decision.DUPLICATE,
+        "unwindowed": codes == Decision.UNWINDOWED,
         "adjusted": decisions.adjusted,
         "early_input": arrival == Decision.EARLY,
         "late_input": (arrival == Decision.ADJUSTED_LATE) | (arrival == Decision.LATE),
         "out_of_order": decisions.out_of_order,
         "dropped": dropped,
-        "late": _late(actions) & ~dropped,
+        "late": _late(codes) & ~dropped,
     }
     for account, chosen in accounts.items():
         ledger.count_chosen(node, account, events.inputs, chosen, copies)
@@ -84,7 +84,7 @@ def _count(
 def _trace(
     node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
 ) -> None:
-    windowed = accepted(decisions.actions) | (decisions.actions == Decision.UNWINDOWED)
+    windowed = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
     for row, event_id in enumerate(event_ids(events.rows.table)):
         ledger.trace(
             "events",
@@ -93,7 +93,7 @@ def _trace(
                 "seq": int(events.rows.positions[row]),
                 "event": event_id,
                 "time": int(decisions.times[row]) if windowed[row] else None,
-                "action": _action_label(Decision(int(decisions.actions[row])), dropped=bool(dropped[row])),
+                "decision": _decision_label(Decision(int(decisions.codes[row])), dropped=bool(dropped[row])),
                 "watermark": _mark(events.marks.bolt_after, row),
                 "mark": _mark(events.marks.own_after, row),
             },
@@ -111,13 +111,13 @@ def _divert(
     copies: int,
 ) -> None:
     """Send late and early events to the late stream, unless they are dropped."""
-    actions, stream = decisions.actions, node.bolt.settings.late_stream
-    stopping = np.flatnonzero(_with_action(node, events, actions, (LateAction.ERROR,)))
+    codes, stream = decisions.codes, node.bolt.settings.late_stream
+    stopping = np.flatnonzero(_with_action(node, events, codes, (LateAction.ERROR,)))
     if len(stopping):
         raise _late_error(node, events, decisions, int(stopping[0]))
-    rows = np.flatnonzero((_late(actions) | (actions == Decision.EARLY)) & ~dropped)
+    rows = np.flatnonzero((_late(codes) | (codes == Decision.EARLY)) & ~dropped)
     if ledger.traced:
-        for name in event_ids(take_rows(events.rows.table, rows[_late(actions[rows])])):
+        for name in event_ids(take_rows(events.rows.table, rows[_late(codes[rows])])):
             ledger.trace("late", {"bolt": node.name, "event": name})
     if stream is None or not len(rows):
         return
@@ -128,10 +128,10 @@ def _divert(
 
 def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows: NDArray[np.int64]) -> pa.Table:
     """Some of the events as rows of the late stream."""
-    actions, times, marks = decisions.actions[rows], events.times[rows], decisions.marks[rows]
+    codes, times, marks = decisions.codes[rows], events.times[rows], decisions.marks[rows]
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))[rows]
-    late_by = np.where((marks > NONE) & _late(actions), np.maximum(marks - times, 0), 0)
-    reasons = _reasons(node, actions, times, marks)
+    late_by = np.where((marks > NONE) & _late(codes), np.maximum(marks - times, 0), 0)
+    reasons = _reasons(node, codes, times, marks)
     by_session = node.bolt.settings.late_by_session and joins_sessions(node)
     gaps = gaps_of_sessions(node, events)[rows] if by_session else None
     return late_rows(
@@ -148,34 +148,34 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
 
 def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:
     """Which late events are dropped by the user's rules; a lifetime that cannot be cut is dropped too (SI-13)."""
-    return _with_action(node, events, decisions.actions, (LateAction.DROP, LateAction.CUT))
+    return _with_action(node, events, decisions.codes, (LateAction.DROP, LateAction.CUT))
 
 
 def _with_action(
-    node: WindowedNode, events: Incoming, actions: NDArray[np.int8], wanted: Container[LateAction]
+    node: WindowedNode, events: Incoming, codes: NDArray[np.int8], wanted: Container[LateAction]
 ) -> NDArray[np.bool_]:
-    """Which late events have one of the wanted actions, by the rules of their input or of their arrival."""
+    """Which late events have one of the wanted codes, by the rules of their input or of their arrival."""
     settings = node.bolt.settings
-    chosen: NDArray[np.bool_] = actions == Decision.OUT_OF_ORDER
+    chosen: NDArray[np.bool_] = codes == Decision.OUT_OF_ORDER
     if chosen.any():
         by_input = np.array([settings.of_input(label).late_action in wanted for label in node.streams])
         chosen &= by_input[events.inputs]
     if settings.arrival is not None and settings.arrival.action in wanted:
-        chosen |= actions == Decision.LATE
+        chosen |= codes == Decision.LATE
     return chosen
 
 
-def _late(actions: NDArray[np.int8]) -> NDArray[np.bool_]:
-    late: NDArray[np.bool_] = (actions == Decision.LATE) | (actions == Decision.OUT_OF_ORDER)
+def _late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
+    late: NDArray[np.bool_] = (codes == Decision.LATE) | (codes == Decision.OUT_OF_ORDER)
     return late
 
 
-def _any(actions: NDArray[np.int8], *wanted: Decision) -> bool:
-    return any((actions == decision).any() for decision in wanted)
+def _any(codes: NDArray[np.int8], *wanted: Decision) -> bool:
+    return any((codes == decision).any() for decision in wanted)
 
 
 def _reasons(
-    node: WindowedNode, actions: NDArray[np.int8], times: NDArray[np.int64], marks: NDArray[np.int64]
+    node: WindowedNode, codes: NDArray[np.int8], times: NDArray[np.int64], marks: NDArray[np.int64]
 ) -> list[str]:
     """Why events were not admitted, in words."""
     settings = node.bolt.settings
@@ -184,8 +184,8 @@ def _reasons(
     if node.last_end is not None:
         closed = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW else _WINDOW_OVER
     said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), closed, BEHIND)
-    said = np.where(actions == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", said)
-    said = np.where(actions == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", said)
+    said = np.where(codes == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", said)
+    said = np.where(codes == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", said)
     return said.tolist()  # type: ignore[no-any-return]
 
 
@@ -193,7 +193,7 @@ def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row:
     """The error for the first late event that stops the run."""
     rule, time, mark = node.bolt.settings.arrival, int(events.times[row]), int(decisions.marks[row])
     stream = node.streams[events.inputs if isinstance(events.inputs, int) else int(events.inputs[row])]
-    if decisions.actions[row] == Decision.LATE:
+    if decisions.codes[row] == Decision.LATE:
         assert rule is not None
         return DataError(
             f"bolt {node.name!r}: an event of {show(time)} of {stream!r} arrived more than {rule.late} after its time",
@@ -207,10 +207,10 @@ def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row:
     )
 
 
-def _action_label(action: Decision, *, dropped: bool) -> str:
-    if action in (Decision.LATE, Decision.OUT_OF_ORDER):
-        return f"dropped_{action.label}" if dropped else "late"
-    return action.label
+def _decision_label(decision: Decision, *, dropped: bool) -> str:
+    if decision in (Decision.LATE, Decision.OUT_OF_ORDER):
+        return f"dropped_{decision.label}" if dropped else "late"
+    return decision.label
 
 
 def _mark(marks: NDArray[np.int64] | None, row: int) -> int | None:

@@ -17,7 +17,7 @@ from policies.marks import NONE
 from topologies.engine.admission.deciding import AdmissionContext, Decisions, Incoming, Marks, decide
 from topologies.engine.admission.recording import record
 from topologies.engine.admission.repeats import Repeats
-from topologies.engine.ingest.arriving import ACTION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
+from topologies.engine.ingest.arriving import DECISION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
 from topologies.engine.ingest.router import Router
 from topologies.engine.rows.rows import Rows
 from topologies.engine.work.items import FireItem
@@ -52,7 +52,7 @@ def admit(item: FireItem, node: WindowedNode, router: Router, admission_context:
         )
     decisions = decide(node, events, admission_context)
     record(node, events, decisions, router.ledger, router.emit)
-    chosen = np.flatnonzero(accepted(decisions.actions))
+    chosen = np.flatnonzero(accepted(decisions.codes))
     return _admitted(item, node, events, decisions, chosen) if len(chosen) else None
 
 
@@ -70,17 +70,17 @@ def _read(item: FireItem, router: Router) -> Rows:
 def _incoming(
     item: FireItem, node: WindowedNode, router: Router, admission_context: AdmissionContext, rows: Rows
 ) -> Incoming:
-    times, actions = _column(rows, TIME_COLUMN), _column(rows, ACTION_COLUMN)
+    times, codes = _column(rows, TIME_COLUMN), _column(rows, DECISION_COLUMN)
     keys = _column(rows, KEY_COLUMN)
     marks = (
         _marks(item, router, rows)
         if admission_context.key_marks is None
-        else admission_context.key_marks(keys, times, timely(actions))
+        else admission_context.key_marks(keys, times, timely(codes))
     )
     if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
         times = np.clip(times, NONE if item.frontiers.passed is None else item.frontiers.passed, item.end.clock)
     return Incoming(
-        rows, _column(rows, STREAM_COLUMN), times, actions, marks,
+        rows, _column(rows, STREAM_COLUMN), times, codes, marks,
         closed=item.admit.closed,
         keys=keys,
         ends=_column(rows, END_COLUMN),
@@ -102,7 +102,7 @@ def _admitted(
     item: FireItem, node: WindowedNode, events: Incoming, decisions: Decisions, chosen: NDArray[np.int64]
 ) -> Admitted:
     table, count = events.rows.table, len(events.times)
-    inner = (*INNER, SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN)
+    inner = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
     held = Held(
         times=decisions.times,
         payload=table.drop_columns([name for name in inner if name in table.column_names]),

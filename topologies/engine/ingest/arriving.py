@@ -26,7 +26,7 @@ from windowing.settings.rules import Partition
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SEQ_COLUMN, ACTION_COLUMN, END_EDGE_COLUMN = "_seq", "_action", "_end_edge"
+SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
 NO_PARTITION = "\0"
 """Name of the partition of events that have none; users' names never contain this character."""
 _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
@@ -68,7 +68,7 @@ class Arriving:
             TIME_COLUMN: timed_rows.times,
             STREAM_COLUMN: np.full(rows, input_index, np.int8),
             SEQ_COLUMN: numbers,
-            ACTION_COLUMN: timed_rows.actions,
+            DECISION_COLUMN: timed_rows.codes,
         }
         if timed_rows.ends is not None:
             inner[END_COLUMN] = timed_rows.ends
@@ -165,14 +165,14 @@ def _arrival_columns(
     node: WindowedNode, timed_rows: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
     """The columns from which the watermark is computed, for rows in order of arrival."""
-    settings, seen = node.bolt.settings, timely(timed_rows.actions)
+    settings, seen = node.bolt.settings, timely(timed_rows.codes)
     counts = seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
     columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "counts": counts}
     if settings.watermark_field is not None:
         columns["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given
     if partitions is not None:
         columns["partition"] = partitions
-        columns["heard"] = seen | (timed_rows.actions == Decision.WATERMARK)
+        columns["heard"] = seen | (timed_rows.codes == Decision.WATERMARK)
     if settings.estimate_arrival and (partitions is not None or len(node.inputs) > 1):
         columns["arrived"] = timed_rows.arrivals
     return columns

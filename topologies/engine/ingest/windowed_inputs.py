@@ -83,13 +83,13 @@ class WindowedInputs:
 
     def _see(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
         """Record what the rows show about how far time is."""
-        times, actions = timed_rows.times, timed_rows.actions
+        times, codes = timed_rows.times, timed_rows.codes
         latest = skew = None
         if node.event_time and not node.origins[input_index]:
-            seen = times if all_accepted(actions) else times[timely(actions)]
+            seen = times if all_accepted(codes) else times[timely(codes)]
             latest = int(seen.max()) if len(seen) else None
         elif node.event_time and not node.carries_time[input_index] and rows.times is not None:
-            valid = actions != Decision.INVALID
+            valid = codes != Decision.INVALID
             skew = int((rows.times - times)[valid].max()) if valid.any() else None
         progress = InputProgress(latest, skew, timed_rows.arrived, rows.clock, rows.clock)
         self._ledger.see(node, input_index, progress)
@@ -103,7 +103,7 @@ class WindowedInputs:
     def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: EmitRows) -> None:
         """Admit events at once, by the watermark of the last tick."""
         marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
-        events = Incoming(rows, input_index, timed_rows.times, timed_rows.actions, marks)
+        events = Incoming(rows, input_index, timed_rows.times, timed_rows.codes, marks)
         decisions = decide(node, events, AdmissionContext())
         record(node, events, decisions, self._ledger, emit, copies(node, input_index))
         self._queue(node, input_index, rows, decisions)
@@ -111,8 +111,8 @@ class WindowedInputs:
     def _queue(self, node: WindowedNode, input_index: int, rows: Rows, decisions: Decisions) -> None:
         """Queue admitted events for their tasks."""
         queued = replace(rows, times=decisions.times)
-        if not all_accepted(decisions.actions):
-            queued = queued.take(np.flatnonzero(accepted(decisions.actions)))
+        if not all_accepted(decisions.codes):
+            queued = queued.take(np.flatnonzero(accepted(decisions.codes)))
         times = queued.times
         if times is None or not len(times):
             return

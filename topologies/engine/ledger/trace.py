@@ -42,7 +42,7 @@ TRACES = {
             ("seq", pa.int64()),
             ("event", pa.string()),
             ("time", pa.int64()),
-            ("action", pa.string()),
+            ("decision", pa.string()),
             ("watermark", pa.int64()),
             ("mark", pa.int64()),
         ]

@@ -26,8 +26,8 @@ class Timed:
     """What is known about rows before it is known which are late; one entry per row, times in microseconds."""
 
     times: NDArray[np.int64]
-    actions: NDArray[np.int8]
-    """A ``Decision`` for each: by its arrival, or that it is invalid or a watermark."""
+    codes: NDArray[np.int8]
+    """The code of a ``Decision`` for each: by its arrival, or that it is invalid or a watermark."""
     reasons: Reasons
     started: NDArray[np.int64]
     """The start of each event, before any adjustment."""
@@ -66,7 +66,7 @@ def timed(
     ends, end_edges, wrong_ends = lifetimes(settings.lifetime, table, times)
     gaps, wrong_gaps = session_gaps(settings.kinds, table, times)
     reasons = first_reasons(wrong_given, wrong_times, *wrong_ends, *wrong_gaps)
-    started, actions = times, np.zeros(len(times), np.int8)
+    started, codes = times, np.zeros(len(times), np.int8)
     arrived, arrived_at = None, None
     if settings.arrival is not None and node.event_time:
         arrivals, wrong_arrivals = _arrivals(settings.arrival.field, table, clock)
@@ -77,15 +77,15 @@ def timed(
         if sound.any():
             arrived = int(np.max(np.broadcast_to(arrivals, len(times))[sound]))
         arrived_at = np.where(sound, arrivals, NONE)
-        times, actions = by_arrival(times, arrivals, settings.arrival)
+        times, codes = by_arrival(times, arrivals, settings.arrival)
     if given is not None:
-        actions = np.where(given > NONE, np.int8(Decision.WATERMARK), actions)
+        codes = np.where(given > NONE, np.int8(Decision.WATERMARK), codes)
         reasons = None if reasons is None else np.where(given > NONE, "", reasons)
     if reasons is not None:
-        actions = np.where(reasons != "", np.int8(Decision.INVALID), actions)
+        codes = np.where(reasons != "", np.int8(Decision.INVALID), codes)
     return Timed(
         times=times,
-        actions=actions,
+        codes=codes,
         reasons=reasons,
         started=started,
         ends=ends,

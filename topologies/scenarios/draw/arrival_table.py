@@ -86,7 +86,7 @@ def _line(scenario: Scenario, step: EventStep, event: AnswerEvent, clock: int | 
         assigned=event["time"],
         watermark=event["watermark"],
         mark=event["mark"],
-        action=event["action"].replace("_", " "),
+        decision=event["action"].replace("_", " "),
     )
 
 

@@ -55,5 +55,5 @@ def columns_shown(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[Ta
     if not by_arrival:
         yield TableColumn("its window", "own")
         yield TableColumn("open windows", "open")
-    if by_arrival or any(line.action != "accepted" for line in lines if line.event):
-        yield TableColumn("action", "action")
+    if by_arrival or any(line.decision != "accepted" for line in lines if line.event):
+        yield TableColumn("action", "decision")

@@ -27,14 +27,15 @@ class TableLine:
     """The windows that are open after it."""
     lateness: int | None = None
     """The watermark, less the allowed lateness."""
-    action: str = ""
+    decision: str = ""
+    """What was decided about the event; the table spells it ``action``, as answers do."""
 
     @property
     def style(self) -> str:
         """Dim where no event came, bold where one was moved or turned away."""
         if not self.event:
             return "dim"
-        return "" if self.action in ("", "accepted") else "bold"
+        return "" if self.decision in ("", "accepted") else "bold"
 
     def times(self) -> Iterator[int]:
         """All times of the row."""

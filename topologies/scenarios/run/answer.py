@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, NotRequired, TypedDict
 
 from topologies.io.times import written
-from topologies.scenarios.schema.expected import Action
+from topologies.scenarios.schema.expected import DecisionLabel
 from windowing.errors import ScenarioError
 from windowing.time.timestamps import from_datetime
 
@@ -51,7 +51,7 @@ class AnswerEvent(TypedDict):
     id: str
     time: int | None
     """The time it was assigned, which an adjustment may have moved; None where it got none."""
-    action: Action
+    action: DecisionLabel
     watermark: int | None
     """The watermark of the bolt after it."""
     mark: int | None

@@ -266,7 +266,7 @@ def _watched(rules: WindowSettings) -> bool:
 
 def _event(row: dict[str, Any]) -> AnswerEvent:
     return AnswerEvent(
-        id=row["event"], time=row["time"], action=row["action"], watermark=row["watermark"], mark=row["mark"]
+        id=row["event"], time=row["time"], action=row["decision"], watermark=row["watermark"], mark=row["mark"]
     )
 
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 from pydantic import PlainSerializer, PlainValidator
 
 from topologies.scenarios.schema.values import (
-    Action,
     Anchor,
     Every,
     Inputs,
+    LateActionValue,
     Listed,
     Moved,
     Positive,
@@ -44,7 +44,7 @@ class ArrivalSetting(Listed):
     field: Text | None = None
     early: Span | None = None
     late: Span | None = None
-    action: Action | None = None
+    action: LateActionValue | None = None
 
     @property
     def rule(self) -> Arrival:

@@ -32,7 +32,7 @@ Counts = Annotated[
 ]
 Metrics = Annotated[dict[str, int | float], AfterValidator(lambda value: _only(value, METRICS))]
 
-Action = Literal[
+DecisionLabel = Literal[
     "accepted",
     "duplicate",
     "adjusted_late",
@@ -46,7 +46,7 @@ Action = Literal[
     "unwindowed",
     "unmatched",
 ]
-"""What was decided about an event when it arrived.
+"""The decision about an event when it arrived, as answers spell it under ``action``.
 
 ``watermark``: it was none, but a watermark of the source; ``unwindowed``: it lies between windows; ``unmatched``: the
 end of an edge whose start is not known.
@@ -94,7 +94,7 @@ class ExpectedEvent(Strict):
     id: EventId
     time: Time | None = None
     """The time that it is assigned; null where it gets none."""
-    action: Action | None = None
+    action: DecisionLabel | None = None
     watermark: End | None = None
     """The watermark of the bolt after it."""
     mark: End | None = None

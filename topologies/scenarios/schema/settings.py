@@ -9,14 +9,14 @@ from pydantic import create_model, field_validator, model_validator
 
 from topologies.scenarios.schema.declared import DECLARED_KEYS, FORMER_KEYS, typed
 from topologies.scenarios.schema.values import (
-    Action,
-    AzureAction,
+    AzureLateActionValue,
     AzureSpan,
     AzureTolerance,
     Delay,
     Every,
     Extent,
     Idle,
+    LateActionValue,
     Listed,
     Mode,
     Names,
@@ -63,7 +63,7 @@ class StreamInsightRules(Listed):
 
     every: Every | None = None
     delay: Delay | None = None
-    policy: Action | None = None
+    policy: LateActionValue | None = None
     to_infinity: bool | None = None
     imports: dict[Text, Text] | None = None
     field: Text | None = None
@@ -75,7 +75,7 @@ class AzureRules(Listed):
     late: AzureTolerance = None
     out_of_order: AzureSpan | None = None
     early: AzureSpan | None = None
-    action: AzureAction | None = None
+    action: AzureLateActionValue | None = None
     arrival_field: Text | None = None
 
 

@@ -141,7 +141,9 @@ AzureTolerance = Annotated[
     Duration | None, PlainValidator(_azure_tolerance), PlainSerializer(lambda span: None if span is None else str(span))
 ]
 """The same, or ``-1`` for no limit; at most 1,814,399 s."""
-AzureAction = Annotated[LateAction, PlainValidator(_azure_action), PlainSerializer(lambda action: action.value)]
+AzureLateActionValue = Annotated[
+    LateAction, PlainValidator(_azure_action), PlainSerializer(lambda action: action.value)
+]
 Moved = Annotated[Shift, PlainValidator(_shift), PlainSerializer(str)]
 """A duration, or ``-8h``: back."""
 Delay = Annotated[str, PlainValidator(_delay)]
@@ -159,7 +161,9 @@ Text = Annotated[str, Field(min_length=1)]
 Inputs = dict[Text, Text]
 """An input for each input."""
 
-Action = Annotated[LateAction, PlainValidator(lambda value: one_of(value, LateAction)), PlainSerializer(_value)]
+LateActionValue = Annotated[
+    LateAction, PlainValidator(lambda value: one_of(value, LateAction)), PlainSerializer(_value)
+]
 Idle = Annotated[IdleRule, PlainValidator(lambda value: one_of(value, IdleRule)), PlainSerializer(_value)]
 Mode = Annotated[PaneMode, PlainValidator(lambda value: one_of(value, PaneMode)), PlainSerializer(_value)]
 

@@ -1,4 +1,4 @@
-"""Actions of an eviction policy on one event, and the context it decides in (ST-19)."""
+"""What an eviction policy may say of one event, and the context it decides in (ST-19)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 
-class Action(Enum):
+class EvictionAction(Enum):
     """An eviction policy's decision about one event of the queue."""
 
     EXPIRE = "remove it for good"
