@@ -14,9 +14,14 @@ if TYPE_CHECKING:
     from topologies.run.options import RunOptions, Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
+    from topologies.starting.run import Run, runs
+    from topologies.starting.status import RunPhase, RunStatus
 
 __all__ = [
+    "Run",
     "RunOptions",
+    "RunPhase",
+    "RunStatus",
     "Summary",
     "TimeMetrics",
     "Topology",
@@ -24,12 +29,16 @@ __all__ = [
     "replay",
     "run_local",
     "run_on_spark",
+    "runs",
     "sinks",
     "spouts",
 ]
 
 _HOMES = {
+    "Run": "topologies.starting.run",
     "RunOptions": "topologies.run.options",
+    "RunPhase": "topologies.starting.status",
+    "RunStatus": "topologies.starting.status",
     "Summary": "topologies.run.options",
     "TimeMetrics": "topologies.spark.metrics",
     "Topology": "topologies.graph.model",
@@ -37,6 +46,7 @@ _HOMES = {
     "replay": "topologies.replaying",
     "run_local": "topologies.local",
     "run_on_spark": "topologies.spark.runner",
+    "runs": "topologies.starting.run",
 }
 
 

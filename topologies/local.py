@@ -44,14 +44,7 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     """
     check_built("run_local", topology)
     options = options or RunOptions()
-    if options.checkpoint is None and options.every is not None:
-        raise ConfigError(
-            "a local run with a trigger interval and no checkpoint",
-            why="when the run is stopped, open windows would be lost, and the input would be read again",
-            do="give it a folder: RunOptions(checkpoint='ck/'), or --checkpoint ck/",
-        )
-    _refuse_spark(topology)
-    _refuse_kafka(topology)
+    check_local(topology, options)
     if options.checkpoint is not None:
         return LocalRun(topology, options).run()
     refuse_unnameable(topology)
@@ -60,6 +53,18 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
         return _run(topology, options)
     finally:
         claims.release()
+
+
+def check_local(topology: Topology, options: RunOptions) -> None:
+    """Raise ConfigError for what ``run_local`` cannot run, or not with these options."""
+    if options.checkpoint is None and options.every is not None:
+        raise ConfigError(
+            "a local run with a trigger interval and no checkpoint",
+            why="when the run is stopped, open windows would be lost, and the input would be read again",
+            do="give it a folder: RunOptions(checkpoint='ck/'), or --checkpoint ck/",
+        )
+    _refuse_spark(topology)
+    _refuse_kafka(topology)
 
 
 class LocalRun(CheckpointedRun):
@@ -135,6 +140,7 @@ def _run(topology: Topology, options: RunOptions) -> Summary:
     topology = with_needed_columns(topology)
     first = FirstOutput.of(topology, options.first_output_at)
     micro_batch = MicroBatch(topology, MemoryCheckpoint(), InProcess(), first=first)
+    options.on_begin(summary.before)
     clock, number = options.clock(), -1
     for number, splits in enumerate(_batches(topology)):
         if options.stop.is_set():

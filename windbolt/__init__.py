@@ -17,7 +17,8 @@
     builder.set_sink("out", sinks.console()).from_("revenue")
     topology = builder.build()
 
-``windbolt run file.py:topology`` runs it, and so do ``run_local`` (in this process, without Java) and ``run_on_spark``.
+``windbolt run file.py:topology`` runs it, and so do ``run_local`` (in this process, without Java) and ``run_on_spark``;
+``topology.start()`` runs it in the background.
 ``spouts`` and ``sinks`` are where events come from and go to; ``aggregates``, ``triggers``, ``panes``, ``kinds`` and
 ``presets`` what a bolt is given; ``step`` is for rules of an aggregation step, and
 ``testing`` for tests of all of these.
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from topologies.run.options import RunOptions, Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
+    from topologies.starting.run import Run, runs
+    from topologies.starting.status import RunPhase, RunStatus
     from windbolt import aggregates, kinds, panes, presets, sinks, spouts, step, testing, triggers
     from windowing import (
         SOURCE,
@@ -128,7 +131,10 @@ __all__ = [
     "Panes",
     "Rank",
     "RateLimit",
+    "Run",
     "RunOptions",
+    "RunPhase",
+    "RunStatus",
     "ScenarioError",
     "SchemaError",
     "Session",
@@ -165,6 +171,7 @@ __all__ = [
     "replay",
     "run_local",
     "run_on_spark",
+    "runs",
     "seconds",
     "sinks",
     "spouts",
@@ -175,7 +182,8 @@ __all__ = [
 
 _MODULES = {"aggregates", "kinds", "panes", "presets", "sinks", "spouts", "step", "testing", "triggers"}
 _IN_TOPOLOGIES = {
-    "RunOptions", "Summary", "TimeMetrics", "Topology", "TopologyBuilder", "replay", "run_local", "run_on_spark",
+    "Run", "RunOptions", "RunPhase", "RunStatus", "Summary", "TimeMetrics", "Topology", "TopologyBuilder", "replay",
+    "run_local", "run_on_spark", "runs",
 }  # fmt: skip
 
 

@@ -109,10 +109,12 @@ class PairedCheckpoint:
             held.seek(0)
             owner = held.read().strip() or "another process"
             held.close()
+            own = owner == f"process {os.getpid()}"
             raise CheckpointError(
                 f"checkpoint {self.path!r} is in use by {owner}",
                 why="two runs on one checkpoint would delete each other's state",
-                do="stop the other run, or give this one a checkpoint of its own",
+                do=f"stop the other run{' (windbolt.runs() has those in the background)' if own else ''}, "
+                "or give this one a checkpoint of its own",
             ) from error
 
     def release(self) -> None:

@@ -104,6 +104,7 @@ class CheckpointedRun(ABC):
     def _run_to_the_end(self) -> Summary:
         started = time.perf_counter()
         try:
+            self.options.on_begin(self.summary.before)
             self._finish_closing()
             self._batches()
             self.summary.stopped = self.options.stop.is_set()

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from enum import StrEnum
@@ -18,9 +18,8 @@ from topologies.cli.steps import NO_OPTIONS, StepOptions
 from topologies.graph.model import Topology
 from topologies.named_topology import load_topology
 from topologies.run.options import RunOptions, Summary
+from topologies.starting.run import Run, Runner
 from topologies.step.config import is_step
-
-Run = Callable[[RunOptions], Summary]
 
 
 class Engine(StrEnum):
@@ -43,7 +42,9 @@ def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
         return load_topology(reference)
 
 
-def runner(topology: Topology, engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None) -> Run:
+def runner(
+    topology: Topology, engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None
+) -> Runner:
     """The runner for an engine; Spark is imported only if requested."""
     if engine is Engine.LOCAL:
         from topologies.local import run_local
@@ -54,34 +55,21 @@ def runner(topology: Topology, engine: Engine, master: str | None = None, conf: 
     return lambda options: run_on_spark(topology, options, master=master, conf=dict(conf or {}))
 
 
-def run_watched(topology: Topology, run: Run, options: RunOptions, *, as_json: bool) -> Summary:
+def run_watched(topology: Topology, runner: Runner, options: RunOptions, *, as_json: bool) -> Summary:
     """Run with progress on standard output; a first Ctrl-C or SIGTERM ends the run after the current batch."""
     with shown_progress(topology, as_json=as_json, stop=options.stop.set) as progress:
-        summary = _in_thread(run, replace(options, on_report=progress.report), progress)
+        summary = _in_background(topology.name, runner, replace(options, on_report=progress.report), progress)
         progress.end(summary)
     return summary
 
 
-def _in_thread(run: Run, options: RunOptions, progress: ProgressDisplay) -> Summary:
+def _in_background(name: str, runner: Runner, options: RunOptions, progress: ProgressDisplay) -> Summary:
     """Run in another thread, so that signals reach this one at once, and Spark does not take them over."""
-    results: list[Summary] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            results.append(run(options))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="windbolt-run", daemon=True)
     with _signals(options.stop, progress):
-        thread.start()
-        while thread.is_alive():
-            thread.join(0.2)
+        run = Run(name, runner, options)
+        while not run.end_within(0.2):
             progress.beat()
-    if errors:
-        raise errors[0]
-    return results[0]
+    return run.wait()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.engine.time.watermark_delay import watermark_delay
-from topologies.graph.model import Topology, WindowedNode
+from topologies.graph.model import Topology, WindowedNode, shifted
 
 
 def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds: Mapping[str, float]) -> BatchReport:
@@ -53,7 +53,16 @@ def _bolt_report(node: WindowedNode, progress: BatchProgress, clock: int) -> Bol
         suppressed=bolt.suppressed,
         rows=bolt.emitted,
         counters=bolt.counters,
+        inputs=_by_input(node, bolt) if node.event_time else {},
     )
+
+
+def _by_input(node: WindowedNode, bolt: BoltState) -> dict[str, int]:
+    """The watermark that each input alone would allow, in microseconds; of each partition where events make marks."""
+    if node.sequenced:
+        return {name: mark.mark for name, mark in bolt.watermark.sources.marks.items() if mark.mark > NONE}
+    lag = node.lag.micros
+    return {name: shifted(latest, -lag) for name, latest in bolt.watermark.latest.items()}
 
 
 def _behind_the_latest(bolt: BoltState, watermark: int | None) -> int | None:

@@ -58,7 +58,7 @@ def described(topology: Topology) -> list[Described]:
     """The spouts, the bolts, each after those it reads from, and the sinks."""
     return [
         *(Described(part.name, f"spout {part.name}", tuple(_spout_facts(part))) for part in topology.spouts.values()),
-        *(Described(part.name, _bolt_title(part), tuple(_bolt_facts(topology, part))) for part in _bolts(topology)),
+        *(Described(part.name, _bolt_title(part), tuple(_bolt_facts(topology, part))) for part in bolts_of(topology)),
         *(Described(part.name, f"sink {part.name}", tuple(_sink_facts(part))) for part in topology.sinks.values()),
     ]
 
@@ -70,7 +70,7 @@ def as_mermaid(topology: Topology) -> str:
     for spout in topology.spouts.values():
         nodes[spout.name] = f"n{len(nodes)}"
         lines.append(f"    {nodes[spout.name]}([{label(spout.name, spout_in_words(spout.spout))}])")
-    for bolt in _bolts(topology):
+    for bolt in bolts_of(topology):
         nodes[bolt.name] = f"n{len(nodes)}"
         facts = [f"{bolt.parallelism} tasks"] if bolt.parallelism > 1 else []
         if isinstance(bolt, WindowedNode):
@@ -79,7 +79,7 @@ def as_mermaid(topology: Topology) -> str:
     for sink in topology.sinks.values():
         nodes[sink.name] = f"n{len(nodes)}"
         lines.append(f"    {nodes[sink.name]}[({label(sink.name, sink_in_words(sink.sink))})]")
-    for bolt in _bolts(topology):
+    for bolt in bolts_of(topology):
         for each in bolt.inputs:
             component, stream = each.stream
             texts = [str(each.grouping)] if stream == DEFAULT_STREAM else [stream, str(each.grouping)]
@@ -100,7 +100,7 @@ def to_json(topology: Topology) -> dict[str, Any]:
             {"name": part.name, "source": spout_in_words(part.spout), "streams": _streams(part.outputs)}
             for part in topology.spouts.values()
         ],
-        "bolts": [_bolt_json(part) for part in _bolts(topology)],
+        "bolts": [_bolt_json(part) for part in bolts_of(topology)],
         "sinks": [
             {
                 "name": part.name,
@@ -205,7 +205,7 @@ def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
     return type(sink).__name__
 
 
-def _bolts(topology: Topology) -> list[BoltPart]:
+def bolts_of(topology: Topology) -> list[BoltPart]:
     """The bolts, each after those it reads from."""
     waiting: dict[str, BoltPart] = {**topology.plain, **topology.windowed}
     placed: list[BoltPart] = []

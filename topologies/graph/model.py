@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +27,7 @@ from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.temporal_join import TemporalJoin
 from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.data.reprs import one_line
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP
 from windowing.settings.bounds import Bounds
@@ -36,8 +39,13 @@ from windowing.time.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from topologies.engine.batch.report import BatchReport
     from topologies.io.sinks import Sink
     from topologies.io.spouts import Spout
+    from topologies.run.options import Summary
+    from topologies.spark.metrics import TimeMetrics
+    from topologies.starting.run import Run
+    from topologies.starting.start import EngineName
     from windowing.window import TupleWindow
 
 ERRORS = "errors"
@@ -356,6 +364,72 @@ class Topology:
     """Per stream: the bolts that read it, and which of their inputs it is."""
     takers: Mapping[Stream, tuple[str, ...]] = field(default_factory=dict)
     """Per stream: the sinks that take it."""
+
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        engine: EngineName = "spark",
+        spark: Any = None,
+        every: Duration | timedelta | str | None = None,
+        flush: bool = True,
+        first_output: datetime | str | None = None,
+        keep_batches: int | None = None,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        metrics: TimeMetrics | None = None,
+        on_report: Callable[[BatchReport], None] | None = None,
+        show: bool = True,
+    ) -> Run:
+        """Start it in the background, and return at once; in a notebook the run shows itself, unless ``show`` is False.
+
+        ``engine``: ``"spark"``, or ``"local"`` for this process, without Java. ``spark``: a session of your own;
+        without one the active session, or else a new one (``master``, ``conf``) that is stopped with the last run that
+        uses it. The other arguments are those of ``RunOptions``, and ``metrics`` that of ``run_on_spark``.
+
+        Raises ConfigError where the arguments cannot be used together. Every other error is raised by ``run.wait()``.
+        """
+        from topologies.starting.start import options_of, start
+
+        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report)
+        return start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics, show=show)
+
+    def run(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        engine: EngineName = "spark",
+        spark: Any = None,
+        every: Duration | timedelta | str | None = None,
+        flush: bool = True,
+        first_output: datetime | str | None = None,
+        keep_batches: int | None = None,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        metrics: TimeMetrics | None = None,
+        on_report: Callable[[BatchReport], None] | None = None,
+    ) -> Summary:
+        """Run it to the end of its input, or until it is interrupted; ``start`` and ``wait`` in one.
+
+        The arguments are those of ``start``. An interrupt (Ctrl-C) stops it after the current batch.
+        """
+        from topologies.starting.start import options_of, run_to_the_end, start
+
+        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report)
+        return run_to_the_end(
+            start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics)
+        )
+
+    def __repr__(self) -> str:
+        kinds = {"spouts": self.spouts, "bolts": {**self.plain, **self.windowed}, "sinks": self.sinks}
+        parts = "; ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names)
+        return one_line(f"<Topology {self.name!r}: {parts}>")
+
+    def _repr_html_(self) -> str:
+        """Called by notebooks: its graph."""
+        from topologies.graph.picture import topology_html
+
+        return topology_html(self)
 
     def columns_of(self, stream: Stream) -> list[str]:
         """The names of the columns of a stream."""

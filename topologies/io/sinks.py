@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
 from windowing.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,25 @@ class MemorySink:
     @property
     def table(self) -> pa.Table | None:
         """All rows so far, in order of batches; None before the first."""
-        return pa.concat_tables(self.batches[key] for key in sorted(self.batches)) if self.batches else None
+        batches = dict(self.batches)  # a run in the background may add another meanwhile
+        return pa.concat_tables(batches[key] for key in sorted(batches)) if batches else None
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """All rows so far, as dicts."""
-        return [] if self.table is None else self.table.to_pylist()
+        table = self.table
+        return [] if table is None else table.to_pylist()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows so far as a pandas DataFrame; without rows and columns before the first batch with rows."""
+        import pandas as pd
+
+        table = self.table
+        return pd.DataFrame() if table is None else table.to_pandas()
+
+    def __repr__(self) -> str:
+        tables = list(self.batches.values())
+        return f"<MemorySink: {sum(table.num_rows for table in tables)} rows of {len(tables)} batches>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MemorySink, ()  # workers need the topology, not the rows

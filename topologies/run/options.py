@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from manager.storage.checkpoint import KEPT_BATCHES
-from topologies.engine.batch.report import BatchReport
+from topologies.engine.batch.report import BatchReport, bolts_html
 from topologies.engine.time.first_output import as_moment
+from topologies.html.page import framed, heading, paragraph
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import Clock, system_clock
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, as_duration
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _COMPLAINTS = 10
 SPARK_KEEPS = 100
@@ -47,6 +51,9 @@ class RunOptions:
     the end of a run counts as a batch."""
     clock: Clock = system_clock
     """Called for the time of a batch: microseconds since the epoch. For tests; by default the system's clock."""
+    on_begin: Callable[[Mapping[str, BoltTotals]], None] = lambda before: None
+    """Called when the state is restored and the first batch is awaited, with what the bolts had done in earlier runs on
+    the checkpoint."""
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     stop: threading.Event = field(default_factory=threading.Event)
@@ -108,6 +115,29 @@ class Summary:
     """Whether it was stopped before the end of the input."""
     before: dict[str, BoltTotals] = field(default_factory=dict)
     """What the bolts had done in earlier runs on the checkpoint; empty where it is the first."""
+
+    def __repr__(self) -> str:
+        end = ", stopped" if self.stopped else ""
+        told = f", {len(self.complaints)} complaints" if self.complaints else ""
+        return f"<Summary: {self.rows} rows in {self.batches} batches, {self.seconds:.3g} s{end}{told}>"
+
+    def _repr_html_(self) -> str:
+        facts = f"{self.rows:,} rows · {self.batches:,} batches · {self.seconds:.2f} s"
+        parts = [heading("summary"), paragraph(facts + (" · stopped" if self.stopped else ""), "dim")]
+        if self.last is not None:
+            parts.append(bolts_html(self.last.bolts))
+        return framed(*parts, *(paragraph(complaint, "bad") for complaint in self.complaints))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each windowed bolt, by its name: what it has done in this run. ``windows`` it fired, ``emitted`` in
+        rows, and its accounts, but for the events that are pending."""
+        import pandas as pd
+
+        rows = {
+            name: {"windows": bolt.fired, "emitted": sum(bolt.rows.values()), **bolt.accounts}
+            for name, bolt in self.this_run().items()
+        }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("bolt")
 
     def this_run(self) -> dict[str, BoltTotals]:
         """What the windowed bolts have done in this run alone."""

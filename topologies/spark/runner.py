@@ -25,8 +25,9 @@ from topologies.run.options import RunOptions, Summary
 from topologies.sources.deaths import Death
 from topologies.spark.executor import TaskExecutor
 from topologies.spark.frames import SparkFrames
-from topologies.spark.jvm.java import explaining_javas_end, java_runs
-from topologies.spark.jvm.session import check_session, names_of_java, open_session
+from topologies.spark.jvm.java import explaining_javas_end
+from topologies.spark.jvm.session import check_session, names_of_java
+from topologies.spark.jvm.sharing import shared_session
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.source import StreamSource
@@ -60,7 +61,8 @@ def run_on_spark(
     stopped.
 
     ``spark``, or else the active session, is used; if there is none, a session is created (``master``, by default
-    ``local[*]``; ``conf``) and stopped at the end. ``metrics`` is given the report of each batch with Spark's progress.
+    ``local[*]``; ``conf``), and stopped at the end of the last run that uses it. ``metrics`` is given
+    the report of each batch with Spark's progress.
 
     Raises CheckpointError for a checkpoint that does not fit. Raises BoltError for an exception in a bolt; the batch is
     then not committed, and the next run repeats it. Raises EnvironmentMissing where Java is missing, or the connector
@@ -75,14 +77,9 @@ def run_on_spark(
         )
     refuse_early(topology, options)
     kafka = reaches_kafka(topology)
-    session, own = (spark, False) if spark is not None else open_session(master, conf or {}, kafka=kafka)
-    try:
-        with explaining_javas_end():
-            check_session(session, kafka=kafka)
-            return SparkRun(session, topology, options, metrics).run()
-    finally:
-        if own and java_runs():
-            session.stop()
+    with shared_session(spark, master, conf or {}, kafka=kafka) as session, explaining_javas_end():
+        check_session(session, kafka=kafka)
+        return SparkRun(session, topology, options, metrics).run()
 
 
 class SparkRun(CheckpointedRun):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from windowing.time.timestamps import show
+from topologies.html.page import framed, heading, paragraph, table
+from windowing.data.reprs import one_line
+from windowing.time.timestamps import LATEST, show
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,14 @@ class BoltReport:
     """Rows emitted so far by its windows, per output stream."""
     counters: dict[str, int] = field(default_factory=dict)
     """Counters of the bolt and of its trigger's rule so far, by name."""
+    inputs: dict[str, int] = field(default_factory=dict)
+    """The watermark, in microseconds, that each input alone would allow, or each partition where these are told apart;
+    without those that have delivered nothing. The least of them holds the bolt's watermark back."""
+
+    def __repr__(self) -> str:
+        time = "no watermark" if self.watermark is None else f"watermark {show(self.watermark)}"
+        counts = [f"{count} {account}" for account, count in self.accounts.items() if count]
+        return f"<BoltReport: {', '.join([time, f'{self.windows} windows, {self.fired} so far', *counts])}>"
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,25 @@ class BatchReport:
     """Time of the first output in microseconds, if the run started at one."""
     read_from: int | None = None
     """Time in microseconds from which input was read for it; None where all was."""
+
+    def __repr__(self) -> str:
+        bolts = "".join(f", {name} {bolt.windows} windows" for name, bolt in self.bolts.items())
+        return one_line(f"<BatchReport of {self.title}: {self.rows} rows{bolts}>")
+
+    def _repr_html_(self) -> str:
+        seconds = self.seconds.get("total", 0.0)
+        facts = f"{self.rows:,} rows · {seconds:.2f} s · clock {show(self.clock)}"
+        told = [paragraph(complaint, "bad") for complaint in self.complaints]
+        return framed(heading(self.title), paragraph(facts, "dim"), bolts_html(self.bolts), *told)
+
+    @property
+    def title(self) -> str:
+        """Which batch it is of, for people."""
+        return ("the closing after " if self.closing else "") + f"batch {self.batch}"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each windowed bolt (one row where there is none), with the columns of ``frame_of``."""
+        return frame_of([self])
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON; times in ISO 8601."""
@@ -97,3 +130,58 @@ class BatchReport:
             "first_output": None if self.first_output is None else show(self.first_output),
             "read_from": None if self.read_from is None else show(self.read_from),
         }
+
+
+def frame_of(reports: Sequence[BatchReport]) -> pd.DataFrame:
+    """A row for each batch and windowed bolt, and one for a batch of a topology without windowed bolts.
+
+    ``batch``, ``closing``, ``clock``, ``rows`` and ``seconds`` are those of the batch; ``bolt``, ``watermark``,
+    ``behind_seconds``, ``windows``, ``fired``, ``open`` and the accounts (``received``, ``late`` and others, so far)
+    those of the bolt. Times are in UTC; a watermark is NaT before the first one, and where it is the end of time.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    rows = [
+        {
+            "batch": report.batch,
+            "closing": report.closing,
+            "clock": report.clock,
+            "rows": report.rows,
+            "seconds": report.seconds.get("total", 0.0),
+            **_columns_of(name, bolt),
+        }
+        for report in reports
+        for name, bolt in (report.bolts.items() or [(None, None)])
+    ]
+    frame = pd.DataFrame(rows, columns=list(rows[0]) if rows else ["batch", "closing", "clock", "rows", "seconds"])
+    for name in ("clock", "watermark"):
+        if name in frame:
+            moments = [None if row.get(name) is None else row[name] for row in rows]
+            frame[name] = pa.array(moments, pa.timestamp("us", tz="UTC")).to_pandas()
+    return frame
+
+
+def _columns_of(name: str | None, bolt: BoltReport | None) -> dict[str, Any]:
+    if bolt is None:
+        return {}
+    watermark = bolt.watermark if bolt.watermark is None or bolt.watermark <= LATEST else None
+    return {
+        "bolt": name,
+        "watermark": watermark,
+        "behind_seconds": None if bolt.behind is None else bolt.behind / 1e6,
+        "windows": bolt.windows,
+        "fired": bolt.fired,
+        "open": bolt.open,
+        **bolt.accounts,
+    }
+
+
+def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
+    """A table of windowed bolts: how far each has come, and what became of its events; what none has is left out."""
+    accounts = dict.fromkeys(account for bolt in bolts.values() for account, count in bolt.accounts.items() if count)
+    rows = [
+        (name, show(bolt.watermark), bolt.windows, bolt.fired, bolt.open, *(bolt.accounts[each] for each in accounts))
+        for name, bolt in bolts.items()
+    ]
+    return table(["bolt", "watermark", "windows", "so far", "open", *accounts], rows) if rows else ""

@@ -29,6 +29,11 @@ _LISTING = {
 thread does faster."""
 
 
+def active_session() -> SparkSession | None:
+    """The session that is active in this thread; None where there is none."""
+    return SparkSession.getActiveSession()
+
+
 def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
     """The active session or a new one, and whether it is new, and so ours to stop. ``kafka``: a new one has the Kafka
     connector."""

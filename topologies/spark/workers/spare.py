@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Mapping
-from threading import Lock, Timer
+from threading import Lock, Timer, main_thread
 
 from topologies.spark.workers.processes import WorkerPool
 
@@ -32,6 +32,9 @@ class SparePool:
 
     def leave(self, pool: WorkerPool) -> None:
         """Keep a pool whose tasks have all ended."""
+        if not main_thread().is_alive():
+            pool.close()  # the process is ending: no run follows, and no timer can be started
+            return
         before = self._swap(pool)
         if before is not None and before is not pool:
             before.close()

@@ -1,0 +1,75 @@
+"""How values are shown in a ``repr``: on one line that has an end, without addresses in memory."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from windowing.data.printable import printable
+
+LONGEST = 180
+"""Characters of a repr."""
+_PART = 60
+"""Characters of one argument in it."""
+
+
+def one_line(text: str, most: int = LONGEST) -> str:
+    """A repr that is not longer than a line: what is cut out is in the middle, so its brackets stay."""
+    text = printable(text)
+    if len(text) <= most:
+        return text
+    kept = (most - 3) // 4
+    return f"{text[: most - 3 - kept]}...{text[-kept:]}"
+
+
+def shown(value: object) -> str:
+    """A value within a repr: functions by their names, long ones cut."""
+    return one_line(_shown(value), _PART)
+
+
+def _shown(value: object) -> str:  # noqa: PLR0911 - one for each kind
+    match value:
+        case functools.partial():
+            return f"partial({shown(value.func)}, ...)"
+        case str() | bytes() if len(value) > _PART:
+            return repr(value[:_PART])[:-1] + "..." + repr(value)[-1]
+        case Mapping():
+            return "{" + ", ".join(f"{shown(name)}: {shown(each)}" for name, each in value.items()) + "}"
+        case tuple() if type(value) is tuple:
+            return f"({', '.join(map(shown, value))}{',' * (len(value) == 1)})"
+        case list():
+            return f"[{', '.join(map(shown, value))}]"
+    plain = type(value).__repr__ in (object.__repr__, *_OF_FUNCTIONS)
+    if isinstance(value, type) or (callable(value) and plain):
+        return str(getattr(value, "__qualname__", type(value).__qualname__)).replace("<locals>.", "")
+    return f"<{type(value).__name__}>" if plain else repr(value)
+
+
+_OF_FUNCTIONS = tuple(kind.__repr__ for kind in (types.FunctionType, types.MethodType, types.BuiltinFunctionType))
+"""The reprs of functions and methods, which name addresses."""
+
+
+def call(name: str, *values: object, **named: object) -> str:
+    """A repr that reads like the call of a constructor."""
+    return one_line(
+        f"{name}({', '.join([*map(shown, values), *(f'{key}={shown(each)}' for key, each in named.items())])})"
+    )
+
+
+def of_fields(instance: Any, *, name: str = "") -> str:
+    """The repr of a dataclass: the fields that are not as by default, by their names."""
+    given: dict[str, Any] = {}
+    for each in fields(instance):
+        value = getattr(instance, each.name)
+        if each.repr and not _by_default(each, value):
+            given[each.name] = value
+    return call(name or type(instance).__qualname__, **given)
+
+
+def _by_default(field: Field[Any], value: object) -> bool:
+    if field.default is not MISSING:
+        return value is field.default or (type(value) is type(field.default) and value == field.default)
+    return field.default_factory is not MISSING and isinstance(value, Sequence | Mapping) and not value
