@@ -101,7 +101,7 @@ class WindowManager:
         """Yield, in order, the windows due once every event up to the frontier (microseconds) is final. None, or a
         frontier before the last one, yields nothing."""
         state = self.state
-        if frontier is None or (state.passed is not None and frontier < state.passed):
+        if frontier is None or (state.previous_frontier is not None and frontier < state.previous_frontier):
             return
         self.queue.settle(frontier)
         # Events of equal time that arrived after the last evaluation sort after those it had settled.
@@ -111,30 +111,30 @@ class WindowManager:
             yield from self._fire(view, settled, firings)
         self._retire(view, settled)
         state.settled = self.queue.settled
-        state.passed = frontier if frontier != FOREVER else self._end_of_time(view)
+        state.previous_frontier = frontier if frontier != FOREVER else self._end_of_time(view)
 
     @property
     def pending(self) -> list[int]:
         """Per stream, the number of events that are in no window yet and may still be in one."""
         count = len(self.queue.stream_names)
         waiting = sum((events.by_stream(count) for events in self.queue.waiting_events), np.zeros(count, np.int64))
-        return [int(n) for n in waiting + self._undecided(self.queue.settled_view(), self.queue.settled)]
+        return [int(n) for n in waiting + self._unaccounted(self.queue.settled_view(), self.queue.settled)]
 
     def pending_events(self) -> list[Events]:
         """The pending events: the settled ones in order, then the others by arrival."""
         settled = self.queue.settled_view()
         if self._by_event:
             merged = Events.concat(settled.pieces(0, len(settled.times))) if len(settled.times) else None
-            undecided = self._by_event.undecided(len(settled.times))
-            return [*([merged.take(undecided)] if merged else []), *self.queue.waiting_events]
-        return [*settled.pieces(self.state.decided, len(settled.times)), *self.queue.waiting_events]
+            unaccounted = self._by_event.unaccounted(len(settled.times))
+            return [*([merged.take(unaccounted)] if merged else []), *self.queue.waiting_events]
+        return [*settled.pieces(self.state.accounted, len(settled.times)), *self.queue.waiting_events]
 
-    def needed_events(self) -> list[Events]:
-        """The events that a window may still need, without those kept only to report them as expired."""
+    def live_events(self) -> list[Events]:
+        """The live events: those that a window may still need."""
         state, settled = self.state, self.queue.settled_view()
         start = 0
-        if state.passed is not None:
-            start = self._dead(self._view(settled, state.passed))
+        if state.previous_frontier is not None:
+            start = self._gone(self._view(settled, state.previous_frontier))
         return [*settled.pieces(start, len(settled.times)), *self.queue.waiting_events]
 
     def settled_events(self, start: int) -> Events | None:
@@ -149,7 +149,7 @@ class WindowManager:
         """The state to store, together with the queue's events, in order to continue later."""
         self.state.base = self.queue.base
         if self._by_event:
-            self.state.decisions = self._by_event.decisions()
+            self.state.flags = self._by_event.flags()
         return self.state
 
     def _view(self, settled: Settled, frontier: int) -> QueueView:
@@ -159,8 +159,8 @@ class WindowManager:
             timestamps=settled.times,
             base=self.queue.base,
             settled=state.settled,
-            decided=state.decided,
-            passed=state.passed,
+            accounted=state.accounted,
+            previous_frontier=state.previous_frontier,
             frontier=frontier,
             row=settled.row,
         )
@@ -192,7 +192,7 @@ class WindowManager:
         state = self.state
         before, after = state.previous or (start, start)
         state.previous, state.last_reference = [start, stop], reference
-        self._decide(settled, start, stop)
+        self._account(settled, start, stop)
         return TupleWindow(
             settled,
             range(start, stop),
@@ -203,15 +203,15 @@ class WindowManager:
             self.task,
         )
 
-    def _decide(self, settled: Settled, start: int, stop: int) -> None:
+    def _account(self, settled: Settled, start: int, stop: int) -> None:
         """Update the accounts after a window from ``start`` to ``stop`` fired: earlier events that were in no window
         will be in none."""
-        decided = self.state.decided
-        if start > decided:
-            self.accounts.add("unwindowed", self._count(settled, decided, start))
-        if stop > max(start, decided):
-            self.accounts.add("windowed", self._count(settled, max(start, decided), stop))
-        self.state.decided = max(decided, stop)
+        accounted = self.state.accounted
+        if start > accounted:
+            self.accounts.add("unwindowed", self._count(settled, accounted, start))
+        if stop > max(start, accounted):
+            self.accounts.add("windowed", self._count(settled, max(start, accounted), stop))
+        self.state.accounted = max(accounted, stop)
 
     def _retire(self, view: QueueView, settled: Settled) -> None:
         """Account for events that no later window can hold, and drop those that are no longer needed."""
@@ -221,15 +221,15 @@ class WindowManager:
             self.drop(count)
             self._by_event.drop(count)
             return
-        dead_count = self._dead(view)
-        if dead_count > state.decided:
-            self.accounts.add("unwindowed", self._count(settled, state.decided, dead_count))
-            state.decided = dead_count
-        dropped = dead_count if state.previous is None else min(dead_count, state.previous[0])
+        gone = self._gone(view)
+        if gone > state.accounted:
+            self.accounts.add("unwindowed", self._count(settled, state.accounted, gone))
+            state.accounted = gone
+        dropped = gone if state.previous is None else min(gone, state.previous[0])
         self.drop(dropped)
 
-    def _dead(self, view: QueueView) -> int:
-        """Number of events, from the head of the queue, that no later window can hold."""
+    def _gone(self, view: QueueView) -> int:
+        """Number of events at the head of the queue that are gone: no later window can hold them."""
         reference, stop = next_firing(self.trigger, view)
         assert isinstance(self.eviction, ColumnarEvictionPolicy)
         needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
@@ -241,15 +241,15 @@ class WindowManager:
         if not count:
             return
         self.queue.drop(count)
-        self.state.decided = max(self.state.decided - count, 0)
+        self.state.accounted = max(self.state.accounted - count, 0)
         if self.state.previous is not None:
             self.state.previous = [position - count for position in self.state.previous]
 
-    def _undecided(self, settled: Settled, count: int) -> NDArray[np.int64]:
+    def _unaccounted(self, settled: Settled, count: int) -> NDArray[np.int64]:
         if self._by_event:
-            codes = settled.streams(range(count))[self._by_event.undecided(count)]
+            codes = settled.streams(range(count))[self._by_event.unaccounted(count)]
             return np.bincount(codes, minlength=len(self.queue.stream_names))
-        return self._count(settled, self.state.decided, count)
+        return self._count(settled, self.state.accounted, count)
 
     def _count(self, settled: Settled, start: int, stop: int) -> NDArray[np.int64]:
         count = len(self.queue.stream_names)
@@ -263,8 +263,8 @@ class WindowManager:
     def _end_of_time(self, view: QueueView) -> int | None:
         """The frontier after the end of the streams, from which a later run continues, in microseconds; None where
         there was no event."""
-        fired = None if self.state.last_reference is None else self.trigger.over_at(self.state.last_reference)
-        known = [view.passed, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
+        fired = None if self.state.last_reference is None else self.trigger.due_at(self.state.last_reference)
+        known = [view.previous_frontier, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
         return max((moment for moment in known if moment is not None), default=None)
 
     def _as_events(

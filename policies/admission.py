@@ -109,7 +109,7 @@ class Admission:
     bolt."""
     allowed: int
     """Allowed lateness: windows close this many microseconds after the watermark has reached their end."""
-    past_the_end: bool
+    closes_after_end: bool
     last_end: LastEnd | None = None
     """The last window end of an event; None where that depends on other events."""
     holds_start: bool = False
@@ -118,18 +118,20 @@ class Admission:
     """Whether an event that is in order by its own mark is admitted behind the watermark, if one of its windows is
     open."""
 
-    def closed(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def closed_until(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The time up to which windows are closed at each watermark; both in microseconds."""
-        back = self.allowed + self.past_the_end
+        back = self.allowed + self.closes_after_end
         if not back:
             return watermarks
         known = (watermarks > NONE) & (watermarks < FOREVER)
         return np.where(known, watermarks - back, watermarks)
 
-    def missed(self, times: NDArray[np.int64], last: NDArray[np.int64], over: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def missed(
+        self, times: NDArray[np.int64], last: NDArray[np.int64], closed_until: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
         """Which events have missed their last window. An event between two windows is in none, so it is not late
         (AT-4)."""
-        return (last <= over) & ~between_windows(times, last, self.holds_start)
+        return (last <= closed_until) & ~between_windows(times, last, self.holds_start)
 
     def decide(
         self,
@@ -147,30 +149,30 @@ class Admission:
         the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end edges, which are late
         by their end (SI-4). All times are in microseconds.
         """
-        over = self.closed(bolt)
+        closed_until = self.closed_until(bolt)
         reference = self._reference(own, bolt)
         judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
             if len(judged) and not self.overtakes and int(judged.min()) > _latest(reference):
-                return times, codes, over
-            late = self._behind(times, judged, ends, reference, over, end_edges)
+                return times, codes, closed_until
+            late = self._behind(times, judged, ends, reference, closed_until, end_edges)
         else:
             assert self.last_end is not None
-            late = self.missed(judged, self.last_end(judged, ends), over)
+            late = self.missed(judged, self.last_end(judged, ends), closed_until)
         late &= timely(codes)
         if not late.any():
-            return times, codes, over
+            return times, codes, closed_until
         codes = codes.copy()
         codes[late] = Decision.OUT_OF_ORDER
         match self.late_action:
             case LateAction.ADJUST:
                 codes[late] = Decision.ADJUSTED_OUT_OF_ORDER
-                times = np.where(late, self._earliest(late, reference, bolt, over), times)
+                times = np.where(late, self._earliest(late, reference, bolt, closed_until), times)
             case LateAction.CUT if ends is not None:
                 cut = _outlasting(late, times, ends, reference, end_edges)
                 codes[cut] = Decision.ADJUSTED_OUT_OF_ORDER
                 times = np.where(cut, reference, times)
-        return times, codes, over
+        return times, codes, closed_until
 
     def _behind(
         self,
@@ -178,32 +180,36 @@ class Admission:
         judged: NDArray[np.int64],
         ends: NDArray[np.int64] | None,
         reference: NDArray[np.int64],
-        over: NDArray[np.int64],
+        closed_until: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_]:
-        """Which events are behind their mark, or at it where their windows are over; ``judged`` is the time that
+        """Which events are behind their mark, or at it where their windows have closed; ``judged`` is the time that
         counts for each."""
         late: NDArray[np.bool_] = judged < reference
         tied = times == reference if end_edges is None else (times == reference) & ~end_edges
         some = np.arange(len(times)) if self.overtakes else np.flatnonzero(tied)
         if self.last_end is not None and len(some):  # windows are looked up only where that may change something
             last = self.last_end(judged[some], None if ends is None else ends[some])
-            late[some] |= self.missed(judged[some], last, over[some])
+            late[some] |= self.missed(judged[some], last, closed_until[some])
         return late
 
     def _earliest(
-        self, late: NDArray[np.bool_], reference: NDArray[np.int64], bolt: NDArray[np.int64], over: NDArray[np.int64]
+        self,
+        late: NDArray[np.bool_],
+        reference: NDArray[np.int64],
+        bolt: NDArray[np.int64],
+        closed_until: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         """The earliest time that a late event can be given: that of its mark, or just after it."""
         if self.overtakes:  # behind its own mark no window may be open either
             assert self.last_end is not None
             known = np.where(reference > NONE, reference, bolt)
-            closed = late & self.missed(known, self.last_end(known, None), over)
+            closed = late & self.missed(known, self.last_end(known, None), closed_until)
             reference = np.where(closed, np.maximum(known, bolt), known)
         if self.last_end is None:
             return reference
-        # Where the window that ends at the watermark is over, the earliest time is just after it.
-        return reference + (late & self.missed(reference, self.last_end(reference, None), over))
+        # Where the window that ends at the watermark has closed, the earliest time is just after it.
+        return reference + (late & self.missed(reference, self.last_end(reference, None), closed_until))
 
     def _reference(self, own: NDArray[np.int64], bolt: NDArray[np.int64]) -> NDArray[np.int64]:
         """The mark or watermark that each event is compared with."""

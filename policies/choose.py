@@ -84,7 +84,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     """
     if settings.key_trigger is not None:
         return ()
-    past = past_the_end(settings, event_time=event_time)
+    past = closes_after_end(settings, event_time=event_time)
     if any(isinstance(kind, Onset | Meeting) for kind in settings.kinds) and not event_time:
         raise ConfigError(
             "an operator such as a join, a union or Deduplicate, without event times",
@@ -99,7 +99,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     at_each_event = event_time and settings.watermark_every is not None and settings.bounds is Bounds.END
     ties = at_each_event and overlaps and not past  # an event at the watermark may miss the window that ends there
     ties = ties or (event_time and settings.idle_timeout is not None)  # which must know the windows that hold events
-    ties = ties or (event_time and settings.overtakes and overlaps)  # some windows of such an event may be over
+    ties = ties or (event_time and settings.overtakes and overlaps)  # some windows of such an event may have closed
     assigned = ties or settings.key or settings.panes or settings.lifetime or settings.anchor is not None
     assigned = assigned or settings.empty_windows_until is not None
     if not assigned and not (by_window and (overlaps or past)):
@@ -119,7 +119,7 @@ def placeholder_lengths(settings: WindowSettings) -> WindowSettings:
     return replace(settings, length=settings.length or Count(1), slide=settings.slide, eviction=None, trigger=None)
 
 
-def past_the_end(settings: WindowSettings, *, event_time: bool) -> bool:
+def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     """Whether a window closes only when time is past its end, so that all events of that instant are in it."""
     holds_end = settings.bounds is Bounds.END
     if settings.kinds and all(isinstance(kind, CountByStart) for kind in settings.kinds):
@@ -187,7 +187,7 @@ def _trigger(settings: WindowSettings, event_time: bool) -> TriggerPolicy:
         case Count() as count:
             return WatermarkCountTriggerPolicy(count) if event_time else CountTriggerPolicy(count)
         case Duration() as slide if event_time:
-            past = past_the_end(settings, event_time=True)
+            past = closes_after_end(settings, event_time=True)
             return WatermarkTimeTriggerPolicy(slide, settings.bounds, _offset(settings, settings.length, slide), past)
         case Duration() as slide:
             return TimeTriggerPolicy(slide, settings.bounds, _offset(settings, settings.length, slide))

@@ -69,7 +69,7 @@ class Timeout:
         """The timeout of a trigger."""
         return Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
 
-    def passed(self, first: Any, last: Any, now: Any) -> Any:
+    def timed_out(self, first: Any, last: Any, now: Any) -> Any:
         """Whether the timeout has passed before an event that comes now; works on times and on arrays of times.
 
         A timeout after the first event passes before an event of its instant, one after the last event passes after it
@@ -126,21 +126,21 @@ def fire_counted(
     lows = _window_starts(blocks.edges[:-1], following, until)
     highs = following[lows]
     counted = highs - lows == size
-    over = counted | (highs < until[lows])
+    done = counted | (highs < until[lows])
     if capacity is not None:
-        over |= capacity.full(lows, highs)
-    lows_over, highs_over, counted = lows[over], highs[over], counted[over]
-    firsts, lasts = times[lows_over], times[highs_over - 1]
+        done |= capacity.full(lows, highs)
+    lows_done, highs_done, counted = lows[done], highs[done], counted[done]
+    firsts, lasts = times[lows_done], times[highs_done - 1]
     late = (firsts if timeout.from_first else lasts) + (timeout.micros or 0)
     ends, causes = np.where(counted, lasts, late), np.where(counted, COUNT, TIMEOUT).astype(np.int8)
     if capacity is not None:
-        filled = capacity.full(lows_over, highs_over) & ~counted
-        comes = times[np.minimum(highs_over, len(times) - 1)]  # the event that did not fit
-        crowded = ~(counted | filled | timeout.passed(firsts, lasts, comes))
+        filled = capacity.full(lows_done, highs_done) & ~counted
+        comes = times[np.minimum(highs_done, len(times) - 1)]  # the event that did not fit
+        crowded = ~(counted | filled | timeout.timed_out(firsts, lasts, comes))
         ends = np.where(filled, lasts, np.where(crowded, comes, ends))
         causes = np.where(filled | crowded, np.int8(FULL), causes)
-    closed = FiredRuns(lows_over, highs_over, ends, causes, None)
-    return _both(closed, fire_open(blocks, lows[~over], timeout, clock))
+    fired = FiredRuns(lows_done, highs_done, ends, causes, None)
+    return _both(fired, fire_open(blocks, lows[~done], timeout, clock))
 
 
 def fire_daily(blocks: Blocks, day: DayTime, clock: int, capacity: WindowCapacity | None = None) -> FiredRuns:

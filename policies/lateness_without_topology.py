@@ -47,7 +47,7 @@ class Lateness:
             late_action=LateAction.DIVERT,
             per_input=False,
             allowed=0,
-            past_the_end=False,
+            closes_after_end=False,
             last_end=last_window_end(self.eviction, trigger) if ends_known else None,
             holds_start=isinstance(trigger, TimeTriggerPolicy) and trigger.bounds is Bounds.START,
         )

@@ -27,10 +27,10 @@ class QueueView:
     settled: int
     """Number of events that were already settled at the last evaluation; those from this position on are newly
     settled."""
-    decided: int
-    """Events before this position have been in a fired window, or can be in none."""
-    passed: int | None
-    """The frontier of the last evaluation in microseconds, up to which windows are closed; None before the first."""
+    accounted: int
+    """Events before this position are in an account: they have been in a fired window, or can be in none."""
+    previous_frontier: int | None
+    """The frontier of the last evaluation in microseconds, up to which windows have fired; None before the first."""
     frontier: int
     """The present frontier in microseconds: no further event can come up to it (FOREVER at the end of the streams)."""
     row: Callable[[int], dict[str, Any]]

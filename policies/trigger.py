@@ -48,14 +48,14 @@ class TriggerPolicy(ABC):
         """
         return watermark if self.event_time else clock
 
-    def over_at(self, reference: int) -> int:
-        """The earliest frontier at which a firing with this reference is past; both in microseconds."""
+    def due_at(self, reference: int) -> int:
+        """The earliest frontier at which a firing with this reference is due; both in microseconds."""
         return reference
 
-    def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
+    def idle(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
         """Whether certainly nothing is due, decided without any event.
 
-        ``seen`` events of the task were settled at the frontier ``passed``; at most ``ready`` are settled at
+        ``seen`` events of the task were settled at the frontier ``previous``; at most ``ready`` are settled at
         ``frontier``.
         """
         return ready == seen
@@ -93,7 +93,7 @@ class CountTriggerPolicy(ColumnarTriggerPolicy):
         if len(stops):
             yield DueWindows(queue.timestamps[stops - 1], stops)
 
-    def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
+    def idle(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
         return seen // self.count.value == ready // self.count.value
 
     def next_firing(self, queue: QueueView) -> tuple[int, int]:
@@ -123,14 +123,14 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
     def track(self, event: QueuedEvent, state: dict[str, Any]) -> bool:
         return False
 
-    def over_at(self, reference: int) -> int:
+    def due_at(self, reference: int) -> int:
         return reference + (self.bounds is Bounds.END)
 
     def last_due(self, frontier: int) -> int:
         """The last aligned end that is due at a frontier; both in microseconds."""
-        return self.last_passed(frontier if frontier == FOREVER else frontier - self.over_at(0))
+        return self.last_end(frontier if frontier == FOREVER else frontier - self.due_at(0))
 
-    def last_passed(self, moment: int) -> int:
+    def last_end(self, moment: int) -> int:
         """The last aligned end at or before a time; both in microseconds."""
         return (moment - self.offset.micros) // self.slide.micros * self.slide.micros + self.offset.micros
 
@@ -142,10 +142,10 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
             if len(chunk):
                 yield DueWindows(chunk, self.bounds.up_to(queue.timestamps, chunk))
 
-    def idle(self, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
-        if passed is None or frontier == FOREVER:
+    def idle(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
+        if previous is None or frontier == FOREVER:
             return False
-        return self.last_due(frontier) == self.last_due(passed)
+        return self.last_due(frontier) == self.last_due(previous)
 
     def next_firing(self, queue: QueueView) -> tuple[int, int]:
         if queue.frontier == FOREVER:
@@ -156,9 +156,9 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
     def _ends_with_news(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
         """Ends whose window brings an event that has been in no window: the event's first end, or the next one where
         that has passed."""
-        ends = self.bounds.first_end(queue.timestamps[queue.decided :], self.slide.micros, self.offset.micros)
-        if queue.passed is not None:
-            ends = np.maximum(ends, self.last_due(queue.passed) + self.slide.micros)
+        ends = self.bounds.first_end(queue.timestamps[queue.accounted :], self.slide.micros, self.offset.micros)
+        if queue.previous_frontier is not None:
+            ends = np.maximum(ends, self.last_due(queue.previous_frontier) + self.slide.micros)
         ends = ends[ends <= self.last_due(queue.frontier)]
         yield ends[np.flatnonzero(np.diff(ends, prepend=ends[:1] - 1))]
 
@@ -167,8 +167,8 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         slide, offset = self.slide.micros, self.offset.micros
         oldest, newest = queue.timestamps[:1], queue.timestamps[-1:]
         low = int(self.bounds.first_end(oldest, slide, offset)[0])
-        if queue.passed is not None:
-            low = max(low, self.last_due(queue.passed) + slide)
+        if queue.previous_frontier is not None:
+            low = max(low, self.last_due(queue.previous_frontier) + slide)
         high = int(self.bounds.last_end(newest, reach.micros, slide, offset)[0])
         high = min(high, self.last_due(queue.frontier))
         if high < low:
@@ -188,13 +188,13 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
 class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
     """Fires at every multiple of the slide that the watermark has reached and whose window holds an event (ST-16)."""
 
-    past_the_end: bool = False
+    closes_after_end: bool = False
     """Whether the watermark must be past the end, so that an event exactly at the watermark is in the window."""
 
     event_time = True
 
-    def over_at(self, reference: int) -> int:
-        return reference + self.past_the_end
+    def due_at(self, reference: int) -> int:
+        return reference + self.closes_after_end
 
 
 def fires_on_columns(trigger: TriggerPolicy) -> bool:
@@ -202,10 +202,10 @@ def fires_on_columns(trigger: TriggerPolicy) -> bool:
     return isinstance(trigger, ColumnarTriggerPolicy) and decides_on_columns(trigger, "firings", "track")
 
 
-def is_idle(trigger: TriggerPolicy, passed: int | None, frontier: int, seen: int, ready: int) -> bool:
+def is_idle(trigger: TriggerPolicy, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
     """``trigger.idle``, or that of TriggerPolicy for a subclass that has overridden only ``track``."""
     kind = type(trigger) if decides_on_columns(trigger, "idle", "track") else TriggerPolicy
-    return kind.idle(trigger, passed, frontier, seen, ready)
+    return kind.idle(trigger, previous, frontier, seen, ready)
 
 
 def next_firing(trigger: TriggerPolicy, queue: QueueView) -> tuple[int, int]:

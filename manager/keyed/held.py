@@ -15,7 +15,7 @@ from windowing.data.order import group_numbers, hash_order, is_sorted, order_wit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-COLUMNS = ("streams", "keys", "ends", "closed", "gaps", "edges", "evaluation")
+COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluation")
 """What held events may have besides their times and the user's columns."""
 
 FLAGS = ("seen", "last", "gone")
@@ -36,7 +36,7 @@ class Held:
     """Hash of the key of each event."""
     ends: NDArray[np.int64] | None = None
     """End of the lifetime of each event."""
-    closed: NDArray[np.int64] | None = None
+    closed_until: NDArray[np.int64] | None = None
     """Windows that end up to this time were closed when the event arrived."""
     gaps: NDArray[np.int64] | None = None
     edges: NDArray[np.int64] | None = None
@@ -48,7 +48,7 @@ class Held:
     last: NDArray[np.bool_] | None = None
     """Whether each event is in the window of its key that fired last."""
     gone: NDArray[np.bool_] | None = None
-    """Whether each event is kept for that reason alone."""
+    """Whether each event is needed only because it is in that window."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -96,22 +96,22 @@ class Held:
         return flags
 
 
-def is_kept(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which rows are still needed, be it only to report them as expired."""
-    kept: NDArray[np.bool_] = (flags & (GONE | LAST)) != GONE
-    return kept
+def is_needed(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which rows are still needed: live ones, and those that have yet to be reported as expired."""
+    needed: NDArray[np.bool_] = (flags & (GONE | LAST)) != GONE
+    return needed
 
 
-def live(held: Held, flags: NDArray[np.uint8]) -> Held:
-    """The rows that a window may still need."""
+def live_rows(held: Held, flags: NDArray[np.uint8]) -> Held:
+    """The live rows: those that a window may still need."""
     gone = (flags & GONE) != 0
     return held.take(np.flatnonzero(~gone)) if gone.any() else held
 
 
-def kept(held: Held, flags: NDArray[np.uint8]) -> Held:
-    """The rows that are still needed, including those kept only to report them as expired."""
-    still = is_kept(flags)
-    return held if still.all() else held.take(np.flatnonzero(still))
+def needed_rows(held: Held, flags: NDArray[np.uint8]) -> Held:
+    """The rows that are still needed: live ones, and those that have yet to be reported as expired."""
+    needed = is_needed(flags)
+    return held if needed.all() else held.take(np.flatnonzero(needed))
 
 
 def _at(column: NDArray[Any] | None, indices: NDArray[np.int64]) -> Any:

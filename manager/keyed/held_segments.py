@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held import GONE, LAST, SEEN, Held, is_kept
+from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed
 from manager.storage.event_segments import STREAM_COLUMN, TIME_COLUMN
 from manager.storage.ref import Flags, Ref
 from manager.storage.segments import SegmentStore, SegmentWriter
 from windowing.data.events import count_by_stream
-from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +23,7 @@ STORED_AS = {
     "streams": STREAM_COLUMN,
     "keys": KEY_COLUMN,
     "ends": END_COLUMN,
-    "closed": "_closed",
+    "closed_until": "_closed_until",
     "gaps": GAP_COLUMN,
     "edges": EDGE_COLUMN,
     "evaluation": "_evaluation",
@@ -43,7 +42,7 @@ def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
     columns.update({stored: pa.array(array) for stored, array in given.items() if array is not None})
     ref = writer.add(pa.table(columns))
     by_stream = tuple(int(count) for count in count_by_stream(held.streams, len(held), streams))
-    ref = replace(ref, earliest=int(held.times.min()), latest=int(held.times.max()), by_stream=by_stream)
+    ref = replace(ref, earliest_live=int(held.times.min()), latest_live=int(held.times.max()), by_stream=by_stream)
     flags = held.flags()
     if flags.any():
         ref = flag(writer, ref, flags, held, streams)
@@ -53,17 +52,16 @@ def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
 def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, streams: int) -> Ref:
     """Write new flags for the rows of a section; returns the reference with them. ``held`` are all its rows, in
     order."""
-    alive, kept = (flags & GONE) == 0, is_kept(flags)
+    live, needed = (flags & GONE) == 0, is_needed(flags)
     where = writer.add(pa.table({"flags": pa.array(flags)}))
-    times = held.times[alive]
-    codes = None if held.streams is None else held.streams[kept]
+    times = held.times[live]
+    codes = None if held.streams is None else held.streams[needed]
     return replace(
         ref,
         flags=Flags(where.segment, where.offset, where.length, where.checksum),
-        # No window is open because of events kept only for ``expired``.
-        earliest=int(times.min()) if len(times) else FOREVER,
-        latest=int(times.max()) if len(times) else -FOREVER,
-        by_stream=tuple(int(count) for count in count_by_stream(codes, int(np.count_nonzero(kept)), streams)),
+        earliest_live=int(times.min()) if len(times) else None,
+        latest_live=int(times.max()) if len(times) else None,
+        by_stream=tuple(int(count) for count in count_by_stream(codes, int(np.count_nonzero(needed)), streams)),
     )
 
 

@@ -18,7 +18,7 @@ def turned_away(
     times: NDArray[np.int64],
     keys: NDArray[np.int64] | None,
     candidates: NDArray[np.bool_],
-    over: NDArray[np.int64],
+    closed_until: NDArray[np.int64],
     gaps: NDArray[np.int64],
     held: Callable[[], Held | None],
     *,
@@ -28,13 +28,13 @@ def turned_away(
     """Which events, in order of arrival, are late, and the indices of the events before which windows must be
     evaluated.
 
-    ``over``: sessions that end up to this time have closed when the event comes. An event is late if it is before that
+    Sessions that end up to ``closed_until`` have closed when the event comes. An event is late if it is before that
     time and no open session takes it; with ``by_end``, if in addition the session that it would open ends up to there.
     Before an event is admitted next to a session that closed in this same batch, that session must be released, or the
-    two would merge. Only keys with an event before ``over`` are examined event by event. ``held`` returns the live
-    events of earlier batches, and is called only if there are such keys.
+    two would merge. Only keys with an event before ``closed_until`` are examined event by event. ``held`` returns the
+    live events of earlier batches, and is called only if there are such keys.
     """
-    behind = candidates & (times < over)
+    behind = candidates & (times < closed_until)
     late = np.zeros(len(times), np.bool_)
     if not behind.any():
         return late, []
@@ -44,14 +44,14 @@ def turned_away(
     splits: list[int] = []
     rows = np.flatnonzero(np.isin(codes, wanted) & candidates)
     for row in rows.tolist():
-        time, end, limit = int(times[row]), int(times[row] + gaps[row]), int(over[row])
+        time, end, limit = int(times[row]), int(times[row] + gaps[row]), int(closed_until[row])
         open_sessions = sessions[int(codes[row])]
         low, high = _met(open_sessions, time, end, touching)
         first = low
         while first < high and open_sessions[first][1] <= limit:
             first += 1
-        over_already = end <= limit if by_end else time < limit
-        if over_already and first == high:
+        closed_already = end <= limit if by_end else time < limit
+        if closed_already and first == high:
             late[row] = True
             continue
         if first > low:

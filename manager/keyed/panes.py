@@ -66,9 +66,9 @@ class EvaluationTime:
     """Number of the evaluation, from which it is known which events are new."""
     clock: int
     watermark: int
-    reached: int
+    ended_until: int
     """Windows that end up to this time have ended."""
-    over: int
+    closed_until: int
     """Windows that end up to this time are closed: no late event can be admitted to them."""
 
 
@@ -115,8 +115,8 @@ class PaneDecisions:
         they stay open. ``fresh`` is the number of new events of each window."""
         moment = self.moment
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
-        final = states.end <= moment.over
-        ended = final if self.panes.late is None else states.end <= moment.reached
+        final = states.end <= moment.closed_until
+        ended = final if self.panes.late is None else states.end <= moment.ended_until
         done = states.on_time > 0
         opened = OpenWindows(
             fresh,

@@ -41,8 +41,9 @@ class SortedEvents:
         sides = None
         if by_side:
             codes, sides = self._apart(codes), self.stream_codes(np.arange(len(events)))
-        times, ends, closed, gaps = map(self._sorted, (events.times, events.ends, events.closed, events.gaps))
-        self.live = Live(times, codes, ends, closed, gaps, sides)
+        columns = (events.times, events.ends, events.closed_until, events.gaps)
+        times, ends, closed_until, gaps = map(self._sorted, columns)
+        self.live = Live(times, codes, ends, closed_until, gaps, sides)
         """The events as assigners see them."""
         self.seen = np.zeros(len(events), np.bool_) if events.seen is None else self._sorted(events.seen).copy()
         """Which events have been in a window."""

@@ -38,8 +38,8 @@ class EventByEvent:
         accounts are updated in place, the queue is only read."""
         self.eviction, self.state, self.queue, self.accounts, self.task = eviction, state, queue, accounts, task
         self._at_ends = isinstance(trigger, TimeTriggerPolicy) and fires_on_columns(trigger)
-        self._seen = set(state.decisions.get("seen", ()))  # positions that have been in a window
-        self._gone = set(state.decisions.get("gone", ()))  # positions that the policy has expired
+        self._seen = set(state.flags.get("seen", ()))  # positions that have been in a window
+        self._gone = set(state.flags.get("gone", ()))  # positions that the policy has expired
 
     def fire(self, view: QueueView, settled: Settled, reference: int, stop: int) -> Iterator[TupleWindow]:
         """Yield the window at a reference (microseconds) if it holds an event, and a new one where that is required."""
@@ -75,15 +75,15 @@ class EventByEvent:
         """Called after the first ``count`` events have left the queue."""
         self._seen = {position - count for position in self._seen if position >= count}
         self._gone = {position - count for position in self._gone if position >= count}
-        undecided = self.undecided(self.queue.settled)
-        self.state.decided = int(undecided[0]) if len(undecided) else self.queue.settled
+        unaccounted = self.unaccounted(self.queue.settled)
+        self.state.accounted = int(unaccounted[0]) if len(unaccounted) else self.queue.settled
 
-    def undecided(self, settled: int) -> NDArray[np.int64]:
+    def unaccounted(self, settled: int) -> NDArray[np.int64]:
         """The positions of settled events that have been in no window and may still be in one."""
         return np.array([p for p in range(settled) if p not in self._seen and p not in self._gone], np.int64)
 
-    def decisions(self) -> dict[str, list[int]]:
-        """The decisions to store in the state, as lists of positions."""
+    def flags(self) -> dict[str, list[int]]:
+        """The flags to store in the state, as lists of positions."""
         return {"seen": sorted(self._seen), "gone": sorted(self._gone)}
 
     def _members(self, view: QueueView, settled: Settled, reference: int, stop: int) -> list[int]:

@@ -14,16 +14,17 @@ class QueueState:
     """Number of events that have left the queue."""
     settled: int = 0
     """Number of events of the queue in final order."""
-    decided: int = 0
-    """Events before this position have been in a window, or can be in none."""
+    accounted: int = 0
+    """Events before this position are in an account: they have been in a window, or can be in none."""
     previous: list[int] | None = None
     """The [start, stop) positions of the last window fired, or its positions where an eviction decides event by
     event."""
-    passed: int | None = None
+    previous_frontier: int | None = None
     """The frontier of the last evaluation in microseconds; None before the first."""
     last_reference: int | None = None
     """The reference of the last window fired, in microseconds."""
     trigger: dict[str, Any] = field(default_factory=dict)
     """State of a trigger that decides event by event."""
-    decisions: dict[str, list[int]] = field(default_factory=dict)
-    """Decisions of an eviction that decides event by event, about events still in the queue."""
+    flags: dict[str, list[int]] = field(default_factory=dict)
+    """Where an eviction decides event by event: the positions of events that have been in a window (``seen``), and of
+    those that no window needs any more (``gone``)."""

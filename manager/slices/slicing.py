@@ -117,9 +117,10 @@ class Slicing:
             weights = np.column_stack([groups.sums(codes == stream) for stream in range(self.streams)])
         return self._events(keys, slices, groups, states, weights)
 
-    def compacted(self, rows: Events, passed: int | None) -> Events:
-        """Merge the rows after ``passed`` (microseconds) by slice and key; the positions of those before are fixed."""
-        known = 0 if passed is None else int(np.searchsorted(rows.timestamps, passed, side="right"))
+    def compacted(self, rows: Events, frontier: int | None) -> Events:
+        """Merge the rows after the frontier of the last evaluation (microseconds) by slice and key; the positions of
+        those before it are fixed."""
+        known = 0 if frontier is None else int(np.searchsorted(rows.timestamps, frontier, side="right"))
         if known == len(rows):
             return rows
         merged = self.merge(rows.slice(known, len(rows)))

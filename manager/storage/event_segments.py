@@ -29,7 +29,7 @@ def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:
     ref = writer.add(pa.table(columns))
     by_stream = tuple(int(count) for count in events.by_stream(streams))
     first, last = int(events.timestamps[0]), int(events.timestamps[-1])
-    return replace(ref, earliest=first, latest=last, by_stream=by_stream)
+    return replace(ref, earliest_live=first, latest_live=last, by_stream=by_stream)
 
 
 def read_events(store: SegmentStore, ref: Ref) -> Events:

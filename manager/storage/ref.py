@@ -30,10 +30,10 @@ class Ref:
     _: KW_ONLY
     start: int = 0
     """Rows before this one are not needed any more."""
-    earliest: int = 0
-    """The least time of the rows that may still be in a window, in microseconds; FOREVER where there are none."""
-    latest: int = 0
-    """The greatest, and -FOREVER where there are none: all are kept to be reported as expired."""
+    earliest_live: int | None = None
+    """The least time of the live rows, in microseconds; None where none is live."""
+    latest_live: int | None = None
+    """The greatest time of the live rows, likewise."""
     by_stream: tuple[int, ...] = ()
     """How many of the rows still needed each input stream has."""
     level: int = 0
@@ -44,20 +44,23 @@ class Ref:
     """The CRC-32 of the section; 0 for one in memory."""
 
     @property
-    def alive(self) -> int:
-        """How many rows are still needed."""
+    def needed(self) -> int:
+        """Number of rows still needed: live ones, and those that have yet to be reported as expired."""
         return self.rows - self.start if self.flags is None else sum(self.by_stream)
 
-    @property
-    def has_live(self) -> bool:
-        """Whether some of its rows may still be in a window."""
-        return self.alive > 0 and self.earliest <= self.latest
+    def has_live_up_to(self, time: int) -> bool:
+        """Whether a live row is at this time (microseconds) or before it."""
+        return self.earliest_live is not None and self.earliest_live <= time
+
+    def has_live_after(self, time: int) -> bool:
+        """Whether a live row is after this time (microseconds)."""
+        return self.latest_live is not None and self.latest_live > time
 
     def to_json(self) -> list[Any]:
         """As a list, for the manifest."""
         return [
             self.segment, self.offset, self.length, self.rows, self.start,
-            self.earliest, self.latest, list(self.by_stream), self.level, self.flags and list(self.flags),
+            self.earliest_live, self.latest_live, list(self.by_stream), self.level, self.flags and list(self.flags),
             self.checksum,
         ]  # fmt: skip
 
@@ -71,8 +74,8 @@ class Ref:
             length,
             rows,
             start=start,
-            earliest=earliest,
-            latest=latest,
+            earliest_live=earliest,
+            latest_live=latest,
             by_stream=tuple(by_stream),
             level=level,
             flags=None if flags is None else Flags(*flags),
@@ -93,6 +96,6 @@ class Ref:
         return replace(
             self,
             start=self.start + rows,
-            earliest=int((left if len(left) else events).timestamps[0 if len(left) else -1]),
+            earliest_live=int((left if len(left) else events).timestamps[0 if len(left) else -1]),
             by_stream=tuple(int(n) for n in np.array(self.by_stream) - dropped),
         )

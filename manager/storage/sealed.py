@@ -8,7 +8,7 @@ import zlib
 
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
-FORMAT = 8
+FORMAT = 9
 """The format of a checkpoint. It is raised by whoever changes what the files hold; others are refused."""
 
 _HEADER = re.compile(rb'\{"windbolt": (\d{1,9}), "crc32": "[0-9a-f]{8}"\}')

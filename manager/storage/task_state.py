@@ -98,16 +98,16 @@ class TaskState:
 
     windows: WindowsState
     refs: list[Ref] = field(default_factory=list)
-    decided_by_stream: list[int] = field(default_factory=list)
+    accounted_by_stream: list[int] = field(default_factory=list)
     """Per input, the events kept for ``expired`` that are already in an account; empty for none."""
     bolt: BoltTaskState = field(default_factory=BoltTaskState)
 
     def pending(self, streams: int) -> list[int]:
         """Per stream, the events that are in no window yet and may still be in one."""
-        decided = self.decided_by_stream or [0] * streams
+        accounted = self.accounted_by_stream or [0] * streams
         waiting = self.waiting_edges or [0] * streams
         held = [sum(ref.by_stream[code] for ref in self.refs) for code in range(streams)]
-        return [held[code] - decided[code] + waiting[code] for code in range(streams)]
+        return [held[code] - accounted[code] + waiting[code] for code in range(streams)]
 
     @property
     def waiting_edges(self) -> list[int]:
@@ -145,7 +145,7 @@ class TaskState:
             "family": family,
             "windows": {name: _to_json(value) for name, value in _values(self.windows).items()},
             "events": [ref.to_json() for ref in self.refs],
-            "decided": self.decided_by_stream,
+            "accounted": self.accounted_by_stream,
             "bolt": {name: _to_json(value) for name, value in _values(self.bolt).items()},
         }
 
@@ -155,7 +155,7 @@ class TaskState:
         return TaskState(
             _windows(_FAMILIES[values["family"]], values["windows"]),
             [Ref.from_json(ref) for ref in values["events"]],
-            values["decided"],
+            values["accounted"],
             _bolt(values["bolt"]),
         )
 

@@ -89,7 +89,7 @@ class RuleWindow:
         arrivals, timeout = self._evaluation.arrivals, self._timeout
         new, high = int(arrivals.new_starts[self._block]), arrivals.run(self._block)[1]
         for event, now in enumerate(arrivals.times[new:high].tolist(), new):
-            if self._held and timeout.passed(self._first, self._last, now):
+            if self._held and timeout.timed_out(self._first, self._last, now):
                 self._close(event, timeout.end(self._first, self._last), TIMEOUT)
             self._take(event, now, rows[event])
         self._settle(high)

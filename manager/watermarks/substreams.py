@@ -27,7 +27,7 @@ class Substreams:
         self.keys = empty if table is None else table.column("key").to_numpy()
         """The hashes of the keys, in ascending order."""
         self.marks = empty if table is None else table.column("mark").to_numpy()
-        self.passed = empty if table is None else table.column("passed").to_numpy()
+        self.previous = empty if table is None else table.column("previous").to_numpy()
         """Up to which time the windows of each key have been evaluated."""
 
     def advance(
@@ -59,13 +59,13 @@ class Substreams:
         if not len(self.keys):
             return np.full(len(keys), self._before, np.int64), np.full(len(keys), self.floor, np.int64)
         known = self.keys[places] == keys
-        passed = np.maximum(np.where(known, self.passed[places], NONE), self._before)
+        previous = np.maximum(np.where(known, self.previous[places], NONE), self._before)
         marks = np.where(known, self.marks[places], NONE)
-        return passed, np.maximum(marks, self.floor)
+        return previous, np.maximum(marks, self.floor)
 
     def evaluated(self) -> None:
         """Record that the windows of every key have been evaluated up to its mark, or the floor."""
-        self.passed = np.maximum(self.marks, self.floor)
+        self.previous = np.maximum(self.marks, self.floor)
 
     def raise_floor(self, floor: int) -> None:
         """Raise the floor of all keys to at least this time."""
@@ -79,7 +79,7 @@ class Substreams:
         kept = self.marks > max(self.floor, NONE + self.delay + 1) - self.delay - 1
         if not kept.any():
             return None
-        return pa.table({"key": self.keys[kept], "mark": self.marks[kept], "passed": self.passed[kept]})
+        return pa.table({"key": self.keys[kept], "mark": self.marks[kept], "previous": self.previous[kept]})
 
     def _add(self, distinct: NDArray[np.int64]) -> None:
         new = distinct[~np.isin(distinct, self.keys)]
@@ -91,4 +91,4 @@ class Substreams:
         self.keys = keys[order]
         nothing = np.full(len(new), NONE, np.int64)
         self.marks = np.concatenate([self.marks, nothing])[order]
-        self.passed = np.concatenate([self.passed, nothing])[order]
+        self.previous = np.concatenate([self.previous, nothing])[order]

@@ -73,8 +73,8 @@ class AlignedWindows(GridWindows):
 
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         first, last = self._span(live, last_instants(live))
-        over = upto if live.closed is None else np.maximum(upto, live.closed)
-        return (last <= over) | (last < first)
+        closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
+        return (last <= closed_until) | (last < first)
 
     def next_end(self, live: Live, after: Limit) -> int | None:
         first, last = self._span(live, last_instants(live))
@@ -123,7 +123,7 @@ class AlignedWindows(GridWindows):
     def _later(self, live: Live, after: Limit, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
         """The first end of each event's windows that is after the limit, of a window that was open when the event
         came."""
-        low = after if live.closed is None else np.maximum(after, live.closed)
+        low = after if live.closed_until is None else np.maximum(after, live.closed_until)
         slide = self.slide.micros
         return np.maximum(first, self._aligned(np.clip(low, first - slide, last)) + slide)
 

@@ -37,7 +37,7 @@ class Live:
     """Code of each event's key, ascending; equal codes are equal keys. None: all events have one key."""
     ends: NDArray[np.int64] | None = None
     """End of each event's lifetime: the first instant it does not hold. None: events are points."""
-    closed: NDArray[np.int64] | None = None
+    closed_until: NDArray[np.int64] | None = None
     """Windows that end up to this time were closed when the event came, and do not hold it. None: none was closed."""
     gaps: NDArray[np.int64] | None = None
     """Session gap of each event in microseconds; None where all share one gap."""
@@ -45,7 +45,7 @@ class Live:
     """Which of the bolt's inputs each event came on, from 0; None where no assigner asks (``by_side``)."""
 
     def __post_init__(self) -> None:
-        make_read_only(self, "starts", "keys", "ends", "closed", "gaps", "sides")
+        make_read_only(self, "starts", "keys", "ends", "closed_until", "gaps", "sides")
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -59,7 +59,7 @@ class CalendarWindows(GridWindows):
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if not len(live):
             return iter(())
-        low = after if live.closed is None else np.maximum(after, live.closed)
+        low = after if live.closed_until is None else np.maximum(after, live.closed_until)
         first, last = self._inside(live.starts), self._inside(last_instants(live, upto))
         # Only the due part of a long lifetime.
         begin, finish = np.clip(low, first, last), np.clip(upto, first, last)
@@ -75,13 +75,13 @@ class CalendarWindows(GridWindows):
             return np.empty(0, dtype=bool)
         first, last = self._inside(live.starts), self._inside(last_instants(live))
         edges = self._edges(last, last)
-        over = upto if live.closed is None else np.maximum(upto, live.closed)
-        return (edges[_places(edges, last) + 1] <= over) | (last < first)
+        closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
+        return (edges[_places(edges, last) + 1] <= closed_until) | (last < first)
 
     def next_end(self, live: Live, after: Limit) -> int | None:
         if not len(live):
             return None
-        low = after if live.closed is None else np.maximum(after, live.closed)
+        low = after if live.closed_until is None else np.maximum(after, live.closed_until)
         first, last = self._inside(live.starts), self._inside(last_instants(live))
         begin = np.clip(low, first, last)
         edges = self._edges(begin, begin)

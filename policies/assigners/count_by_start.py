@@ -27,7 +27,7 @@ class CountByStartWindows(WindowAssigner):
 
     A start time counts once however many events have it, so a window may hold more events than its count. An event is
     in a window by its start alone; the end of its lifetime does not matter. Fewer start times than the count form no
-    window, not even at the end of the streams. ``Live.closed`` is ignored.
+    window, not even at the end of the streams. ``Live.closed_until`` is ignored.
     """
 
     count: Count

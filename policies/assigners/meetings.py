@@ -28,7 +28,7 @@ class MeetingWindows(WindowAssigner):
     lifetimes overlap.
 
     A lifetime without length meets nobody and ends as it begins. One without an end ends when the limit is FOREVER,
-    after everything else. ``Live.closed`` is ignored.
+    after everything else. ``Live.closed_until`` is ignored.
     """
 
     how: How
@@ -49,10 +49,10 @@ class MeetingWindows(WindowAssigner):
 
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         ends, needed = _ends(live), np.zeros(len(live), dtype=bool)
-        closed = np.asarray(upto) == FOREVER
+        at_end = np.asarray(upto) == FOREVER
         for mine in self._outer(live):
             met = _met(live, ends, mine) < upto
-            waits = mine & (np.maximum(ends, live.starts) >= upto) & ~closed
+            waits = mine & (np.maximum(ends, live.starts) >= upto) & ~at_end
             needed |= waits & ~(met & ((ends < FOREVER) | (not self.edges)))
             needed |= ~mine & (ends > upto) & (ends > live.starts)
             needed |= _witnesses(live, ends, ~mine & (ends <= upto) & (ends > live.starts), waits)
@@ -123,11 +123,11 @@ def _met(live: Live, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArra
         return met
     starts, of = live.starts[ours], keys[ours]
     begun = _counted(keys[theirs], live.starts[theirs], of, starts)
-    over = _counted(keys[theirs], ends[theirs], of, starts)
+    ended = _counted(keys[theirs], ends[theirs], of, starts)
     following = theirs[np.minimum(begun, len(theirs) - 1)]
     in_time = (begun < len(theirs)) & (keys[following] == of) & (live.starts[following] < ends[ours])
     later = np.where(in_time, live.starts[following], FOREVER)
-    met[ours] = np.where(begun > over, starts, later)
+    met[ours] = np.where(begun > ended, starts, later)
     return met
 
 
@@ -143,14 +143,14 @@ def _counted(
 
 
 def _witnesses(
-    live: Live, ends: NDArray[np.int64], over: NDArray[np.bool_], waits: NDArray[np.bool_]
+    live: Live, ends: NDArray[np.int64], ended: NDArray[np.bool_], waits: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Of the events that are over: of each key the last to end, if an event that waits began before that end.
+    """Of the events that have ended: of each key the last to end, if an event that waits began before that end.
 
     It tells that all such have met a partner. One that has ended earlier can tell so of none that this one cannot.
     """
     found = np.zeros(len(live), dtype=bool)
-    events, waiting, keys = np.flatnonzero(over), np.flatnonzero(waits), _keys(live)
+    events, waiting, keys = np.flatnonzero(ended), np.flatnonzero(waits), _keys(live)
     if not len(events) or not len(waiting):
         return found
     events = events[np.lexsort((ends[events], keys[events]))]

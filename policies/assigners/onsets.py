@@ -26,7 +26,7 @@ class OnsetWindows(WindowAssigner):
     """The window [t, t + 1 us) at every t at which a lifetime of the key begins, with the events alive then (SI-22).
 
     It closes as soon as nothing can begin at t any more, however long its events last. For points it is their snapshot.
-    A lifetime without length is in none. ``Live.closed`` is ignored.
+    A lifetime without length is in none. ``Live.closed_until`` is ignored.
     """
 
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:

@@ -73,7 +73,7 @@ class SessionWindows(WindowAssigner):
     event. All events then share one gap.
 
     An event exactly at the end of a session that was already released starts a new one, with ``touching`` or without.
-    ``Live.closed`` is ignored: a closed session has no events left to join.
+    ``Live.closed_until`` is ignored: a closed session has no events left to join.
 
     Raises ConfigError for a gap or maximum of zero; ``assign`` raises it for events with lifetimes, and for events with
     their own gaps together with a maximum.
@@ -98,11 +98,11 @@ class SessionWindows(WindowAssigner):
 
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         sessions, forced = self._sessions(live)
-        over = sessions.ends <= limit_at(upto, sessions.lows)
+        ended = sessions.ends <= limit_at(upto, sessions.lows)
         if forced.any() and self.max_duration is not None:
             limit = limit_at(upto, sessions.lows)
-            over = self._needless(live.starts, sessions, forced, self.max_duration.micros, limit)
-        return np.repeat(over, sessions.highs - sessions.lows)
+            ended = self._needless(live.starts, sessions, forced, self.max_duration.micros, limit)
+        return np.repeat(ended, sessions.highs - sessions.lows)
 
     def next_end(self, live: Live, after: Limit) -> int | None:
         return self._sessions(live)[0].next_end(after)
@@ -198,13 +198,13 @@ class SessionWindows(WindowAssigner):
         """
         count = len(sessions.lows)
         firsts = times[sessions.lows]
-        over = sessions.ends <= upto
+        ended = sessions.ends <= upto
         opens = np.flatnonzero(sessions.starts == firsts)
         closes = np.append(opens[1:], count) - 1
         quiet = np.where(forced, sessions.ends + self.gap.micros + self.touching, sessions.ends) <= upto
-        stands = forced & over & (_check(firsts, firsts, longest) == sessions.ends)
+        stands = forced & ended & (_check(firsts, firsts, longest) == sessions.ends)
         needed = np.maximum.accumulate(np.where(stands, np.arange(count), -1))[closes]
-        needed = np.where((over & quiet)[closes], count, needed)
+        needed = np.where((ended & quiet)[closes], count, needed)
         return np.arange(count) < np.repeat(needed, closes - opens + 1)
 
 

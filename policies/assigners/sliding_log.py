@@ -26,7 +26,7 @@ class SlidingLogWindows(WindowAssigner):
     """The window (t - length, t] at every t at which an event of the key enters or leaves it (AZ-21).
 
     An event enters at its time and leaves ``length`` later. Changes at the same time form one window; empty windows are
-    omitted. ``Live.closed`` is ignored: a late event is in the windows not yet released.
+    omitted. ``Live.closed_until`` is ignored: a late event is in the windows not yet released.
 
     Raises ConfigError for a length of zero; ``assign`` raises it for events with lifetimes.
     """

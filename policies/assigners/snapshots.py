@@ -33,7 +33,7 @@ class SnapshotWindows(WindowAssigner):
     slice of an endless lifetime is released when the limit is FOREVER.
 
     A lifetime that starts or is cut exactly at ``upto`` may still end a slice there, which a call with that limit
-    cannot know (``ends_at_limit``). ``Live.closed`` is ignored.
+    cannot know (``ends_at_limit``). ``Live.closed_until`` is ignored.
 
     ``assign`` raises ConfigError for events with lifetimes under bounds of END.
     """

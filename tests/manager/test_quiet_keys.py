@@ -55,10 +55,10 @@ def test_what_is_kept_is_of_the_keys_that_live(name: str) -> None:
 
     run(0, np.arange(KEYS), 1_000)
     tasks = step.manifest.bolts["bolt"].tasks
-    assert sum(ref.alive for task in tasks for ref in task.refs) == KEYS
+    assert sum(ref.needed for task in tasks for ref in task.refs) == KEYS
     run(1, np.array([KEYS]), 100_000)  # one key moves time on for all
     run(2, np.array([KEYS]), 201_000)
     tasks = step.manifest.bolts["bolt"].tasks
-    assert sum(ref.alive for task in tasks for ref in task.refs) == 1
+    assert sum(ref.needed for task in tasks for ref in task.refs) == 1
     kept = [step.checkpoint.segments.read(ref).num_rows for task in tasks for ref in task.tables]
     assert sum(kept) <= 2, "what is kept beside events is of that key alone"

@@ -40,12 +40,12 @@ def ref_of(*flags: int) -> Ref:
 
 
 @pytest.mark.parametrize(
-    ("flags", "alive", "has_live"),
+    ("flags", "needed", "has_live"),
     [((SEEN, 0), 2, True), ((KEPT, 0), 2, True), ((KEPT, KEPT), 2, False), ((SEEN | GONE, KEPT), 1, False)],
 )
-def test_rows_that_are_kept_to_expire_are_not_live(flags: tuple[int, ...], alive: int, has_live: bool) -> None:
+def test_rows_that_are_kept_to_expire_are_not_live(flags: tuple[int, ...], needed: int, has_live: bool) -> None:
     ref = ref_of(*flags)
-    assert (ref.alive, ref.has_live) == (alive, has_live)
+    assert (ref.needed, ref.earliest_live is not None, ref.latest_live is not None) == (needed, has_live, has_live)
 
 
 def chain() -> Topology:

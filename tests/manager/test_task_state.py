@@ -12,8 +12,8 @@ from manager.storage.ref import Flags, Ref
 from manager.storage.task_state import AssignedState, BoltTaskState, TaskState, TriggeredState, WindowsState
 
 REF = Ref(
-    "0/a", 64, 100, 5, start=1, earliest=10, latest=20, by_stream=(2, 3), level=1, flags=Flags("0/b", 0, 8, 7),
-    checksum=9,
+    "0/a", 64, 100, 5, start=1, earliest_live=10, latest_live=20, by_stream=(2, 3), level=1,
+    flags=Flags("0/b", 0, 8, 7), checksum=9,
 )  # fmt: skip
 
 STATES: dict[str, WindowsState] = {

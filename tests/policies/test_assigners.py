@@ -135,9 +135,9 @@ def test_an_endless_interval_is_in_every_window_that_is_due() -> None:
 
 def test_an_event_is_in_no_window_that_was_over_when_it_came() -> None:
     kind = AlignedWindows(seconds(10), seconds(5))
-    events = Live(np.array([3, 3]) * SECOND, closed=np.array([BEFORE, 5 * SECOND]))
+    events = Live(np.array([3, 3]) * SECOND, closed_until=np.array([BEFORE, 5 * SECOND]))
     assert formed(kind, events, SECOND) == [(-5, 5, [0]), (0, 10, [0, 1])]
-    assert kind.next_end(Live(np.array([3 * SECOND]), closed=np.array([5 * SECOND])), BEFORE) == 10 * SECOND
+    assert kind.next_end(Live(np.array([3 * SECOND]), closed_until=np.array([5 * SECOND])), BEFORE) == 10 * SECOND
 
 
 def test_each_key_has_its_own_limits() -> None:

@@ -57,13 +57,15 @@ def test_assigners_cannot_write_to_the_events(times: list[int]) -> None:
         streams=np.zeros(3, np.int8),
         keys=np.zeros(3, np.int64),
         ends=columns[1],
-        closed=columns[2],
+        closed_until=columns[2],
         gaps=columns[3],
     )
     meddling = Meddling()
     (window,) = AssignedWindows([meddling], held).windows(Span(-1, FOREVER))
     assert window.table["id"].to_pylist() == [1, 2, 3]
-    assert meddling.refused == ["starts", "keys", "ends", "closed", "gaps", "sides"] * (len(meddling.refused) // 6)
+    assert meddling.refused == ["starts", "keys", "ends", "closed_until", "gaps", "sides"] * (
+        len(meddling.refused) // 6
+    )
     assert meddling.refused
     assert [column.tolist() for column in columns] == [times] * 4
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.choose import choose_assigners, choose_policies, past_the_end
+from policies.choose import choose_assigners, choose_policies, closes_after_end
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED, SOURCE_ONLY
 from windowing.settings.bounds import Bounds
@@ -125,7 +125,7 @@ def _shape(situation: Situation, settings: WindowSettings) -> Any:
         return ()
     try:
         assigners = choose_assigners(settings, event_time=situation.event_time)
-        closing = past_the_end(settings, event_time=situation.event_time)
+        closing = closes_after_end(settings, event_time=situation.event_time)
         if assigners:
             return assigners, closing
         return choose_policies(settings, event_time=situation.event_time)

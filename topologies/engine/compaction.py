@@ -34,8 +34,8 @@ def _to_compact(topology: Topology, progress: BatchProgress) -> Iterator[tuple[i
         for number, task in enumerate(progress.state.bolts[name].tasks):
             run = _run_of_one_level(task.refs)
             if run is not None:
-                passed = task.windows.passed if isinstance(task.windows, QueueState) else None
-                yield run.start, CompactItem(name, number, task.refs[run.start : run.stop], passed)
+                previous = task.windows.previous_frontier if isinstance(task.windows, QueueState) else None
+                yield run.start, CompactItem(name, number, task.refs[run.start : run.stop], previous)
 
 
 def _run_of_one_level(refs: Sequence[Ref]) -> range | None:

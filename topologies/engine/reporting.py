@@ -83,9 +83,9 @@ def open_windows(node: WindowedNode, bolt: BoltState) -> int:
         return len(waiting)
     total = 0
     for task in waiting:
-        low = min(ref.earliest for ref in task.refs)
+        low = min(ref.earliest_live for ref in task.refs if ref.earliest_live is not None)
         if bolt.frontier is not None:
             low = max(low, bolt.frontier)
-        high = max(ref.latest for ref in task.refs) + reach.micros
-        total += max((trigger.last_passed(high) - trigger.last_passed(low)) // trigger.slide.micros, 0)
+        high = max(ref.latest_live for ref in task.refs if ref.latest_live is not None) + reach.micros
+        total += max((trigger.last_end(high) - trigger.last_end(low)) // trigger.slide.micros, 0)
     return total

@@ -67,7 +67,7 @@ def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router
     """Write what the task needs later, and count what became of its events."""
     with router.context.store.writer(router.context.key) as writer:
         after = windows.snapshot(writer)
-        state = TaskState(after.windows, after.refs, after.decided_by_stream, calls.snapshot(after, writer))
+        state = TaskState(after.windows, after.refs, after.accounted_by_stream, calls.snapshot(after, writer))
     router.ledger.count_by_stream(node, after.counts)
     return state
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from manager.slices.slicing import Slicing
 from policies.admission import Admission, LastEnd
 from policies.assigners import AlignedWindows, CalendarWindows, SessionWindows, WindowAssigner
-from policies.choose import past_the_end
+from policies.choose import closes_after_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.last_windows import last_window_end
 from policies.slices import SliceGrid
@@ -271,7 +271,7 @@ class WindowedNode:
             late_action=settings.late_action,
             per_input=settings.late_per_input or settings.watermark_per_key,
             allowed=settings.allowed_lateness.micros if self.event_time else 0,
-            past_the_end=self.past_the_end,
+            closes_after_end=self.closes_after_end,
             last_end=self.last_end if ends_known else None,
             holds_start=settings.bounds is Bounds.START,
             overtakes=self.overtakes,
@@ -281,7 +281,7 @@ class WindowedNode:
     def overtakes(self) -> bool:
         """Whether it takes events behind its watermark that are in order on their own input or partition (AZ-4).
 
-        Only in windows of which it is known which are over: others would change with an event that comes so late.
+        Only in windows of which it is known which have closed: others would change with an event that comes so late.
         """
         settings = self.bolt.settings
         if not self.event_time or not settings.overtakes or settings.lifetime is not None:
@@ -314,13 +314,13 @@ class WindowedNode:
         return next((each for each in self.assigners if isinstance(each, SessionWindows)), None)
 
     @property
-    def past_the_end(self) -> bool:
+    def closes_after_end(self) -> bool:
         """Whether its windows close only when time is past their end."""
-        return past_the_end(self.bolt.settings, event_time=self.event_time)
+        return closes_after_end(self.bolt.settings, event_time=self.event_time)
 
-    def over(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """At each watermark, or mark of a key, in microseconds: windows that end up to here are due."""
-        return self.admission.closed(marks)
+    def closed_until(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """At each watermark, or mark of a key, in microseconds: windows that end up to here have closed."""
+        return self.admission.closed_until(marks)
 
     @property
     def last_end(self) -> LastEnd | None:

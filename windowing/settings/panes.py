@@ -60,13 +60,13 @@ class OpenWindows:
     """Events since the last firing."""
     waited: NDArray[np.int64]
     """Microseconds of the clock since the last firing, or since the first event was seen."""
-    passed: NDArray[np.int64]
+    advanced: NDArray[np.int64]
     """Microseconds of event time that the watermark has moved since then."""
     fired: NDArray[np.int64]
     """How often each has fired."""
 
     def __post_init__(self) -> None:
-        make_read_only(self, "fresh", "waited", "passed", "fired")
+        make_read_only(self, "fresh", "waited", "advanced", "fired")
 
 
 class PaneTrigger:
@@ -118,7 +118,7 @@ class AfterEventTime(PaneTrigger):
     wait: Duration
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
-        return windows.passed >= self.wait.micros
+        return windows.advanced >= self.wait.micros
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def test_a_window_above_a_new_bound_fires_in_parts(trigger: KeyTrigger, op: str,
         (parts[1], "full", 5),
     ]
     assert report.bolts["bolt"].counters == {"full": 2}
-    assert sum(ref.alive for task in step.manifest.bolts["bolt"].tasks for ref in task.refs) == 2
+    assert sum(ref.needed for task in step.manifest.bolts["bolt"].tasks for ref in task.refs) == 2
 
 
 # ---- what it costs

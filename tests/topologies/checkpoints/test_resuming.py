@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from policies.choose import past_the_end
+from policies.choose import closes_after_end
 from tests.topologies.compose import test_every_setting as walk
 from topologies import TopologyBuilder, spouts
 from topologies.checkpoints.fingerprint import differences, fingerprint
@@ -133,7 +133,7 @@ WORDS: dict[str, Callable[[str, WindowedNode, WindowedNode], bool]] = {
         lambda name, old, new: _stored(old, new) and _given(name, old, new) and _timed(new),
     f"{STORED}overlapping ones, and those that close after their end":
         lambda _, old, new: _stored(old, new)
-        and (_overlaps(new) or any(past_the_end(each.bolt.settings, event_time=True) for each in (old, new))),
+        and (_overlaps(new) or any(closes_after_end(each.bolt.settings, event_time=True) for each in (old, new))),
     f"{STORED}overlapping ones, and those with lateness by window":
         lambda _, old, new: _stored(old, new) and (_overlaps(new) or new.bolt.settings.late_by is LateBy.WINDOW),
 }  # fmt: skip

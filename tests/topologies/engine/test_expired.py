@@ -219,7 +219,7 @@ def test_only_the_last_window_of_each_key_is_kept() -> None:
         split = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))
         step.run(BatchPlan(number, batch.advance, [split], run="x"))
         state = step.manifest.bolts["bolt"].tasks[0]
-        most = max(most, sum(ref.alive for ref in state.refs))
+        most = max(most, sum(ref.needed for ref in state.refs))
         assert sum(state.pending(1)) <= 4
     assert most <= 8
 

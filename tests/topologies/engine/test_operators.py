@@ -113,7 +113,7 @@ def test_a_lookup_row_holds_until_its_end_edge() -> None:
         crash=True,
     )
     assert pairs(out) == [(1, 9, 5), (2, 9, 14), (3, 8, 15)]
-    assert sum(ref.alive for task in step.manifest.bolts["join"].tasks for ref in task.refs) == 1
+    assert sum(ref.needed for task in step.manifest.bolts["join"].tasks for ref in task.refs) == 1
 
 
 def test_with_other_systems_rules_an_end_edge_counts_by_its_end() -> None:

@@ -159,7 +159,7 @@ def test_an_end_edge_finds_its_start_after_that_has_met_a_partner(how: How, want
     assert sorted(row["v"] for row in out.rows) == wanted
     totals = step.manifest.bolts["join"].accounts.totals(sum(step.manifest.bolts["join"].pending))
     assert totals["invalid"] == 0
-    assert not any(ref.alive for task in step.manifest.bolts["join"].tasks for ref in task.refs)
+    assert not any(ref.needed for task in step.manifest.bolts["join"].tasks for ref in task.refs)
 
 
 def test_orders_that_have_been_paid_are_not_kept() -> None:
@@ -169,13 +169,13 @@ def test_orders_that_have_been_paid_are_not_kept() -> None:
     orders = [event("a", 1, 0, 1000), event("b", 2, 0, 1000), event("c", 3, 0)]
     payments = [event("a", 4, 5), event("c", 5, 6)]
     step = play(topology, {"left": [*orders, cti(20)], "right": [*payments, cti(20)]}, {"left": [cti(21)]})
-    assert sum(ref.alive for task in step.manifest.bolts["join"].tasks for ref in task.refs) <= 3
+    assert sum(ref.needed for task in step.manifest.bolts["join"].tasks for ref in task.refs) <= 3
     step = play(
         topology,
         {"left": [*orders, cti(20)], "right": [*payments, cti(20)]},
         {"left": [event("z", 6, 30, 31), cti(40)], "right": [cti(40)]},
     )
-    assert sum(ref.alive for task in step.manifest.bolts["join"].tasks for ref in task.refs) == 1
+    assert sum(ref.needed for task in step.manifest.bolts["join"].tasks for ref in task.refs) == 1
 
 
 def test_late_events_have_partners_by_the_time_that_they_are_given() -> None:

@@ -119,7 +119,7 @@ def test_nothing_is_kept_of_windows_that_are_over() -> None:
     run.batch(("ada", 1, 90_000))
     manifest = MicroBatch(run.topology, run.checkpoint, InProcess()).manifest
     (task,) = manifest.bolts["sum"].tasks
-    assert sum(ref.alive for ref in task.refs) == 1
+    assert sum(ref.needed for ref in task.refs) == 1
     shown = run.checkpoint.segments.read(task.bolt.shown["default"])
     assert shown.num_rows == 1
     (panes,) = task.tables
@@ -154,7 +154,7 @@ def test_triggers_are_put_together(trigger: PaneTrigger, due: list[bool]) -> Non
     windows = OpenWindows(
         fresh=np.array([1, 3, 5, 2]),
         waited=np.array([10, 9, 20, 0]) * 1_000_000,
-        passed=np.array([0, 4, 4, 5]) * 1_000_000,
+        advanced=np.array([0, 4, 4, 5]) * 1_000_000,
         fired=np.array([0, 0, 1, 0]),
     )
     assert trigger.due(windows).tolist() == due

@@ -443,7 +443,7 @@ def assert_kept(events: list[Event], answer: Expected, report: BatchReport, step
         (stream, account): count for stream, of in streams.items() for account, count in of.items() if count
     }
     tasks = step.manifest.bolts["bolt"].tasks
-    assert sum(ref.alive for task in tasks for ref in task.refs) == len(answer.held)
+    assert sum(ref.needed for task in tasks for ref in task.refs) == len(answer.held)
     if not answer.held:
         assert not any(task.refs for task in tasks)
     if not answer.known:

@@ -57,7 +57,7 @@ class Incoming:
     codes: NDArray[np.int8]
     """The code of the ``Decision`` about each by its arrival alone."""
     marks: Marks
-    closed: int = NONE
+    closed_until: int = NONE
     """Windows that end up to this time are closed, whatever the watermark is: the idle timeout closed them (AT-17)."""
     keys: NDArray[np.int64] | None = None
     """Hash of the key of each."""
@@ -102,10 +102,10 @@ class Decisions:
     marks: NDArray[np.int64]
     """The watermark in microseconds that each was compared with: its own, or that of the bolt; NONE before the
     first."""
-    closed: NDArray[np.int64]
+    closed_until: NDArray[np.int64]
     """Windows that end up to this time, in microseconds, were closed when the event came."""
     splits: list[int]
-    """Indices of events before which windows must be evaluated, up to ``closed`` there."""
+    """Indices of events before which windows must be evaluated, up to ``closed_until`` there."""
     adjusted: NDArray[np.bool_]
     """Events whose time was adjusted, whatever became of them afterwards."""
     out_of_order: NDArray[np.bool_]
@@ -124,15 +124,15 @@ def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionCon
 
 def _by_rules(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
     times, codes, splits = events.times, events.codes, list[int]()
-    closed = np.broadcast_to(np.int64(NONE), len(times))
+    closed_until = np.broadcast_to(np.int64(NONE), len(times))
     if node.event_time and joins_sessions(node):
-        closed = _closed(node, events)
-        late, splits = _late_for_sessions(node, events, admission_context, closed)
+        closed_until = _closed_until(node, events)
+        late, splits = _late_for_sessions(node, events, admission_context, closed_until)
         codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
     elif node.event_time:
-        times, codes, closed = _by_watermark(node, events)
-    if node.event_time and events.closed > NONE:
-        codes, closed = _by_timeout(node, events, times, codes, closed)
+        times, codes, closed_until = _by_watermark(node, events)
+    if node.event_time and events.closed_until > NONE:
+        codes, closed_until = _by_timeout(node, events, times, codes, closed_until)
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
     if not all_accepted(codes):
         moved = codes == Decision.ADJUSTED_OUT_OF_ORDER
@@ -146,7 +146,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
         times=times,
         codes=codes,
         marks=marks,
-        closed=closed,
+        closed_until=closed_until,
         splits=splits,
         adjusted=adjusted,
         out_of_order=out_of_order,
@@ -164,14 +164,14 @@ def _by_watermark(
     decided = {
         action: replace(node.admission, late_action=action).decide(*columns) for action in dict.fromkeys(by_input)
     }
-    times, codes, closed = decided[by_input[0]]
+    times, codes, closed_until = decided[by_input[0]]
     if len(decided) == 1:
-        return times, codes, closed
+        return times, codes, closed_until
     for index, action in enumerate(by_input):
-        of_input, (own_times, own_codes, own_closed) = events.inputs == index, decided[action]
+        of_input, (own_times, own_codes, own_closed_until) = events.inputs == index, decided[action]
         times, codes = np.where(of_input, own_times, times), np.where(of_input, own_codes, codes)
-        closed = np.where(of_input, own_closed, closed)
-    return times, codes, closed
+        closed_until = np.where(of_input, own_closed_until, closed_until)
+    return times, codes, closed_until
 
 
 def joins_sessions(node: WindowedNode) -> bool:
@@ -180,14 +180,14 @@ def joins_sessions(node: WindowedNode) -> bool:
 
 
 def _late_for_sessions(
-    node: WindowedNode, events: Incoming, admission_context: AdmissionContext, closed: NDArray[np.int64]
+    node: WindowedNode, events: Incoming, admission_context: AdmissionContext, closed_until: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], list[int]]:
     """Which events no open session takes, and before which of them windows must be evaluated."""
     session = node.session
     assert session is not None
     assert admission_context.live is not None
     return turned_away(
-        events.times, events.keys, accepted(events.codes), closed, gaps_of_sessions(node, events),
+        events.times, events.keys, accepted(events.codes), closed_until, gaps_of_sessions(node, events),
         admission_context.live,
         touching=session.touching, by_end=node.bolt.settings.late_by_session,
     )  # fmt: skip
@@ -199,10 +199,10 @@ def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     return gaps_of_events(events.gaps, node.session.gap.micros, len(events.times))
 
 
-def _closed(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+def _closed_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """Up to when windows are closed as each event comes."""
-    closed = node.admission.closed(events.marks.bolt)
-    return closed if events.closed == NONE else np.maximum(closed, events.closed)
+    closed_until = node.admission.closed_until(events.marks.bolt)
+    return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
 
 
 def _by_timeout(
@@ -210,14 +210,14 @@ def _by_timeout(
     events: Incoming,
     times: NDArray[np.int64],
     codes: NDArray[np.int8],
-    closed: NDArray[np.int64],
+    closed_until: NDArray[np.int64],
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
     """Decide again about events whose windows the idle timeout has closed (AT-17)."""
-    closed, last_end = np.maximum(closed, events.closed), node.last_end
+    closed_until, last_end = np.maximum(closed_until, events.closed_until), node.last_end
     if last_end is not None:
-        missed = accepted(codes) & node.admission.missed(times, last_end(times, events.ends), closed)
+        missed = accepted(codes) & node.admission.missed(times, last_end(times, events.ends), closed_until)
         codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
-    return codes, closed
+    return codes, closed_until
 
 
 def _without_repeats(
@@ -235,14 +235,14 @@ def _without_repeats(
     marks = events.marks.own if node.bolt.settings.watermark_per_key else events.marks.bolt
     while True:
         admitted = np.where(duplicates, alone, accepted(decisions.codes))
-        closed = decisions.closed if node.assigners else None
+        closed_until = decisions.closed_until if node.assigners else None
         bare = pa.table({"place": pa.nulls(count)})
         held = Held(
             times=decisions.times,
             payload=bare,
             keys=events.keys,
             ends=events.ends,
-            closed=closed,
+            closed_until=closed_until,
             gaps=events.gaps,
         )
         repeated = repeats.among(IncomingIds(events.rows.table.column(name), sound, admitted, held, marks))

@@ -67,12 +67,12 @@ class ByLastEnd:
 
     times: NDArray[np.int64]
     last: NDArray[np.int64]
-    over: NDArray[np.int64]
+    closed_until: NDArray[np.int64]
     holds_start: bool
 
     def __call__(self, place: int, row: int) -> bool:
-        last, over = self.last[place], self.over[row]
-        return bool(last > over) and not between_windows(self.times[place], last, self.holds_start)
+        last, closed_until = self.last[place], self.closed_until[row]
+        return bool(last > closed_until) and not between_windows(self.times[place], last, self.holds_start)
 
 
 class ByAssigners:
@@ -83,11 +83,11 @@ class ByAssigners:
         node: WindowedNode,
         held: Held,
         admitted: AdmittedSoFar,
-        over: NDArray[np.int64],
+        closed_until: NDArray[np.int64],
         *,
         per_key: bool,
     ) -> None:
-        self._node, self._held, self._over, self._per_key = node, held, over, per_key
+        self._node, self._held, self._closed_until, self._per_key = node, held, closed_until, per_key
         self._admitted = admitted
         self._before = len(held) - len(admitted)
         self._alive = np.arange(len(held)) < self._before
@@ -103,7 +103,7 @@ class ByAssigners:
                 times = self._held.times[self._before + self._fed : self._before + row]
                 self._next = min(self._next, int(times[fresh].min()))
             self._fed = row
-        limit = int(self._over[row])
+        limit = int(self._closed_until[row])
         if self._alive[place] and limit > NONE and limit >= self._next:
             self._look(place, limit)
         return bool(self._alive[place])
@@ -135,7 +135,7 @@ class ByQueue:
     ) -> None:
         self._node, self._times, self._marks, self._admitted = node, times, marks, admitted
         assert isinstance(item.state.windows, QueueState)
-        state = replace(item.state.windows, passed=item.frontiers.passed)
+        state = replace(item.state.windows, previous_frontier=item.frontiers.previous)
         self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
         self._before = sum(map(len, parts))
         numbered, first = [], 0
@@ -145,7 +145,7 @@ class ByQueue:
         self._manager.restore(numbered)
         self._manager.resume()
         self._fed = 0
-        self._reached = item.frontiers.passed
+        self._frontier = item.frontiers.previous
         self._alive = self._needed()
 
     def __call__(self, place: int, row: int) -> bool:
@@ -154,7 +154,7 @@ class ByQueue:
         if len(fresh):
             self._manager.queue.add(_numbered(self._times[fresh], fresh + self._before).sorted())
         if self._moves(row, fed=bool(len(fresh))):
-            for _ in self._manager.advance(self._reached):
+            for _ in self._manager.advance(self._frontier):
                 pass
             self._alive = self._needed()
         elif len(fresh):
@@ -165,17 +165,17 @@ class ByQueue:
         """Advance the time to that of a row's arrival; returns whether something may have changed."""
         if self._node.event_time:
             mark = int(self._marks[row])
-            if mark == NONE or (self._reached is not None and mark <= self._reached):
+            if mark == NONE or (self._frontier is not None and mark <= self._frontier):
                 return False
-            self._reached = mark
+            self._frontier = mark
             return True
         clock = self._node.trigger.frontier(int(self._times[row]), None)
-        moved = clock is not None and (self._reached is None or clock > self._reached)
-        self._reached = clock if moved else self._reached
+        moved = clock is not None and (self._frontier is None or clock > self._frontier)
+        self._frontier = clock if moved else self._frontier
         return moved or fed
 
     def _needed(self) -> set[int]:
-        return {place for events in self._manager.needed_events() for place in events.payload.column(0).to_pylist()}
+        return {place for events in self._manager.live_events() for place in events.payload.column(0).to_pylist()}
 
 
 def _numbered(times: NDArray[np.int64], places: NDArray[np.int64]) -> Events:

@@ -30,9 +30,9 @@ EmitRows: TypeAlias = Callable[[Stream, Rows], None]
 
 _EARLY = "its time is too far after its arrival"
 _LATE_ARRIVAL = "it arrived too long after its time"
-_SESSION_OVER = "the session that it would open or join has closed"
+_SESSION_CLOSED = "the session that it would open or join has closed"
 BEHIND = "the watermark has passed it"
-_WINDOW_OVER = "the last window that could hold it ends at the watermark"
+_WINDOW_ENDS_THERE = "the last window that could hold it ends at the watermark"
 _WINDOW_CLOSED = "the last window that could hold it has closed"
 _NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no open session takes it"
 
@@ -180,10 +180,10 @@ def _reasons(
     """Why events were not admitted, in words."""
     settings = node.bolt.settings
     rule = settings.arrival
-    closed = _SESSION_OVER if settings.late_by_session else _NO_SESSION
+    reason = _SESSION_CLOSED if settings.late_by_session else _NO_SESSION
     if node.last_end is not None:
-        closed = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW else _WINDOW_OVER
-    said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), closed, BEHIND)
+        reason = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW else _WINDOW_ENDS_THERE
+    said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), reason, BEHIND)
     said = np.where(codes == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", said)
     said = np.where(codes == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", said)
     return said.tolist()  # type: ignore[no-any-return]

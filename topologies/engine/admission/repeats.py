@@ -87,7 +87,7 @@ class Repeats:
         """The events of earlier batches: as parts of a queue, and with their ids."""
         if self.live is not None:
             return [], self.live(self.node.bolt.settings.message_id_field)
-        parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.alive]
+        parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.needed]
         return parts, _as_held(parts, self.node)
 
     @property
@@ -101,15 +101,15 @@ class Repeats:
         new = incoming.held
         times = new.times if old is None else np.concatenate([old.times, new.times])
         marks = incoming.marks if node.event_time else new.times
-        over = node.over(marks)
+        closed_until = node.closed_until(marks)
         if node.event_time:
-            over = np.maximum(over, self.item.admit.closed)
+            closed_until = np.maximum(closed_until, self.item.admit.closed_until)
         if node.last_end is not None:
             ends = _both(None if old is None else old.ends, new.ends)
-            return ByLastEnd(times, node.last_end(times, ends), over, node.admission.holds_start)
+            return ByLastEnd(times, node.last_end(times, ends), closed_until, node.admission.holds_start)
         if node.assigners:
             whole = new if old is None else Held.concat([_bare(old), new])
-            return ByAssigners(node, whole, admitted, over, per_key=self._per_key)
+            return ByAssigners(node, whole, admitted, closed_until, per_key=self._per_key)
         return ByQueue(node, self.item, parts, new.times, admitted, incoming.marks)
 
 

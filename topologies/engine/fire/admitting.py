@@ -78,10 +78,10 @@ def _incoming(
         else admission_context.key_marks(keys, times, timely(codes))
     )
     if any(node.clocked):  # at the end of a run windows fire early; with a shorter timeout they may be overdue
-        times = np.clip(times, NONE if item.frontiers.passed is None else item.frontiers.passed, item.end.clock)
+        times = np.clip(times, NONE if item.frontiers.previous is None else item.frontiers.previous, item.end.clock)
     return Incoming(
         rows, _column(rows, STREAM_COLUMN), times, codes, marks,
-        closed=item.admit.closed,
+        closed_until=item.admit.closed_until,
         keys=keys,
         ends=_column(rows, END_COLUMN),
         end_edges=_column(rows, END_EDGE_COLUMN),
@@ -109,7 +109,7 @@ def _admitted(
         streams=_column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
         keys=events.keys,
         ends=events.ends,
-        closed=decisions.closed if node.assigners else None,
+        closed_until=decisions.closed_until if node.assigners else None,
         gaps=events.gaps,
         edges=_column(events.rows, EDGE_COLUMN),
         evaluation=_evaluations(item, node, count),
@@ -118,7 +118,7 @@ def _admitted(
     if len(chosen) < count:
         held, end_edges = held.take(chosen), None if end_edges is None else end_edges[chosen]
     places = np.searchsorted(chosen, decisions.splits).tolist()
-    limits = [int(decisions.closed[split]) for split in decisions.splits]
+    limits = [int(decisions.closed_until[split]) for split in decisions.splits]
     return Admitted(held, end_edges, tuple(zip(places, limits, strict=True)))
 
 

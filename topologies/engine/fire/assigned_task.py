@@ -72,7 +72,7 @@ class AssignedTask(HeldTask):
         if self._admitted is not None and concerned(self._admitted, self._waiting):
             self._match_edges()
         if self._waiting is not None:
-            self._waiting = expired(self.node, self.router, self._waiting, self.item.frontiers.reached)
+            self._waiting = expired(self.node, self.router, self._waiting, self.item.frontiers.current)
         if not self._due():
             return
         old = self._still_needed()
@@ -92,22 +92,22 @@ class AssignedTask(HeldTask):
         self._been_in_window = np.zeros(count, np.bool_) if events.seen is None else events.seen.copy()
         self._unneeded = np.zeros(count, np.bool_) if events.gone is None else events.gone.copy()
         last = LastWindows(events, self.node.streams) if self.node.remembers else None
-        after: int = NONE if self.item.frontiers.passed is None else self.item.frontiers.passed
+        after: int = NONE if self.item.frontiers.previous is None else self.item.frontiers.previous
         for index, limit in self._splits:
             yield from self._evaluate(events, before + index, after, max(after, limit), last)
             after = max(after, limit)
         if self._substreams is not None:
             self._substreams.raise_floor(self.item.end.floor)
-        yield from self._evaluate(events, count, after, self.item.frontiers.reached, last)
+        yield from self._evaluate(events, count, after, self.item.frontiers.current, last)
         self._in_last_window = None if last is None else last.flags()
-        if self._substreams is not None and self.item.frontiers.reached == FOREVER and self._last_end is not None:
+        if self._substreams is not None and self.item.frontiers.current == FOREVER and self._last_end is not None:
             self._substreams.raise_floor(self._last_end)
         self._finish_keys()
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """The live events, and what is known of their keys and windows."""
         streams, before = len(self.node.inputs), self._before
-        refs = self._kept(writer, streams)
+        refs = self._write_needed(writer, streams)
         substreams = self._substreams
         keys = None if substreams is None else substreams.table()
         waiting, next_end = self._write_waiting(writer, streams), self._next_end
@@ -127,8 +127,8 @@ class AssignedTask(HeldTask):
             end_edges=None if waiting is None else waiting.ref,
         )
         counts = {"windowed": self.windowed, "unwindowed": self.unwindowed}
-        closed = NONE if self.item.frontiers.reached is None else self.item.frontiers.reached
-        return TaskSnapshot(windows, refs, self._decided(streams), counts, closed=closed)
+        closed_until = NONE if self.item.frontiers.current is None else self.item.frontiers.current
+        return TaskSnapshot(windows, refs, self._accounted(streams), counts, closed_until=closed_until)
 
     def _key_marks(self, keys: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_]) -> Marks:
         assert self._substreams is not None
@@ -138,7 +138,7 @@ class AssignedTask(HeldTask):
 
     def _due(self) -> bool:
         """Whether a window may be due. If not, the events of earlier batches are not read."""
-        frontier, new = self.item.frontiers.reached, self._new
+        frontier, new = self.item.frontiers.current, self._new
         settings = self.node.bolt.settings
         if settings.panes is not None or settings.idle_timeout is not None:
             return True
@@ -162,7 +162,7 @@ class AssignedTask(HeldTask):
             self._next_end = first if self._next_end is None else min(first, self._next_end)
 
     def _still_needed(self) -> Held | None:
-        return self._old.kept() if self.node.remembers else self._old.live()
+        return self._old.needed() if self.node.remembers else self._old.live()
 
     def _evaluate(
         self, events: Held, upper: int, after: int, upto: int | None, last: LastWindows | None
@@ -217,19 +217,19 @@ class AssignedTask(HeldTask):
         (grid,) = self.node.assigners
         assert isinstance(grid, GridWindows)
         assert self._known is not None
-        limit = self._passed(grid) if upto == FOREVER else NONE if upto is None else upto
+        limit = self._empty_windows_until(grid) if upto == FOREVER else NONE if upto is None else upto
         return EmptyWindows(grid, until.micros, self._known, limit)
 
-    def _passed(self, grid: GridWindows) -> int:
+    def _empty_windows_until(self, grid: GridWindows) -> int:
         """Up to where windows without events are due at the end of the streams, in microseconds: what the watermark has
         passed, and those in which the latest event of the bolt may be."""
-        end, passed = self.item.end, NONE
+        end, until = self.item.end, NONE
         if self.node.event_time and end.watermark is not None:
-            passed = int(self.node.over(np.array([end.watermark]))[0])
+            until = int(self.node.closed_until(np.array([end.watermark]))[0])
         if end.latest == NONE:
-            return passed
+            return until
         assert grid.last_end is not None
-        return max(passed, int(grid.last_end(np.array([end.latest]), None)[0]))
+        return max(until, int(grid.last_end(np.array([end.latest]), None)[0]))
 
     def _no_events(self) -> Held:
         """No events, with the columns of the bolt."""
@@ -245,16 +245,16 @@ class AssignedTask(HeldTask):
             return None
         mark = NONE if self.item.end.watermark is None else self.item.end.watermark
         limit = NONE if upto is None else upto
-        reached = FOREVER if limit == FOREVER else max(limit, self._reached(mark))
+        ended_until = FOREVER if limit == FOREVER else max(limit, self._ended_until(mark))
         return PaneDecisions(
-            panes, self._states, EvaluationTime(self._before.evaluations, self.item.end.clock, mark, reached, limit)
+            panes, self._states, EvaluationTime(self._before.evaluations, self.item.end.clock, mark, ended_until, limit)
         )
 
-    def _reached(self, mark: int) -> int:
+    def _ended_until(self, mark: int) -> int:
         """The time up to which windows have ended, although late events may still be admitted to them."""
         if not self.node.event_time or mark == NONE:
             return NONE
-        return mark - self.node.past_the_end
+        return mark - self.node.closes_after_end
 
     def _span(self, windows: AssignedWindows, held: Held, after: int, upto: int | None) -> Span:
         if upto is None and self._substreams is None:
@@ -263,14 +263,14 @@ class AssignedTask(HeldTask):
             assert upto is not None
             if self._substreams is not None:
                 assert held.keys is not None
-                return windows.span_of(self._over(self._substreams.limits(held.keys)[0]), FOREVER)
+                return windows.span_of(self._closed_until(self._substreams.limits(held.keys)[0]), FOREVER)
             return Span(after, upto)
         assert held.keys is not None
-        passed, marks = self._substreams.limits(held.keys)
-        return windows.span_of(self._over(passed), self._over(marks))
+        previous, marks = self._substreams.limits(held.keys)
+        return windows.span_of(self._closed_until(previous), self._closed_until(marks))
 
-    def _over(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.node.over(marks)
+    def _closed_until(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.node.closed_until(marks)
 
     def _open_substreams(self) -> Substreams | None:
         settings = self.node.bolt.settings

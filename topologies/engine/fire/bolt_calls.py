@@ -131,7 +131,7 @@ class BoltCalls:
         user = before.user
         if (self._fired or self._forgot) and isinstance(bolt, StatefulWindowedBolt):
             user = self._save_state(bolt, writer)
-        shown = before.shown if self._retractions is None else self._retractions.save(writer, fired.closed)
+        shown = before.shown if self._retractions is None else self._retractions.save(writer, fired.closed_until)
         return replace(before.plus(self.done), user=user, shown=shown).counted(fired.counters)
 
     @property

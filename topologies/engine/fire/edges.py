@@ -82,11 +82,11 @@ def expired(node: WindowedNode, router: Router, waiting: Held, limit: int | None
     """The end edges that still wait. Those that end up to the limit (microseconds) can match no start any more and are
     invalid."""
     assert waiting.ends is not None
-    over = waiting.ends <= (NONE if limit is None else limit)
-    if over.any():
-        places = np.flatnonzero(over)
+    ended = waiting.ends <= (NONE if limit is None else limit)
+    if ended.any():
+        places = np.flatnonzero(ended)
         router.refuse_edges(node, take_rows(waiting.payload, places), _streams(waiting)[places])
-    return waiting.take(np.flatnonzero(~over))
+    return waiting.take(np.flatnonzero(~ended))
 
 
 def _streams(held: Held) -> NDArray[np.int8]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.held import GONE, LAST, SEEN, Held, is_kept, kept, live
+from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed, live_rows, needed_rows
 from manager.keyed.held_segments import flag, read_held, write_held
 from manager.storage.ref import Ref
 from manager.storage.segments import SegmentStore, SegmentWriter
@@ -41,18 +41,18 @@ class OldEvents:
     @cached_property
     def places(self) -> list[NDArray[np.int64]]:
         """Per segment: the indices of the events that are still needed."""
-        return [np.flatnonzero(is_kept(flags)) for _, flags in self.parts]
+        return [np.flatnonzero(is_needed(flags)) for _, flags in self.parts]
 
-    def kept(self) -> Held | None:
-        """The live events, and those kept only to report them as expired; None where there are none."""
-        parts = [kept(held, flags) for held, flags in self.parts]
+    def needed(self) -> Held | None:
+        """The live events, and those that have yet to be reported as expired; None where there are none."""
+        parts = [needed_rows(held, flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return Held.concat(parts) if parts else None
 
     def live(self, *columns: str) -> Held | None:
         """The events that a window may still need, in order of arrival, with these columns of their payload (none:
         all); None where there are none."""
-        parts = [live(_with(held, columns), flags) for held, flags in self.parts]
+        parts = [live_rows(_with(held, columns), flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return Held.concat(parts) if parts else None
 
@@ -74,7 +74,7 @@ class HeldTask:
         """Per event: whether it is in the window of its key that fired last; None where the bolt does not ask for
         expired events."""
 
-    def _kept(self, writer: SegmentWriter, streams: int) -> list[Ref]:
+    def _write_needed(self, writer: SegmentWriter, streams: int) -> list[Ref]:
         """Write new and changed events; return the references to all events that are still needed."""
         new = self._new
         if not self._evaluated:
@@ -87,7 +87,7 @@ class HeldTask:
         for ref, (held, flags), rows in zip(self._old.refs, self._old.parts, self._old.places, strict=True):
             new_flags = all_flags[offset : offset + len(rows)]
             offset += len(rows)
-            needed = is_kept(new_flags)
+            needed = is_needed(new_flags)
             remaining = int(np.count_nonzero(needed))
             if not remaining:
                 continue
@@ -101,7 +101,7 @@ class HeldTask:
             refs.append(ref if (changed == flags).all() else flag(writer, ref, changed, held, streams))
         if new is not None:
             new_flags = all_flags[offset:]
-            needed = is_kept(new_flags)
+            needed = is_needed(new_flags)
             if needed.any():
                 refs.append(_write(writer, new.take(np.flatnonzero(needed)), new_flags[needed], streams))
         return refs
@@ -111,12 +111,12 @@ class HeldTask:
         flags: NDArray[np.uint8] = self._been_in_window * np.uint8(SEEN) + self._unneeded * np.uint8(GONE)
         return flags if self._in_last_window is None else flags + self._in_last_window * np.uint8(LAST)
 
-    def _decided(self, streams: int) -> list[int]:
+    def _accounted(self, streams: int) -> list[int]:
         """Per input, the number of kept events that have been in a window."""
         if not self._evaluated:
-            return self.item.state.decided_by_stream
+            return self.item.state.accounted_by_stream
         old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
-        which = self._been_in_window & is_kept(self._all_flags())
+        which = self._been_in_window & is_needed(self._all_flags())
         if streams == 1:
             return [int(np.count_nonzero(which))]
         if self._new is not None:
@@ -144,7 +144,7 @@ def _write(writer: SegmentWriter, held: Held, flags: NDArray[np.uint8], streams:
 
 def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, without the events that are no longer needed."""
-    held = Held.concat([kept(*read_held(context.store, ref)) for ref in item.refs]).sorted()
+    held = Held.concat([needed_rows(*read_held(context.store, ref)) for ref in item.refs]).sorted()
     return compacted(item, context, lambda writer: write_held(writer, held, len(node.inputs)))
 
 

@@ -65,20 +65,20 @@ class QueueTask:
 
     def advance(self) -> Iterator[Firing]:
         """Yield the windows that are due at the frontier; none where the batch has no frontier."""
-        frontier, node = self.item.frontiers.reached, self.node
+        frontier, node = self.item.frontiers.current, self.node
         if frontier is None:
             return
         self._parts = [_due(self.context.store, ref, frontier) for ref in self._refs]
-        state = replace(self._before, passed=self.item.frontiers.passed)
+        state = replace(self._before, previous_frontier=self.item.frontiers.previous)
         self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=self.item.task, state=state)
         self._manager.restore([events for events in self._parts if events is not None])
         yield from self._shown(self._manager.advance(frontier))
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """The queue without what no window needs any more."""
-        manager, frontier, streams = self._manager, self.item.frontiers.reached, len(self.node.inputs)
+        manager, frontier, streams = self._manager, self.item.frontiers.current, len(self.node.inputs)
         if manager is None or frontier is None:
-            return TaskSnapshot(self._before, self._refs, self.item.state.decided_by_stream)
+            return TaskSnapshot(self._before, self._refs, self.item.state.accounted_by_stream)
         refs, alive = _left(self._refs, self._parts, manager, streams)
         newly_settled = manager.queue.settled + manager.dropped[0] - self._before.settled
         if frontier != FOREVER and manager.queue.settled >= _LONG_LIFE * newly_settled:
@@ -117,7 +117,9 @@ def compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> Re
 
 def compact_slices(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """The same for partial sums: those of one slice and key that are not final become one."""
-    return _compacted(_slicing(node, context).compacted(_read(item, context), item.passed), item, node, context)
+    return _compacted(
+        _slicing(node, context).compacted(_read(item, context), item.previous_frontier), item, node, context
+    )
 
 
 def pending_in_queue(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
@@ -158,17 +160,17 @@ def _compacted(events: Events, item: CompactItem, node: WindowedNode, context: C
 def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:
     """The window manager of a task with its state and events from a manifest. For inspection."""
     manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=queue_state(state))
-    manager.restore([read_events(store, ref) for ref in state.refs if ref.alive])
+    manager.restore([read_events(store, ref) for ref in state.refs if ref.needed])
     manager.resume()
     return manager
 
 
 def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
     """The events of a reference up to the frontier; None, without opening the segment, where it has none."""
-    if not ref.alive or ref.earliest > frontier:
+    if not ref.needed or not ref.has_live_up_to(frontier):
         return None
     events = read_events(store, ref)
-    if frontier == FOREVER or ref.latest <= frontier:
+    if frontier == FOREVER or not ref.has_live_after(frontier):
         return events
     return events.slice(0, int(np.searchsorted(events.timestamps, frontier, side="right")))
 
@@ -188,7 +190,7 @@ def _left(
     ties = dropped - sum(int(np.searchsorted(events.timestamps, last)) for events in present) if dropped else 0
     for ref, events in zip(refs, parts, strict=True):
         if events is None:
-            left.extend([ref] if ref.alive else [])
+            left.extend([ref] if ref.needed else [])
             continue
         dropped_here = 0
         if dropped:
@@ -198,7 +200,7 @@ def _left(
             dropped_here += tied
         alive += events.slice(dropped_here, len(events)).by_stream(streams)
         remaining = ref.without(dropped_here, events, streams) if dropped_here else ref
-        left.extend([remaining] if remaining.alive else [])
+        left.extend([remaining] if remaining.needed else [])
     return left, alive
 
 
@@ -209,7 +211,7 @@ def _in_final_order(
 
     So an event is sorted once, not in every batch for as long as it lives.
     """
-    events = manager.settled_events(sum(ref.alive for ref in refs if ref.level >= _SETTLED))
+    events = manager.settled_events(sum(ref.needed for ref in refs if ref.level >= _SETTLED))
     if events is None:
         return refs
     written = replace(write_events(writer, events, streams), level=_SETTLED)
@@ -220,8 +222,8 @@ def _in_final_order(
 
 def _after(ref: Ref, frontier: int, streams: int, store: SegmentStore) -> Iterator[Ref]:
     """The part of a reference that lies after the frontier."""
-    if ref.earliest > frontier:
+    if not ref.has_live_up_to(frontier):
         yield ref
-    elif ref.latest > frontier:
+    elif ref.has_live_after(frontier):
         events = read_events(store, ref)
         yield ref.without(int(np.searchsorted(events.timestamps, frontier, side="right")), events, streams)

@@ -60,13 +60,13 @@ class Retractions:
         if window.pane is not None and not window.pane.last and emitted_now:
             known.append(_Shown(start, end, {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}))
 
-    def save(self, writer: SegmentWriter, over: int) -> dict[str, Ref]:
-        """Write the rows of windows that end after ``over`` (microseconds); return their references by output
+    def save(self, writer: SegmentWriter, closed_until: int) -> dict[str, Ref]:
+        """Write the rows of windows that end after ``closed_until`` (microseconds); return their references by output
         stream."""
         parts: dict[str, list[pa.Table]] = {}
         for (kind, key), windows in self._shown.items():
             for shown in windows:
-                if shown.end <= over:
+                if shown.end <= closed_until:
                     continue
                 for stream, table in shown.rows.items():
                     parts.setdefault(stream, []).append(_with_ident(table, (kind, key, shown.start, shown.end)))

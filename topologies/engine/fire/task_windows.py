@@ -40,13 +40,13 @@ class TaskSnapshot:
     windows: WindowsState
     refs: list[Ref]
     """The events that are still needed."""
-    decided_by_stream: list[int]
+    accounted_by_stream: list[int]
     """Per input, the events among them that are already in an account; empty for none."""
     counts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     """Per account, the events that entered it in this batch, by input."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """What is counted besides, by name."""
-    closed: int = NONE
+    closed_until: int = NONE
     """Windows that end up to this time, in microseconds, do not fire again."""
 
 

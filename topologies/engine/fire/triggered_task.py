@@ -59,7 +59,7 @@ class TriggeredTask(HeldTask):
             trigger, events, before, self._key_states, node.streams, key=node.bolt.settings.key, task=self.item.task,
             capacity=node.bolt.settings.capacity,
         )  # fmt: skip
-        yield from windows.windows(self.item.end.clock, close=self.item.frontiers.reached == FOREVER)
+        yield from windows.windows(self.item.end.clock, close=self.item.frontiers.current == FOREVER)
         self._evaluated = True
         flags = windows.flags()
         self._been_in_window, self._unneeded = (flags & SEEN) != 0, (flags & GONE) != 0
@@ -70,7 +70,7 @@ class TriggeredTask(HeldTask):
         """The open windows: their events and the records of their keys."""
         windows, keys = self._windows, self._before.keys
         assert windows is not None
-        refs = self._kept(writer, len(self.node.inputs))
+        refs = self._write_needed(writer, len(self.node.inputs))
         if self._key_states.changed:
             table = self._key_states.table(None if self._events is None else self._events.payload)
             keys = None if table is None else writer.add(table)
@@ -78,7 +78,7 @@ class TriggeredTask(HeldTask):
         return TaskSnapshot(
             TriggeredState(windows.next_due, windows.still_open, keys),
             refs,
-            self._decided(len(self.node.inputs)),
+            self._accounted(len(self.node.inputs)),
             {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "purged")},
             {name: count for name, count in counted.items() if count},
         )

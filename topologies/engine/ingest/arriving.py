@@ -183,7 +183,7 @@ def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
     codes = table.column(STREAM_COLUMN).to_numpy()
     times = table.column(TIME_COLUMN).to_numpy()
     by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
-    return replace(ref, earliest=int(times.min()), latest=int(times.max()), by_stream=by_stream)
+    return replace(ref, earliest_live=int(times.min()), latest_live=int(times.max()), by_stream=by_stream)
 
 
 def _edges(table: pa.Table, key: tuple[str, ...], started: NDArray[np.int64], input_index: int) -> NDArray[np.int64]:

@@ -12,12 +12,12 @@ def close(node: WindowedNode, bolt: BoltState) -> None:
     if node.bolt.settings.key_trigger is not None:
         return  # its windows fired before their time; the frontier has not moved
     fired = [task.last_end for task in bolt.tasks]
-    over = [node.trigger.over_at(reference) for reference in fired if reference is not None]
-    known = [bolt.frontier, *bolt.watermark.latest.values(), *over]
-    reached = max((moment for moment in known if moment is not None), default=None)
-    bolt.frontier = reached
+    due = [node.trigger.due_at(reference) for reference in fired if reference is not None]
+    known = [bolt.frontier, *bolt.watermark.latest.values(), *due]
+    frontier = max((moment for moment in known if moment is not None), default=None)
+    bolt.frontier = frontier
     if node.event_time:
         before = bolt.watermark.emitted
-        bolt.watermark.emitted = reached if before is None or reached is None else max(before, reached)
-        if node.deferred and reached is not None:
-            bolt.watermark.forced = reached
+        bolt.watermark.emitted = frontier if before is None or frontier is None else max(before, frontier)
+        if node.deferred and frontier is not None:
+            bolt.watermark.forced = frontier

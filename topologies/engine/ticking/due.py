@@ -16,28 +16,28 @@ from windowing.time.timestamps import FOREVER
 
 
 def has_work(node: WindowedNode, task: TaskState, arrived: Sequence[DeferredSegment], frontiers: Frontiers) -> bool:
-    """Whether a task may have something to do at the frontier that is reached."""
-    frontier = frontiers.reached
+    """Whether a task may have something to do at the current frontier."""
+    frontier = frontiers.current
     if frontier is None:
         return False
     match task.windows:
         case QueueState() as queue:
             refs = [*task.refs, *(segment.ref for segment in arrived)]
-            return not _queue_is_idle(node, queue, refs, frontiers.passed, frontier)
+            return not _queue_is_idle(node, queue, refs, frontiers.previous, frontier)
         case AssignedState(next_end=due) | TriggeredState(next_due=due):
             waits = due is not None and due <= frontier
             return bool(arrived) or waits or (frontier == FOREVER and bool(task.refs))
 
 
 def _queue_is_idle(
-    node: WindowedNode, queue: QueueState, refs: Sequence[Ref], passed: int | None, frontier: int
+    node: WindowedNode, queue: QueueState, refs: Sequence[Ref], previous: int | None, frontier: int
 ) -> bool:
     """Whether a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
 
-    ``passed`` and ``frontier`` are the frontiers of the last evaluation and of this one, in microseconds.
+    ``previous`` and ``frontier`` are the frontiers of the last evaluation and of this one, in microseconds.
     """
     seen = queue.settled
-    ready = sum(ref.alive for ref in refs if ref.earliest <= frontier)
+    ready = sum(ref.needed for ref in refs if ref.has_live_up_to(frontier))
     if not ready:
         return True
     eviction, trigger = node.eviction, node.trigger
@@ -48,7 +48,7 @@ def _queue_is_idle(
         return False
     if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
         return False
-    return is_idle(node.trigger, passed, frontier, queue.base + seen, queue.base + ready)
+    return is_idle(node.trigger, previous, frontier, queue.base + seen, queue.base + ready)
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:

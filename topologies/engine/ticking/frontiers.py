@@ -18,21 +18,21 @@ from windowing.time.timestamps import FOREVER
 def frontiers_of(node: WindowedNode, bolt: BoltState, advance: TimeAdvance, emitted: int | None) -> Frontiers:
     """What a bolt evaluated last, and how far it may do so now; ``emitted`` is the watermark that this batch has
     emitted, None if it has emitted none. Nothing is evaluated behind the last evaluation."""
-    passed = bolt.frontier
+    previous = bolt.frontier
     if advance.close and node.bolt.settings.close_fires:
-        reached: int | None = FOREVER
+        current: int | None = FOREVER
     elif not node.event_time:
-        reached = _by_clock(node, advance.clock)
+        current = _by_clock(node, advance.clock)
     else:
-        reached = _by_watermark(node, bolt) if node.deferred else emitted
-    if reached is not None and passed is not None and reached < passed:
-        reached = None
-    return Frontiers(passed, reached)
+        current = _by_watermark(node, bolt) if node.deferred else emitted
+    if current is not None and previous is not None and current < previous:
+        current = None
+    return Frontiers(previous, current)
 
 
 def _by_clock(node: WindowedNode, clock: int) -> int | None:
     if node.assigners:
-        return int(node.over(np.array([clock]))[0])
+        return int(node.closed_until(np.array([clock]))[0])
     return clock if node.holds else node.trigger.frontier(clock, None)
 
 
@@ -46,16 +46,16 @@ def _by_watermark(node: WindowedNode, bolt: BoltState) -> int | None:
     if emitted is None:
         return None
     if node.assigners:
-        over = int(node.over(np.array([emitted]))[0])
-        return over if forced is None else max(over, forced)
+        closed_until = int(node.closed_until(np.array([emitted]))[0])
+        return closed_until if forced is None else max(closed_until, forced)
     frontier = emitted - settings.allowed_lateness.micros
     if forced is not None:
-        frontier = max(frontier, node.trigger.over_at(forced))
+        frontier = max(frontier, node.trigger.due_at(forced))
     by_window = settings.late_by is LateBy.WINDOW or node.overtakes
     if by_window and isinstance(node.trigger, TimeTriggerPolicy):
         # Events that may still come belong to windows that end later: everything up to the last closed end is
         # settled.
-        return node.trigger.over_at(node.trigger.last_due(frontier))
+        return node.trigger.due_at(node.trigger.last_due(frontier))
     return frontier
 
 

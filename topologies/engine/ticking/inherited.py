@@ -41,30 +41,31 @@ def promise_of(node: WindowedNode, bolt: BoltState) -> int | None:
     """A time, in microseconds, before which the bolt will emit nothing; None where it is not known yet."""
     if node.bolt.settings.watermark_per_key:
         floor = max((task.key_floor for task in bolt.tasks), default=NONE)
-        reached = max(floor, NONE if bolt.watermark.forced is None else bolt.watermark.forced)
+        frontier = max(floor, NONE if bolt.watermark.forced is None else bolt.watermark.forced)
     else:
         known = bolt.frontier if node.deferred else bolt.watermark.emitted
-        reached = NONE if known is None else known
-    if reached == NONE:
+        frontier = NONE if known is None else known
+    if frontier == NONE:
         return None
     settings = node.bolt.settings
     if (settings.output_watermark or settings.output_time) is not OutputTime.START:
-        return reached  # windows that have not fired yet end later, by a microsecond at least
-    return _earliest_start(node, bolt, reached)
+        return frontier  # windows that have not fired yet end later, by a microsecond at least
+    return _earliest_start(node, bolt, frontier)
 
 
-def _earliest_start(node: WindowedNode, bolt: BoltState, reached: int) -> int:
+def _earliest_start(node: WindowedNode, bolt: BoltState, frontier: int) -> int:
     """The start of the earliest window that is open or may yet open (SI-24).
 
     Unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): a window that starts
     earlier because of such an event may be late for the next bolt.
     """
-    held = min((ref.earliest for task in bolt.tasks for ref in task.refs if ref.has_live), default=None)
+    known = [ref.earliest_live for task in bolt.tasks for ref in task.refs]
+    held = min((time for time in known if time is not None), default=None)
     if node.assigners:
-        return min(assigner.earliest_start(reached, held) for assigner in anchored(node, bolt.anchor).assigners)
+        return min(assigner.earliest_start(frontier, held) for assigner in anchored(node, bolt.anchor).assigners)
     reach, trigger = node.eviction.reach, node.trigger
     if reach is None:
-        return reached if held is None else min(reached, held)
+        return frontier if held is None else min(frontier, held)
     if isinstance(trigger, TimeTriggerPolicy):
-        return trigger.last_due(reached) + trigger.slide.micros - reach.micros
-    return reached - reach.micros
+        return trigger.last_due(frontier) + trigger.slide.micros - reach.micros
+    return frontier - reach.micros

@@ -21,6 +21,6 @@ def latest_seen(node: WindowedNode, bolt: BoltState, arrived: Iterable[DeferredS
     own = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
     known = [bolt.watermark.latest[label] for label in own if label in bolt.watermark.latest]
     if len(own) < len(node.streams):
-        known += [ref.latest for task in bolt.tasks for ref in task.refs if ref.has_live]
-        known += [segment.ref.latest for segment in arrived]
+        refs = [*(ref for task in bolt.tasks for ref in task.refs), *(segment.ref for segment in arrived)]
+        known += [ref.latest_live for ref in refs if ref.latest_live is not None]
     return max(known, default=NONE)

@@ -30,12 +30,12 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     if node.deferred and node.bolt.settings.anchor == START and bolt.anchor is None:
         bolt.anchor = first_clock(progress.seen(node.name), advance)
     node = anchored(node, bolt.anchor)
-    before, closed = bolt.watermark.emitted, bolt.watermark.forced
+    before, forced = bolt.watermark.emitted, bolt.watermark.forced
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
     frontiers = frontiers_of(node, bolt, advance, progress.emitted.get(node.name))
     segments, items = progress.deferred_of(node.name).by_task, list[FireItem]()
     latest = NONE
-    if frontiers.reached == FOREVER and node.bolt.settings.empty_windows_until is not None:
+    if frontiers.current == FOREVER and node.bolt.settings.empty_windows_until is not None:
         latest = latest_seen(node, bolt, chain.from_iterable(segments.values()), advance.clock)
     end = BatchEnd(advance.clock, bolt.watermark.emitted, floor_of(node, bolt, advance.clock), latest)
     for number, state in enumerate(bolt.tasks):
@@ -43,14 +43,14 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
             tuple(segments.get(number, ())),
             marks,
             watermark=NONE if before is None else before,
-            closed=NONE if closed is None else closed,
+            closed_until=NONE if forced is None else forced,
         )
         due = has_work(node, state, waiting.segments, frontiers)
         if due or waiting.segments or _may_fire_otherwise(node, state, frontiers, end):
-            evaluated = frontiers if due else Frontiers(frontiers.passed, None)
+            evaluated = frontiers if due else Frontiers(frontiers.previous, None)
             items.append(FireItem(node.name, number, state, evaluated, waiting, end, bolt.anchor))
-    if frontiers.reached is not None and frontiers.reached != FOREVER:
-        bolt.frontier = frontiers.reached
+    if frontiers.current is not None and frontiers.current != FOREVER:
+        bolt.frontier = frontiers.current
     return items
 
 
@@ -64,5 +64,5 @@ def _may_fire_otherwise(node: WindowedNode, task: TaskState, frontiers: Frontier
         return True
     if settings.panes is None:
         return False
-    time_is_known = not node.event_time or end.watermark is not None or frontiers.reached == FOREVER
+    time_is_known = not node.event_time or end.watermark is not None or frontiers.current == FOREVER
     return settings.panes.uses_clock or time_is_known

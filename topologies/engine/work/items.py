@@ -19,9 +19,9 @@ Due = TypeVar("Due")
 class Frontiers:
     """Which windows of a task are to be evaluated: those that end after one frontier and up to the other."""
 
-    passed: int | None
+    previous: int | None
     """Frontier of the last evaluation, in microseconds; None before the first."""
-    reached: int | None
+    current: int | None
     """Frontier of this one; None where no window is to be evaluated."""
 
 
@@ -35,7 +35,7 @@ class ToAdmit:
     """Segment of the watermarks before each event of the batch; None where ``watermark`` applies to all."""
     watermark: int = NONE
     """The watermark in microseconds before all events, where there are no ``marks``."""
-    closed: int = NONE
+    closed_until: int = NONE
     """End, in microseconds, of the last window that the idle timeout closed before the batch."""
 
 
@@ -101,5 +101,5 @@ class CompactItem:
     bolt: str
     task: int
     refs: Sequence[Ref]
-    passed: int | None = None
+    previous_frontier: int | None = None
     """Frontier of the last evaluation in microseconds: the order and positions of events up to it are final."""
