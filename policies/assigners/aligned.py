@@ -18,7 +18,8 @@ from windowing.time.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.assigners.assigner import LastEnd, Limit
+    from policies.admission import LastEnd
+    from policies.assigners.assigner import Limit
 
     Edges = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
     """The starts and ends of the windows at these grid points."""

@@ -7,7 +7,7 @@ event may miss although it is admitted.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,8 @@ from windowing.time.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    LastEnd = Callable[[NDArray[np.int64], NDArray[np.int64] | None], NDArray[np.int64]]
+    from policies.admission import LastEnd
+
     Limit = int | NDArray[np.int64]
     """A time in microseconds for all events, or one per event, equal for all events of a key."""
 

@@ -20,7 +20,8 @@ from windowing.time.timestamps import EARLIEST, EPOCH, LATEST, to_datetime
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.assigners.assigner import LastEnd, Limit
+    from policies.admission import LastEnd
+    from policies.assigners.assigner import Limit
 
 Unit = Literal["hour", "day", "week", "month"]
 

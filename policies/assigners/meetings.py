@@ -17,7 +17,8 @@ from windowing.time.timestamps import FOREVER, LATEST
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.assigners.assigner import LastEnd, Limit
+    from policies.admission import LastEnd
+    from policies.assigners.assigner import Limit
 
 _NEVER = np.iinfo(np.int64).min
 

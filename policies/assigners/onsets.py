@@ -16,7 +16,8 @@ from windowing.settings.bounds import Bounds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.assigners.assigner import LastEnd, Limit
+    from policies.admission import LastEnd
+    from policies.assigners.assigner import Limit
 
 _POINTS = SnapshotWindows(Bounds.START)
 

@@ -18,7 +18,8 @@ from windowing.time.durations import Duration
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.assigners.assigner import LastEnd, Limit
+    from policies.admission import LastEnd
+    from policies.assigners.assigner import Limit
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from windowing.settings.bounds import Bounds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.assigners.assigner import LastEnd, Limit
+    from policies.admission import LastEnd
+    from policies.assigners.assigner import Limit
 
 _NEVER = np.iinfo(np.int64).min
 

@@ -42,7 +42,7 @@ from topologies.graph.model import Topology
 from topologies.local import LocalRun
 from topologies.run.options import Summary
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import CheckpointError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes, after_count
@@ -59,7 +59,7 @@ class Total(StatefulWindowedBolt):
     outputs = "task long, total double, ids string, number long"
     state_types = {"windows": int, "seen": "id long"}  # noqa: RUF012
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         self.state["windows"] += 1
         seen = pa.concat_tables([self.state["seen"], window.new.select(["id"])])
         self.state["seen"] = seen.slice(max(len(seen) - 5, 0))
@@ -72,7 +72,7 @@ class Ids(WindowedBolt):
 
     outputs = "ids string"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return (",".join(map(str, sorted(window.column("id").tolist()))),)
 
 

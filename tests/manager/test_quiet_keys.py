@@ -15,7 +15,7 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.sources.splits import TableSource
 from windowing import TupleWindow, WindowedBolt, presets
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
 
@@ -34,7 +34,7 @@ BOLTS: dict[str, Callable[[WindowedBolt], WindowedBolt]] = {
 class Count(WindowedBolt):
     outputs = "n long"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return (len(window),)
 
 

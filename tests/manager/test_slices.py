@@ -26,7 +26,7 @@ from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets
 from windowing import aggregates as agg
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.settings.kinds import Session
 from windowing.time.timestamps import FOREVER
 
@@ -36,7 +36,7 @@ COLUMNS = "id long, user string, shop int, ts long, amount double, pieces int"
 class FromWindows(AggregateBolt):
     """The same bolt, given the events of each window."""
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return super().execute(window)
 
 

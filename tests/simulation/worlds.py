@@ -16,7 +16,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.model import Topology
 from topologies.run.options import RunOptions
 from windowing import AggregateBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, aggregates, presets
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes, after_clock, after_count
@@ -34,7 +34,7 @@ class Ids(StatefulWindowedBolt):
     outputs = "key string, stop long, ids string, number long"
     state_types = {"windows": int, "seen": "id long"}  # noqa: RUF012 - declared so by users
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         self.state["windows"] += 1
         seen = pa.concat_tables([self.state["seen"], window.new.select(["id"])])
         self.state["seen"] = seen.slice(max(len(seen) - 5, 0))
@@ -47,7 +47,7 @@ class Plain(WindowedBolt):
 
     outputs = "key string, stop long, ids string, number long"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         ids = sorted(window.column("id").tolist())
         return str(window.key), window.end_timestamp, " ".join(map(str, ids)), len(ids)
 
@@ -58,7 +58,7 @@ class Lengths(StatefulWindowedBolt):
     outputs = "rows long, total long, number long"
     state_types = {"windows": int}  # noqa: RUF012
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         self.state["windows"] += 1
         return len(window), int(window.column("number").sum()), self.state["windows"]
 
@@ -68,7 +68,7 @@ class Doubled(Bolt):
 
     outputs = COLUMNS
 
-    def execute(self, event: Tuple) -> Rows:
+    def execute(self, event: Tuple) -> EmittedRows:
         row = tuple(event[name] for name in NAMES)
         for _ in range((event["id"] or 0) % 3):
             yield row

@@ -19,7 +19,7 @@ from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.model import Topology
 from windowing import BatchBolt, TupleWindow, WindowedBolt
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 
 ID = "windbolt-id"
 PARTITIONS = 2
@@ -140,7 +140,7 @@ class Revenue(WindowedBolt):
 
     outputs = "key string, value string, headers map<string, string>"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         until = window.end.isoformat()
         for user, amounts in window.groups("user", "amount"):
             said = {"user": user, "revenue": float(amounts.sum()), "events": len(amounts), "until": until}
@@ -152,7 +152,7 @@ class Copied(BatchBolt):
 
     outputs = "value string"
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         return [(f"{row['user']} {row['amount']} {row['ts']}",) for row in batch.to_pylist()]
 
 

@@ -19,7 +19,7 @@ from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink, Sink
 from windowing import BatchBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, seconds
 from windowing.bolts.state import StateType
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 
 SCHEMA = "user string, amount double, ts timestamp"
 _START = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -61,7 +61,7 @@ class Taxed(BatchBolt):
     outputs = SCHEMA
     trap: Trap | None = None
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         if self.trap is not None:
             self.trap.step_on()
         return batch.set_column(1, "amount", pa.array(np.array(batch["amount"]) * 2))
@@ -75,7 +75,7 @@ class Revenue(StatefulWindowedBolt):
     state_types: ClassVar[dict[str, StateType]] = {"windows": int, "seen": "user string"}
     trap: Trap | None = None
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         if self.trap is not None:
             self.trap.step_on()
         self.state["windows"] += 1
@@ -89,7 +89,7 @@ class Best(WindowedBolt):
 
     outputs = "user string, revenue double, among long, until timestamp"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         best = max(window.get(), key=lambda row: (row["revenue"], row["user"]))
         return best["user"], best["revenue"], len(window), window.end
 
@@ -99,7 +99,7 @@ class Counted(WindowedBolt):
 
     outputs = "task long, events long, amount double"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return window.task, len(window), float(np.nansum(window.column("amount")))
 
 
@@ -108,7 +108,7 @@ class Spans(WindowedBolt):
 
     outputs = "events long, until timestamp"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return len(window), window.end
 
 
@@ -117,7 +117,7 @@ class Big(Bolt):
 
     outputs = SCHEMA
 
-    def execute(self, tuple: Tuple) -> Rows:
+    def execute(self, tuple: Tuple) -> EmittedRows:
         return dict(tuple.values) if tuple["amount"] > 50 else None
 
 
@@ -126,7 +126,7 @@ class Rounded(BatchBolt):
 
     outputs = "user string, revenue double"
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         return batch.select(["user", "revenue"])
 
 

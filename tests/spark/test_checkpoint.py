@@ -17,7 +17,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.graph.model import Topology
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import CheckpointError
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -90,7 +90,7 @@ def test_a_run_over_nothing_can_be_followed_by_one_over_something(tmp_path: Path
 class Another(WindowedBolt):
     outputs = "n long"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return (len(window),)
 
 
@@ -135,7 +135,7 @@ def test_a_spout_that_became_a_dataframe_is_refused(spark: SparkSession, tmp_pat
 class Cheaper(Revenue):
     """Other code, with the same declarations."""
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         yield from ((*row[:1], 0.0, *row[2:]) for row in super().execute(window))
 
 

@@ -24,7 +24,7 @@ from topologies.run.options import RunOptions
 from topologies.spark.runner import SparkRun
 from topologies.spark.workers.pool import TASKS
 from windowing import TupleWindow
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import StorageError
 
 LONG_ROWS = """
@@ -88,7 +88,7 @@ class Blocking(Revenue):
 
     folder: str = ""
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         away, task = f"{self.folder}-away", TaskContext.get()
         assert task is not None
         if task.attemptNumber() == 0 and not os.path.exists(f"{self.folder}-met"):

@@ -41,7 +41,7 @@ from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.spark.jvm import connector
 from windowing import BatchBolt, presets
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError, DataError, EnvironmentMissing
 from windowing.settings.rules import Arrival
 
@@ -218,7 +218,7 @@ class Relayed(BatchBolt):
 
     outputs = "key binary, value string, topic string, partition int, headers array<struct<key: string, value: binary>>"
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         names = [value if value and value.startswith("other") else None for value in batch["value"].to_pylist()]
         columns = [batch["key"], batch["value"], pa.array(names, pa.string())]
         columns += [pa.array([1] * len(names), pa.int32()), batch["headers"]]

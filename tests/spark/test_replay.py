@@ -13,7 +13,7 @@ from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.spark.replay import replay_on_spark
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 LONGEST = 60
@@ -73,7 +73,7 @@ def test_storm_cases_of_every_kind_hold_on_spark(spark: SparkSession) -> None:
 class Total(WindowedBolt):
     outputs = "user string, total double"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         for user, amounts in window.groups("user", "amount"):
             yield user, amounts.sum()
 

@@ -27,7 +27,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from windowing import TupleWindow, WindowedBolt, seconds
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import BoltError, ConfigError, DataError
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -106,7 +106,7 @@ class Fragile(WindowedBolt):
     outputs = "events long"
     mended = False
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         if not self.mended and len(window) > 3:
             raise ValueError("more than three")  # the line that the error names
         return (len(window),)

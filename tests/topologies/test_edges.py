@@ -13,7 +13,7 @@ import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import Rows, tables
+from windowing.data.rows import EmittedRows, tables
 from windowing.data.schema import parse_schema
 from windowing.errors import SchemaError, TopologyError
 
@@ -21,7 +21,7 @@ from windowing.errors import SchemaError, TopologyError
 class Ends(WindowedBolt):
     outputs = "task long, n long, until timestamp"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return window.task, len(window), window.end
 
 

@@ -21,7 +21,7 @@ _KINDS = (".py", ".yaml", ".yml", ".json", ".jsonl", ".conf", ".hocon")
 _SECONDS = 0.5
 """How often the times of files are looked at."""
 
-State = dict[Path, tuple[int, int]]
+FileTimes = dict[Path, tuple[int, int]]
 """Files, and of each the time of its last change and its size."""
 
 
@@ -53,9 +53,9 @@ def folders_of(files: Iterable[Path], items: Iterable[Loaded | Problem], topolog
     return {folder.resolve() for folder in found if folder.is_dir()}
 
 
-def state_of(folders: Iterable[Path]) -> State:
+def state_of(folders: Iterable[Path]) -> FileTimes:
     """The files in folders and below them that a replay may depend on."""
-    state: State = {}
+    state: FileTimes = {}
     for folder in folders:
         for top, inner, names in os.walk(folder):
             inner[:] = [name for name in inner if not passed_over(Path(top, name))]
@@ -65,7 +65,7 @@ def state_of(folders: Iterable[Path]) -> State:
     return state
 
 
-def _note(state: State, path: Path) -> None:
+def _note(state: FileTimes, path: Path) -> None:
     try:
         status = path.stat()
     except OSError:  # deleted since it was listed, or being written anew

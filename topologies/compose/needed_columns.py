@@ -26,7 +26,7 @@ from windowing.data.schema import narrowest
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean
 
-Names = frozenset[str] | None
+ColumnNames = frozenset[str] | None
 """Names of columns; None for all, whatever they are."""
 
 
@@ -67,7 +67,7 @@ def declared_columns(name: str, bolt: WindowedBolt, schema: pa.Schema, inputs: I
     return schema if needed is None else _narrowed(schema, needed)
 
 
-def columns_named(value: Any) -> Names:
+def columns_named(value: Any) -> ColumnNames:
     """All texts in a value, among which the columns are that it names.
 
     None where a function, or an object of a user's, may name others.
@@ -87,7 +87,7 @@ def columns_named(value: Any) -> Names:
     return None
 
 
-def _union(found: Iterable[Names]) -> Names:
+def _union(found: Iterable[ColumnNames]) -> ColumnNames:
     known: set[str] = set()
     for names in found:
         if names is None:
@@ -118,14 +118,14 @@ def _spout(topology: Topology, node: SpoutNode) -> SpoutNode:
     return replace(node, needed=frozenset(_narrowed(node.outputs[DEFAULT_STREAM], needed).names))
 
 
-def _of_stream(topology: Topology, stream: Stream) -> Names:
+def _of_stream(topology: Topology, stream: Stream) -> ColumnNames:
     """The columns that the readers of a stream ask for."""
     if topology.takers.get(stream):
         return None
     return _union(_of_reader(topology, name) for name, _ in topology.readers.get(stream, ()))
 
 
-def _of_reader(topology: Topology, name: str) -> Names:
+def _of_reader(topology: Topology, name: str) -> ColumnNames:
     """The columns that a bolt needs of what it reads; all for plain bolts, of which nothing is known."""
     node = topology.windowed.get(name)
     return None if node is None or _is_read(topology, (name, ERRORS)) else frozenset(node.schema.names)

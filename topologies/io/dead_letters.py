@@ -21,7 +21,7 @@ _CUT_HEADERS = 250
 _KEY = 4
 """A key larger than this fraction (one in so many) of a record is cut."""
 
-Row = dict[str, Any]
+DeadLetterRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,23 @@ class Undeliverable:
     """Maximum size of a record there in bytes; None for no limit."""
 
 
-def size_of(row: Row) -> int:
+def size_of(row: DeadLetterRow) -> int:
     """Upper bound on the size of a record in bytes, with its key and headers, as Kafka counts it."""
     headers = sum(map(_bytes_of, row["headers"] or ()))
     return len(row["value"] or b"") + len(row["key"] or b"") + headers + OVERHEAD
 
 
-def _bytes_of(header: Row) -> int:
+def _bytes_of(header: DeadLetterRow) -> int:
     return len(header["key"].encode()) + len(header["value"] or b"")
 
 
-def with_headers(headers: Sequence[Row] | None, added: Mapping[str, object]) -> list[Row]:
+def with_headers(headers: Sequence[DeadLetterRow] | None, added: Mapping[str, object]) -> list[DeadLetterRow]:
     """The headers with additional ones, which replace those of the same names; None values are left out."""
     kept = [header for header in headers or () if header["key"] not in added]
     return kept + [{"key": name, "value": str(value).encode()} for name, value in added.items() if value is not None]
 
 
-def fit_to_limit(row: Row, limit: int | None) -> Row:
+def fit_to_limit(row: DeadLetterRow, limit: int | None) -> DeadLetterRow:
     """The record, cut to ``limit`` bytes if it is larger: its value, a very long key, and headers that do not fit.
 
     ``windbolt-cut`` says what was cut; for the value, its full size and SHA-256 are added. windbolt's own headers stay.

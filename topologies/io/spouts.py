@@ -28,7 +28,7 @@ from topologies.io.kafka import (
 )
 from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates
-from windowing.data.rows import DEFAULT_STREAM, Rows, tables
+from windowing.data.rows import DEFAULT_STREAM, EmittedRows, tables
 from windowing.data.schema import SchemaLike, format_schema, parse_schema
 from windowing.errors import ConfigError, DataError, UnreachableError
 from windowing.suggestions import did_you_mean
@@ -163,7 +163,7 @@ class MemorySpout:
     """Delivers batches given in Python, each as a micro-batch. For tests and examples."""
 
     declared: SchemaLike
-    batches: Sequence[Rows] = field(default_factory=list)
+    batches: Sequence[EmittedRows] = field(default_factory=list)
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The declared columns."""
@@ -344,7 +344,7 @@ def _check_records(
         )
 
 
-def memory(schema: SchemaLike, *batches: Rows) -> MemorySpout:
+def memory(schema: SchemaLike, *batches: EmittedRows) -> MemorySpout:
     """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame."""
     return MemorySpout(schema, batches)
 
@@ -382,7 +382,7 @@ def _schema_of_frame(frame: Any) -> pa.Schema:
     return pa.schema(list(parse_schema(f"row {frame.schema.simpleString()}").field(0).type))
 
 
-def _one_table(batch: Rows, schema: pa.Schema) -> pa.Table:
+def _one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:
     outputs: Mapping[str, pa.Schema] = {DEFAULT_STREAM: schema}
     parts = [table for _, table in tables(batch, outputs)]
     return pa.concat_tables(parts) if parts else schema.empty_table()

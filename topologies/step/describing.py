@@ -9,7 +9,7 @@ from topologies.graph.describing import label
 from topologies.graph.rules_in_words import capacity_in_words
 from topologies.step.config import Step, StepConfig
 from topologies.step.config.connecting import Destination, FilesConnection, FilesSource, KafkaConnection
-from topologies.step.config.formats import AvroSection, CsvSection, JsonSection, XmlSection
+from topologies.step.config.formats import AvroSection, CsvSection
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey, MessageKey
 from topologies.step.config.triggers import (
     LARGEST,
@@ -18,10 +18,9 @@ from topologies.step.config.triggers import (
     TimeFromEventTriggerSection,
     TimeTriggerSection,
 )
+from topologies.step.formatting import FormatSection
 from topologies.step.missing import missing, snippet
 from windowing.time.durations import Duration
-
-Format = JsonSection | XmlSection | CsvSection | AvroSection
 
 
 def as_text(config: StepConfig) -> str:
@@ -172,7 +171,7 @@ def _named(config: StepConfig, to: Destination | Step) -> str:
     return words if isinstance(to, Step) else f"{to.name}: {words}"
 
 
-def format_in_words(given: Format) -> str:
+def format_in_words(given: FormatSection) -> str:
     """A format of messages."""
     match given:
         case CsvSection():
@@ -219,7 +218,7 @@ def _source(config: StepConfig, step: Step, came: str | None) -> Iterator[str]:
         yield f"to run it, {' and '.join(gaps)} must be given too, here or with --with FILE"
 
 
-def _schemas(given: Format) -> Iterator[str]:
+def _schemas(given: FormatSection) -> Iterator[str]:
     if isinstance(given, AvroSection):
         default = next((index for index, schema in enumerate(given.schemas) if schema.default), 0)
         for index, schema in enumerate(given.schemas):

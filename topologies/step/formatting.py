@@ -11,10 +11,10 @@ from windowing.errors import ConfigError
 if TYPE_CHECKING:
     from topologies.io.messages import AvroSchema, MessageFormat
 
-Format = JsonSection | XmlSection | CsvSection | AvroSection
+FormatSection = JsonSection | XmlSection | CsvSection | AvroSection
 
 
-def messages_of(given: Format) -> MessageFormat:
+def messages_of(given: FormatSection) -> MessageFormat:
     """The message format for a format section. Raises ConfigError where a schema cannot be used."""
     from topologies.io.messages import AvroMessages, JsonMessages, XmlMessages
 

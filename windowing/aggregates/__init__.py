@@ -31,7 +31,7 @@ from windowing.aggregates.declared import (
 )
 from windowing.aggregates.distinct import DistinctCount
 from windowing.aggregates.ends import First, Last
-from windowing.aggregates.histograms import Histogram, Number
+from windowing.aggregates.histograms import Histogram, HistogramEdge
 from windowing.aggregates.ordered import Collect, Top
 from windowing.aggregates.pairs import Correlation, Covariance, WeightedMean
 from windowing.aggregates.picked import one_or_several
@@ -223,7 +223,7 @@ def mode(field: str) -> Aggregate:
     return Mode(field)
 
 
-def histogram(field: str, edges: Iterable[Number]) -> Aggregate:
+def histogram(field: str, edges: Iterable[HistogramEdge]) -> Aggregate:
     """How many values lie between edges: an array with one count more than there are edges.
 
     The first counts the values below ``edges[0]``; each other the values from an edge up to the next, without that; the

@@ -23,7 +23,7 @@ from windowing.errors import ConfigError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Number = int | float | Decimal
+HistogramEdge = int | float | Decimal
 _MOST = 256
 _LIMIT = (1 << 63) - 1
 
@@ -69,7 +69,7 @@ class Between(DenseAccumulator):
 class Histogram(Summable):
     """How many values are between edges; those that are null are not counted."""
 
-    edges: tuple[Number, ...] = ()
+    edges: tuple[HistogramEdge, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.data.rows import DEFAULT_STREAM, Emit, Rows, tables
+from windowing.data.rows import DEFAULT_STREAM, Emit, EmittedRows, tables
 from windowing.errors import SchemaError
 from windowing.window import TupleWindow
 from windowing.window_batch import WindowBatch
@@ -45,7 +45,7 @@ class BatchWindowedBolt(WindowedBolt):
         """
         raise NotImplementedError
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         """The rows of one window."""
         emitted = checked(self.execute_all(WindowBatch([window])), 1, self.output_schemas())
         if [stream for stream, _, _ in emitted] == [DEFAULT_STREAM]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from windowing.bolts.component import Component
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 
 if TYPE_CHECKING:
     from windowing.data.tuples import Tuple
@@ -21,7 +21,7 @@ class Bolt(Component):
     refused_stream: str | None = None
     """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
 
-    def execute(self, tuple: Tuple) -> Rows:
+    def execute(self, tuple: Tuple) -> EmittedRows:
         """Called for each event; what it returns, a row, several or None, is emitted with the time of that event."""
         raise NotImplementedError
 
@@ -37,6 +37,6 @@ class BatchBolt(Component):
     refused_stream: str | None = None
     """An output stream for what it cannot read: counted as invalid at the windowed bolts that it feeds."""
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         """Called with events as they come, at least one; what it returns is emitted."""
         raise NotImplementedError

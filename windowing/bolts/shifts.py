@@ -12,17 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowing.bolts.plain_bolts import BatchBolt
-from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.data.rows import DEFAULT_STREAM, EmittedRows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
-from windowing.time.durations import Duration, as_duration
+from windowing.time.durations import Time, as_duration
 from windowing.time.timestamps import from_column
 
-Shift = Duration | timedelta | str
-"""How far, and which way: ``"5s"``, ``"-5s"``, a Duration, or a timedelta of either sign."""
 
-
-def as_shift(value: Shift) -> int:
+def as_shift(value: Time) -> int:
     """A shift in microseconds; ConfigError for what is none."""
     if isinstance(value, str) and (back := re.fullmatch(r"\s*-(.*)", value)):
         return -as_duration(back[1]).micros
@@ -41,7 +38,7 @@ class ShiftTime(BatchBolt):
     have no time yet, it moves these columns only.
     """
 
-    def __init__(self, by: Shift, *, fields: Sequence[str] = ()) -> None:
+    def __init__(self, by: Time, *, fields: Sequence[str] = ()) -> None:
         self.time_shift = as_shift(by)
         self._fields = (fields,) if isinstance(fields, str) else tuple(fields)
         self._schema: pa.Schema | None = None
@@ -57,7 +54,7 @@ class ShiftTime(BatchBolt):
     def output_schemas(self) -> dict[str, pa.Schema]:
         return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         for name in self._fields:
             batch = _set(batch, name, _moved(batch.column(name), self.time_shift))
         return batch
@@ -81,9 +78,9 @@ class AlterLifetime(BatchBolt):
         end: str,
         *,
         start: str | None = None,
-        duration: Duration | timedelta | str | None = None,
-        extend: Shift | None = None,
-        shift: Shift = "0s",
+        duration: Time | None = None,
+        extend: Time | None = None,
+        shift: Time = "0s",
     ) -> None:
         if (duration is None) == (extend is None):
             raise ConfigError(
@@ -123,7 +120,7 @@ class AlterLifetime(BatchBolt):
     def output_schemas(self) -> dict[str, pa.Schema]:
         return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         assert self._schema is not None
         if self._start is not None and self.time_shift:
             batch = _set(batch, self._start, _moved(batch.column(self._start), self.time_shift))

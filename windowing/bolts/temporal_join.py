@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowing.bolts.join import Join
 from windowing.bolts.join_columns import BOTH, END, LEFT, RIGHT, START, On
 from windowing.bolts.operators import Operator
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.settings.joins import How, check_how
@@ -95,7 +95,7 @@ class TemporalJoin(Join, Operator):
         bound.settings = replace(bound.settings, kinds=_kinds(self.how, list(inputs).index(self.left)))
         return bound
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         if self.left_only:
             return self._lefts(window)
         if self.how != "inner" and not _begins(window):

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from windowing.bolts.columns import unified
 from windowing.bolts.operators import Operator
-from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.data.rows import DEFAULT_STREAM, EmittedRows
 from windowing.errors import ConfigError
 from windowing.window import TupleWindow
 
@@ -39,7 +39,7 @@ class Union(Operator):
     def output_schemas(self) -> dict[str, pa.Schema]:
         return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return window.table
 
     def _with(self, **changes: Any) -> Self:

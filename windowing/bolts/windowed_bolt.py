@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 from windowing.bolts.configured_bolt import UNSET, ConfiguredBolt, Unset, named_arguments
 from windowing.bolts.state import StateType, new_state
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED
 from windowing.settings.bounds import Bounds
@@ -65,7 +65,7 @@ class WindowedBolt(ConfiguredBolt):
     """Whether ``execute`` looks at nothing but its window, so that several windows of a task can be fired at the same
     time, by copies of the bolt in several processes. Rows come in the order of the windows as ever."""
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         """Called once for each window that fires, in order; what it returns is emitted with the window's end as time.
 
         The window may be read during the call only. See ``windowing.data.rows`` for what may be returned.

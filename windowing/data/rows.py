@@ -16,7 +16,7 @@ from windowing.errors import SchemaError
 
 DEFAULT_STREAM = "default"
 
-Rows = Any
+EmittedRows = Any
 """None, a table, record batch, DataFrame, one row as a dict or tuple, ``Emit``, or an iterable of any of these."""
 
 
@@ -24,7 +24,7 @@ Rows = Any
 class Emit:
     """Rows for a named output stream: ``yield Emit(rows, stream="alerts")``."""
 
-    rows: Rows
+    rows: EmittedRows
     stream: str = DEFAULT_STREAM
 
 
@@ -32,7 +32,7 @@ Loose = list[tuple[Any, ...]]
 """Rows given one by one, each already in the order of the declared columns."""
 
 
-def emissions(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | Loose]]:
+def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | Loose]]:
     """What a bolt's return value stands for: streams, and for each a table or loose rows, checked but for their types.
 
     Loose rows that follow each other on a stream come together; ``from_rows`` makes them a table.
@@ -63,7 +63,7 @@ def emissions(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[st
         yield last, gathered
 
 
-def tables(rows: Rows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
+def tables(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
     """The streams and tables that a bolt's return value stands for."""
     for stream, part in emissions(rows, outputs):
         yield stream, from_rows(part, outputs[stream]) if isinstance(part, list) else part
@@ -100,7 +100,7 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _flatten(rows: Rows, stream: str) -> Iterator[tuple[str, Any]]:
+def _flatten(rows: EmittedRows, stream: str) -> Iterator[tuple[str, Any]]:
     if rows is None:
         return
     if isinstance(rows, Emit):

@@ -9,10 +9,10 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from windowing.errors import ConfigError
 from windowing.time.durations import Count, Duration, Time, as_duration
 
-Rule = TypeVar("Rule", bound=Enum)
+Choice = TypeVar("Choice", bound=Enum)
 
 
-def one_of(rules: type[Rule], value: Rule | str) -> Rule:
+def one_of(rules: type[Choice], value: Choice | str) -> Choice:
     """The rule that a user means, itself or by its value; ConfigError, with those there are, for anything else."""
     try:
         return rules(value)

@@ -31,7 +31,7 @@ from topologies.sources.splits import TableSource
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
 from windowing.bolts.ranking import Rank
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
@@ -154,7 +154,7 @@ DAY = 86_400_000
 class Sizes(WindowedBolt):
     outputs = "k string, end long, n long, gone long"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return window.key, window.end_timestamp // 1000, len(window), len(window.expired)
 
 

@@ -15,7 +15,7 @@ from topologies.engine.batch.report import BoltReport
 from topologies.engine.time.first_output import read_from
 from topologies.graph.model import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, hours, kinds, minutes, presets
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Session
 
@@ -29,7 +29,7 @@ MINUTE = 60_000_000
 class Ids(WindowedBolt):
     outputs = "ids string, until timestamp"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return " ".join(str(row["id"]) for row in window.get()), window.end
 
 
@@ -37,7 +37,7 @@ class Numbered(StatefulWindowedBolt):
     outputs = "number long"
     state_types = {"windows": int}  # noqa: RUF012
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         self.state["windows"] += 1
         return (self.state["windows"],)
 
@@ -45,7 +45,7 @@ class Numbered(StatefulWindowedBolt):
 class Ends(WindowedBolt):
     outputs = "windows long"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return (len(window),)
 
 

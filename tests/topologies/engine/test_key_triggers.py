@@ -33,7 +33,7 @@ from windowing import (
     seconds,
     triggers,
 )
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
@@ -57,7 +57,7 @@ class Shown(WindowedBolt):
 
     outputs = "key string, ids string, by string"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         assert window.fired_by is not None
         return window.key, " ".join(window.table["id"].to_pylist()), window.fired_by.value
 
@@ -68,7 +68,7 @@ class Calls(StatefulWindowedBolt):
     outputs = "key string, calls long"
     state_types: ClassVar[dict[str, Any]] = {"calls": dict}
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         calls = self.state["calls"]
         calls[window.key] = calls.get(window.key, 0) + 1
         return window.key, calls[window.key]

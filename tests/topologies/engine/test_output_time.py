@@ -14,7 +14,7 @@ from topologies.graph.model import Topology
 from topologies.replaying import replay
 from topologies.scenarios.schema.model import Scenario
 from windowing import TupleWindow, WindowedBolt
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.kinds import Calendar, Session, SlidingLog
 from windowing.settings.rules import OutputTime
@@ -26,14 +26,14 @@ Json = dict[str, Any]
 class Ends(WindowedBolt):
     outputs = "end long, n long"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return window.end_timestamp, len(window)
 
 
 class Gathered(WindowedBolt):
     outputs = "end long, ends array<long>"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         return window.end_timestamp, sorted(window.table.column("end").to_pylist())
 
 

@@ -15,7 +15,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import TopologyError, TupleWindow, WindowedBolt, presets, seconds
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.settings.kinds import Session, Snapshot
 from windowing.settings.panes import (
     OpenWindows,
@@ -34,7 +34,7 @@ COLUMNS = "user string, amount long, ts long"
 class Sum(WindowedBolt):
     outputs = "user string, total long, pane long"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         assert window.pane is not None
         users = window.table.column("user").to_pylist()
         amounts = window.table.column("amount").to_pylist()

@@ -27,7 +27,7 @@ from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
 from windowing import BatchBolt, Bolt, Tuple, TupleWindow, WindowedBolt, presets
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError, ScenarioError, TopologyError
 from windowing.settings.presets import Preset
 from windowing.settings.rules import SOURCE
@@ -63,7 +63,7 @@ class Run:
 class Members(WindowedBolt):
     outputs = "start long, members string"
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         members = sorted((row["p"], row["n"]) for row in window.table.to_pylist())
         return window.start_timestamp, str(members)
 
@@ -71,14 +71,14 @@ class Members(WindowedBolt):
 class Same(Bolt):
     outputs = "p long, n long, ts long"
 
-    def execute(self, tuple_: Tuple) -> Rows:
+    def execute(self, tuple_: Tuple) -> EmittedRows:
         return [(tuple_["p"], tuple_["n"], tuple_["ts"])]
 
 
 class SameBatch(BatchBolt):
     outputs = "p long, n long, ts long"
 
-    def execute(self, table: pa.Table) -> Rows:
+    def execute(self, table: pa.Table) -> EmittedRows:
         return table
 
 

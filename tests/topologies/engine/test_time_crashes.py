@@ -18,7 +18,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, presets
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.settings.kinds import Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes, after_clock, after_count
 
@@ -32,7 +32,7 @@ class Ids(StatefulWindowedBolt):
     outputs = "key string, start long, stop long, ids string, number long"
     state_types = {"windows": int}  # noqa: RUF012 - declared so by users
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         self.state["windows"] += 1
         assert window.start_timestamp is not None
         ids = " ".join(map(str, sorted(window.column("id").tolist())))

@@ -29,7 +29,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.graph.model import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
-from windowing.data.rows import Rows
+from windowing.data.rows import EmittedRows
 from windowing.data.tuples import Tuple
 from windowing.settings.triggers import (
     Capacity,
@@ -120,7 +120,7 @@ class Recorder(StatefulWindowedBolt):
     outputs: ClassVar[Any] = "id string, number long, ids array<long>, by string, stop long"
     state_types: ClassVar[Any] = {"calls": dict}
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         ids, new = window.table.column("id").to_pylist(), window.new.column("id").to_pylist()
         start, end, by = window.start_timestamp, window.end_timestamp, window.fired_by
         assert start is not None

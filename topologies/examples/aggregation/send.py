@@ -16,7 +16,7 @@ from rich.text import Text
 from topologies.cli.consoles import out
 from topologies.cli.failing import Debug, readable_errors
 from topologies.examples.aggregation.kafka import Conf, Servers, opened_topic
-from topologies.step.bolts.columns import Row
+from topologies.step.bolts.columns import MessageRow
 from topologies.step.bolts.envelopes import OpenEnvelopes
 from windowing.errors import ConfigError, DataError
 
@@ -40,7 +40,7 @@ def send(
         out().print(Text(f"{len(rows):,} messages are in {topic}"))
 
 
-def _messages(file: Path) -> Iterator[Row]:
+def _messages(file: Path) -> Iterator[MessageRow]:
     try:
         lines = file.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     except OSError as error:

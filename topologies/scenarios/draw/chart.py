@@ -13,7 +13,7 @@ from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
 from topologies.scenarios.draw.placing import placed
 from topologies.scenarios.run.answer import AnswerWindow, Replayed
 from topologies.scenarios.schema.model import Scenario
-from topologies.scenarios.schema.steps import ClockStep, CrashStep, EventStep, ExpectStep, Step, TickStep
+from topologies.scenarios.schema.steps import ClockStep, CrashStep, EventStep, ExpectStep, ScenarioStep, TickStep
 from windowing.suggestions import nearest
 from windowing.time.durations import Count
 from windowing.time.timestamps import FOREVER
@@ -65,7 +65,7 @@ class Chart:
                 yield self._step(step, watermarks, clocks) if step is not None else ChartRow("end of run", style="dim")
             yield from (self._window(number) for number in after)
 
-    def _step(self, step: Step, watermarks: Iterator[int | None], clocks: Iterator[int | None]) -> ChartRow:
+    def _step(self, step: ScenarioStep, watermarks: Iterator[int | None], clocks: Iterator[int | None]) -> ChartRow:
         match step:
             case EventStep():
                 return self._event(step)

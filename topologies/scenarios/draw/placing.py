@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from topologies.scenarios.run.answer import AnswerWindow, Replayed
 from topologies.scenarios.schema.model import Scenario
-from topologies.scenarios.schema.steps import ClockStep, CloseStep, EventStep, Step, TickStep
+from topologies.scenarios.schema.steps import ClockStep, CloseStep, EventStep, ScenarioStep, TickStep
 from windowing.time.durations import Count
 
 
@@ -27,7 +27,7 @@ class _Progress:
             self.watermark = watermark if self.watermark is None else max(watermark, self.watermark)
 
 
-def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[Step | None, list[int], list[int]]]:
+def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[ScenarioStep | None, list[int], list[int]]]:
     """Each step with the windows that fired just before it (its clock moved first), and after it."""
     waiting = deque(range(len(answer.windows)))
     watermarks, clocks, so_far = iter(answer.watermarks), iter(answer.clocks), _Progress()

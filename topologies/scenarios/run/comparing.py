@@ -24,7 +24,7 @@ from topologies.scenarios.schema.model import Scenario
 from windowing.errors import ScenarioError
 from windowing.time.timestamps import from_datetime
 
-Rows = Sequence[dict[str, Any]]
+ExpectedRows = Sequence[dict[str, Any]]
 
 
 def judge(scenario: Scenario, answer: Replayed) -> Replayed:
@@ -85,7 +85,7 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
         yield from _row_differences(sink, wanted, found if whole else list(_on_fields(wanted, found)))
 
 
-def _on_fields(expected: Rows, found: Rows) -> Iterator[dict[str, Any]]:
+def _on_fields(expected: ExpectedRows, found: ExpectedRows) -> Iterator[dict[str, Any]]:
     """What was found, on the fields that are expected at its place; whole where nothing is."""
     for at, row in enumerate(found):
         names = expected[at] if at < len(expected) else row
@@ -171,7 +171,7 @@ def _list_difference(name: str, expected: Sequence[object], found: Sequence[obje
         yield f"{name}: expected {_flow(list(expected))}, found {_flow(list(found))}"
 
 
-def _row_differences(sink: str, expected: Rows, found: Rows) -> Iterator[str]:
+def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows) -> Iterator[str]:
     at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _same(*pair)), None)
     if at is not None:
         yield f"outputs.{sink}[{at}]: expected {_row(expected[at])}, found {_row(found[at])}"

@@ -18,7 +18,7 @@ from windowing.data.rows import DEFAULT_STREAM
 if TYPE_CHECKING:
     from topologies.scenarios.schema.model import Scenario
 
-Rows = Sequence[Mapping[str, Any]]
+MessageRows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ def step_of(scenario: Scenario) -> Topology:
     return step_topology(config, feed=feed)
 
 
-def messages_of(topology: Topology, outputs: Mapping[str, Rows], prefix: str = "") -> dict[str, list[dict[str, Any]]]:
+def messages_of(
+    topology: Topology, outputs: Mapping[str, MessageRows], prefix: str = ""
+) -> dict[str, list[dict[str, Any]]]:
     """What steps have sent, as scenarios expect it; ``prefix``: before the names of their parts."""
 
     def read_by(sink: str) -> Any:

@@ -9,14 +9,14 @@ from pydantic import PlainSerializer, PlainValidator
 
 from topologies.scenarios.schema.values import (
     Anchor,
+    DurationValue,
     Every,
     Inputs,
     LateActionValue,
     Listed,
     Moved,
     Positive,
-    Span,
-    Text,
+    TextValue,
     one_of,
 )
 from windowing.settings import DECLARED
@@ -41,9 +41,9 @@ from windowing.settings.rules import Arrival, LateAction
 class ArrivalSetting(Listed):
     """How far an event may be from its arrival."""
 
-    field: Text | None = None
-    early: Span | None = None
-    late: Span | None = None
+    field: TextValue | None = None
+    early: DurationValue | None = None
+    late: DurationValue | None = None
     action: LateActionValue | None = None
 
     @property
@@ -53,14 +53,14 @@ class ArrivalSetting(Listed):
 
 
 _TYPES: dict[Reader, Any] = {
-    DURATION: Span,
+    DURATION: DurationValue,
     SHIFT: Moved,
     ABOVE_ZERO: Positive,
     EVERY: Every,
     FLAG: bool,
-    NAME: Text,
-    STREAM: Text,
-    PARTITION: Text,
+    NAME: TextValue,
+    STREAM: TextValue,
+    PARTITION: TextValue,
     ANCHOR: Anchor,
     IMPORTS: Inputs,
     ARRIVAL: ArrivalSetting,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from topologies.scenarios.schema.values import End, EventId, Strict, Time
+from topologies.scenarios.schema.values import EndValue, EventId, Strict, TimeValue
 from windowing.errors import ScenarioError
 from windowing.suggestions import did_you_mean
 
@@ -66,8 +66,8 @@ class ExpectedWindow(Strict):
 
     step: str | None = None
     """The step whose window it is; None: the first."""
-    start: End | None = None
-    end: End | None = None
+    start: EndValue | None = None
+    end: EndValue | None = None
     events: list[EventId] | None = None
     new: list[EventId] | None = None
     expired: list[EventId] | None = None
@@ -92,12 +92,12 @@ class ExpectedEvent(Strict):
     """An event as it must be taken in; it is compared on the fields that it gives."""
 
     id: EventId
-    time: Time | None = None
+    time: TimeValue | None = None
     """The time that it is assigned; null where it gets none."""
     action: DecisionLabel | None = None
-    watermark: End | None = None
+    watermark: EndValue | None = None
     """The watermark of the bolt after it."""
-    mark: End | None = None
+    mark: EndValue | None = None
     """The mark of its own input, partition or key after it."""
 
 
@@ -106,12 +106,12 @@ class Expect(Strict):
 
     windows: list[ExpectedWindow] | None = None
     late: list[EventId] | None = None
-    watermarks: list[End | None] | None = None
+    watermarks: list[EndValue | None] | None = None
     pending: list[EventId] | None = None
     counts: Counts | None = None
     outputs: dict[str, list[dict[str, Any]]] | None = None
     events: list[ExpectedEvent] | None = None
-    clocks: list[End | None] | None = None
+    clocks: list[EndValue | None] | None = None
     metrics: Metrics | None = None
     """Only those that are named are compared."""
 

@@ -14,8 +14,8 @@ from topologies.scenarios.schema.columns import cell, columns_of, moment_of
 from topologies.scenarios.schema.expected import Expect
 from topologies.scenarios.schema.messages import SPOUT, problems
 from topologies.scenarios.schema.settings import BoltSettings
-from topologies.scenarios.schema.steps import ClockStep, CloseStep, EventStep, ExpectStep, Step
-from topologies.scenarios.schema.values import PartitionNames, Strict, Text
+from topologies.scenarios.schema.steps import ClockStep, CloseStep, EventStep, ExpectStep, ScenarioStep
+from topologies.scenarios.schema.values import PartitionNames, Strict, TextValue
 from windowing.errors import ConfigError, ScenarioError, WindboltError
 from windowing.settings import WindowSettings
 
@@ -27,16 +27,16 @@ class Scenario(Strict):
     id of each event. Everything that is wrong with the steps is reported together, with its place (from 0).
     """
 
-    name: Text
+    name: TextValue
     meta: dict[str, Any] = Field(default_factory=dict)
     bolt: BoltSettings | None = None
-    topology: Text | None = None
-    step: dict[str, Any] | Text | None = None
+    topology: TextValue | None = None
+    step: dict[str, Any] | TextValue | None = None
     """An aggregation step: what its file says, or the path of the file, from the folder of the scenario."""
-    streams: list[Text] = Field(default_factory=list)
+    streams: list[TextValue] = Field(default_factory=list)
     partitions: PartitionNames | None = None
     """The values of the bolt's partition column that exist, on every stream or per stream."""
-    steps: list[Step]
+    steps: list[ScenarioStep]
     expect: Expect | None = None
 
     _folder: Path = PrivateAttr(default_factory=Path)
@@ -158,7 +158,7 @@ class Scenario(Strict):
                 f"bolt.imports: expected streams among {', '.join(self.streams)}, found {', '.join(map(repr, unknown))}"
             )
 
-    def _filled(self) -> Iterator[Step]:
+    def _filled(self) -> Iterator[ScenarioStep]:
         only = self.streams[0] if len(self.streams) == 1 else None
         number = 0
         for step in self.steps:
@@ -227,6 +227,6 @@ class Scenario(Strict):
                 return
 
 
-def _happens(steps: list[Step]) -> list[Step]:
+def _happens(steps: list[ScenarioStep]) -> list[ScenarioStep]:
     """Steps without what is expected between them."""
     return [step for step in steps if not isinstance(step, ExpectStep)]

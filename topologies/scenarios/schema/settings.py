@@ -12,19 +12,19 @@ from topologies.scenarios.schema.values import (
     AzureLateActionValue,
     AzureSpan,
     AzureTolerance,
+    CountValue,
     Delay,
+    DurationValue,
     Every,
-    Extent,
+    ExtentValue,
     Idle,
     LateActionValue,
     Listed,
-    Mode,
-    Names,
-    Number,
+    NamesValue,
+    PaneModeValue,
     Positive,
-    Span,
     Strict,
-    Text,
+    TextValue,
     Yes,
 )
 from windowing.errors import ConfigError, ScenarioError
@@ -46,16 +46,16 @@ from windowing.settings.presets import Preset
 class StormRules(Listed):
     """The arguments of ``presets.storm``."""
 
-    lag: Span | None = None
+    lag: DurationValue | None = None
 
 
 class AtlasRules(Listed):
     """The arguments of ``presets.atlas``."""
 
-    allowed_lateness: Span | None = None
-    idle_timeout: Span | None = None
+    allowed_lateness: DurationValue | None = None
+    idle_timeout: DurationValue | None = None
     idle_rule: Idle | None = None
-    partition_idle_timeout: Span | None = None
+    partition_idle_timeout: DurationValue | None = None
 
 
 class StreamInsightRules(Listed):
@@ -65,8 +65,8 @@ class StreamInsightRules(Listed):
     delay: Delay | None = None
     policy: LateActionValue | None = None
     to_infinity: bool | None = None
-    imports: dict[Text, Text] | None = None
-    field: Text | None = None
+    imports: dict[TextValue, TextValue] | None = None
+    field: TextValue | None = None
 
 
 class AzureRules(Listed):
@@ -76,7 +76,7 @@ class AzureRules(Listed):
     out_of_order: AzureSpan | None = None
     early: AzureSpan | None = None
     action: AzureLateActionValue | None = None
-    arrival_field: Text | None = None
+    arrival_field: TextValue | None = None
 
 
 class NoRules(Listed):
@@ -123,7 +123,7 @@ class SessionSetting(Listed):
     gap: Positive
     touching: bool = False
     max_duration: Positive | None = None
-    gap_field: Text | None = None
+    gap_field: TextValue | None = None
 
     @property
     def kind(self) -> Session:
@@ -135,7 +135,7 @@ class CalendarSetting(Listed):
     """Hours, days, weeks or months of a zone."""
 
     unit: CalendarUnit
-    zone: Text
+    zone: TextValue
 
     @field_validator("unit", mode="before")
     @classmethod
@@ -153,7 +153,7 @@ class KindSetting(Listed):
     session: SessionSetting | None = None
     snapshot: Yes | None = None
     sliding_log: Positive | None = None
-    count_by_start: Number | None = None
+    count_by_start: CountValue | None = None
     calendar: CalendarSetting | None = None
 
     @model_validator(mode="after")
@@ -186,7 +186,7 @@ class PanesSetting(Listed):
 
     early: Every | None = None
     late: bool = False
-    mode: Mode | None = None
+    mode: PaneModeValue | None = None
 
     @property
     def panes(self) -> Panes:
@@ -206,24 +206,24 @@ class _Settings(Strict):
 
     preset: PresetSetting | None = None
 
-    length: Extent | None = None
-    sliding: Extent | None = None
+    length: ExtentValue | None = None
+    sliding: ExtentValue | None = None
     tumbling: bool = False
     session: SessionSetting | None = None
     snapshot: Yes | None = None
     sliding_log: Positive | None = None
-    count_by_start: Number | None = None
+    count_by_start: CountValue | None = None
     calendar: CalendarSetting | None = None
     windows: list[KindSetting] | None = None
-    key: Names | None = None
-    substreams: Names | None = None
+    key: NamesValue | None = None
+    substreams: NamesValue | None = None
     panes: PanesSetting | None = None
 
-    timestamp_field: Text | None = None
+    timestamp_field: TextValue | None = None
     processing_time: Yes | None = None
-    end_field: Text | None = None
-    shape_field: Text | None = None
-    edge_key: Names | None = None
+    end_field: TextValue | None = None
+    shape_field: TextValue | None = None
+    edge_key: NamesValue | None = None
 
     @property
     def kinds(self) -> tuple[WindowKind, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, PrivateAttr, Tag
 
 from topologies.scenarios.schema.expected import Expect
-from topologies.scenarios.schema.values import Strict, Text, Time, Yes
+from topologies.scenarios.schema.values import Strict, TextValue, TimeValue, Yes
 
 
 class EventStep(Strict):
@@ -17,9 +17,9 @@ class EventStep(Strict):
     """
 
     event: dict[str, Any]
-    stream: Text | None = None
-    clock: Time | None = None
-    arrival: Time | None = None
+    stream: TextValue | None = None
+    clock: TimeValue | None = None
+    arrival: TimeValue | None = None
     _id: str = PrivateAttr(default="")
 
     @property
@@ -52,7 +52,7 @@ class TickStep(Strict):
 class ClockStep(Strict):
     """The clock moves on."""
 
-    clock: Time
+    clock: TimeValue
 
     @property
     def moved(self) -> int:
@@ -92,7 +92,7 @@ def _kind(step: object) -> str | None:
 
 STEP_FORMS = "{event: {...}}, {tick: watermark}, {clock: time}, {crash: true}, {close: true} or {expect: {...}}"
 
-Step = Annotated[
+ScenarioStep = Annotated[
     Annotated[EventStep, Tag("<event>")]
     | Annotated[TickStep, Tag("<tick>")]
     | Annotated[ClockStep, Tag("<clock>")]

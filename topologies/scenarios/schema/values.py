@@ -128,12 +128,12 @@ def _value(choice: Enum) -> Any:
     return choice.value
 
 
-Time = Annotated[int, PlainValidator(parse_time), PlainSerializer(written)]
-End = Annotated[int, PlainValidator(parse_end), PlainSerializer(written)]
+TimeValue = Annotated[int, PlainValidator(parse_time), PlainSerializer(written)]
+EndValue = Annotated[int, PlainValidator(parse_end), PlainSerializer(written)]
 Anchor = Annotated[
     int | str, PlainValidator(_anchor), PlainSerializer(lambda at: at if isinstance(at, str) else written(at))
 ]
-Span = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str)]
+DurationValue = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str)]
 Positive = Annotated[Duration, PlainValidator(_positive), PlainSerializer(str)]
 AzureSpan = Annotated[Duration, PlainValidator(_azure_span), PlainSerializer(str)]
 """A duration, as Azure writes it (``00:05:00``) or as everybody else here does."""
@@ -148,24 +148,24 @@ Moved = Annotated[Shift, PlainValidator(_shift), PlainSerializer(str)]
 """A duration, or ``-8h``: back."""
 Delay = Annotated[str, PlainValidator(_delay)]
 """A duration, or ``-1us``: just after the event."""
-Extent = Annotated[Duration | Count, PlainValidator(_extent), PlainSerializer(as_given)]
+ExtentValue = Annotated[Duration | Count, PlainValidator(_extent), PlainSerializer(as_given)]
 Every = Annotated[Duration | Count, PlainValidator(_every), PlainSerializer(as_given)]
-Number = Annotated[Count, PlainValidator(_count), PlainSerializer(as_given)]
+CountValue = Annotated[Count, PlainValidator(_count), PlainSerializer(as_given)]
 EventId = Annotated[str, PlainValidator(_name)]
-Names = Annotated[tuple[str, ...], PlainValidator(_names), PlainSerializer(list)]
+NamesValue = Annotated[tuple[str, ...], PlainValidator(_names), PlainSerializer(list)]
 PartitionNames = Annotated[
     tuple[str, ...] | dict[str, tuple[str, ...]], PlainValidator(read_partitions), PlainSerializer(lambda names: names)
 ]
 Yes = Annotated[bool, PlainValidator(_yes)]
-Text = Annotated[str, Field(min_length=1)]
-Inputs = dict[Text, Text]
+TextValue = Annotated[str, Field(min_length=1)]
+Inputs = dict[TextValue, TextValue]
 """An input for each input."""
 
 LateActionValue = Annotated[
     LateAction, PlainValidator(lambda value: one_of(value, LateAction)), PlainSerializer(_value)
 ]
 Idle = Annotated[IdleRule, PlainValidator(lambda value: one_of(value, IdleRule)), PlainSerializer(_value)]
-Mode = Annotated[PaneMode, PlainValidator(lambda value: one_of(value, PaneMode)), PlainSerializer(_value)]
+PaneModeValue = Annotated[PaneMode, PlainValidator(lambda value: one_of(value, PaneMode)), PlainSerializer(_value)]
 
 
 class Strict(BaseModel):

@@ -18,7 +18,7 @@ from topologies.step.bolts.columns import (
     KEY,
     MESSAGE,
     REASON,
-    Row,
+    MessageRow,
     message_rows,
     reason_of,
     sent,
@@ -29,7 +29,7 @@ from topologies.step.config.values import Details
 from topologies.step.rules import Aggregation, Event, Outputs, Rule, RuleError, as_outputs
 from windowing.bolts.component import TaskContext
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
-from windowing.data.rows import DEFAULT_STREAM, Emit, Rows
+from windowing.data.rows import DEFAULT_STREAM, Emit, EmittedRows
 from windowing.data.schema import parse_schema
 from windowing.settings.triggers import FiredBy
 from windowing.window import TupleWindow
@@ -37,7 +37,7 @@ from windowing.window import TupleWindow
 if TYPE_CHECKING:
     from topologies.io.messages import MessageFormat
 
-_Made = tuple[list[tuple[str, Row]], dict[str, Any], tuple[str, ...], bool]
+_Made = tuple[list[tuple[str, MessageRow]], dict[str, Any], tuple[str, ...], bool]
 """The messages that rules made, by stream; the cache they left; what to count; and whether the messages are those that
 came in."""
 
@@ -90,7 +90,7 @@ class AggregateMessages(StatefulWindowedBolt):
         """Called when a key is forgotten after being empty for long enough (UH-22): its cache is dropped."""
         self.state["caches"].pop(key, None)
 
-    def execute(self, window: TupleWindow) -> Rows:
+    def execute(self, window: TupleWindow) -> EmittedRows:
         """Called when a window fires."""
         rows = message_rows(window.table)
         ids = window.table.column(ID).to_pylist() if ID in self.columns.names else []
@@ -114,7 +114,7 @@ class AggregateMessages(StatefulWindowedBolt):
         for index, (stream, message) in enumerate(messages):
             yield Emit({**message, ID: names[index]} if names else message, stream=stream)
 
-    def _made(self, rows: list[Row], call: Aggregation) -> _Made:
+    def _made(self, rows: list[MessageRow], call: Aggregation) -> _Made:
         """The messages that the rules make of those of a window."""
         events = [event_of(row, self.read) for row in rows]
         returned = self.rule(list(events), call)
@@ -124,7 +124,7 @@ class AggregateMessages(StatefulWindowedBolt):
         except (RuleError, Unwritable, Unsendable) as error:
             raise self.rule.blame(error) from error
 
-    def _messages(self, rows: list[Row], events: list[Event], made: Outputs) -> Iterator[tuple[str, Row]]:
+    def _messages(self, rows: list[MessageRow], events: list[Event], made: Outputs) -> Iterator[tuple[str, MessageRow]]:
         for index, out in enumerate(made.outs):
             if made.unchanged:  # read again: rules may have modified what they were given
                 event = event_of(rows[index], self.read)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from topologies.step.bolts.columns import ASKED, Row, as_text, header_bytes, header_texts, reason_of
+from topologies.step.bolts.columns import ASKED, MessageRow, as_text, header_bytes, header_texts, reason_of
 from topologies.step.config import Step
 from topologies.step.config.triggers import (
     CountTriggerSection,
@@ -49,7 +49,7 @@ def rules_of(step: Step, *, files: bool) -> dict[str, NamedRule]:
     }
 
 
-def event_of(row: Row, messages: MessageFormat) -> Event:
+def event_of(row: MessageRow, messages: MessageFormat) -> Event:
     """The message of a row as rules see it. Raises Unreadable where it is none."""
     pairs, key = row["headers"], row["key"]
     if not pairs:  # as with most messages

@@ -44,7 +44,7 @@ UNREADABLE, REFUSED, FAILING = "unreadable", "refused", "failed"
 ID = "id"
 """Id of a message, for tracing; only messages of scenarios have it."""
 
-Row = dict[str, Any]
+MessageRow = dict[str, Any]
 Pairs = list[dict[str, Any]]
 """The headers of a message, in order; a name may occur more than once."""
 
@@ -65,17 +65,17 @@ class ReadsMessages(Protocol):
     columns: pa.Schema
 
 
-Reader = TypeVar("Reader", bound=ReadsMessages)
+ReadingBolt = TypeVar("ReadingBolt", bound=ReadsMessages)
 
 
-def with_columns_of(bolt: Reader, inputs: Mapping[str, pa.Schema]) -> Reader:
+def with_columns_of(bolt: ReadingBolt, inputs: Mapping[str, pa.Schema]) -> ReadingBolt:
     """The bolt with the columns of its inputs, which are the same: either all have an id column, or none has."""
     bound = copy(bolt)
     bound.columns = next(iter(inputs.values()))
     return bound
 
 
-def message_rows(table: pa.Table) -> list[Row]:
+def message_rows(table: pa.Table) -> list[MessageRow]:
     """The messages of a table as rows of these columns; faster than using all its columns."""
     columns = [_values(table.column(name)) for name in ASKED]
     return [dict(zip(ASKED, row, strict=True)) for row in zip(*columns, strict=True)]

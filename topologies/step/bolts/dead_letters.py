@@ -8,9 +8,9 @@ from typing import Self
 import pyarrow as pa
 
 from topologies.io.dead_letters import OFFSET, PARTITION, REASON, TOPIC, fit_to_limit, with_headers
-from topologies.step.bolts.columns import ID, MESSAGE, OUTPUT, Row, header_texts, sent, with_columns_of
+from topologies.step.bolts.columns import ID, MESSAGE, OUTPUT, MessageRow, header_texts, sent, with_columns_of
 from windowing.bolts.plain_bolts import BatchBolt
-from windowing.data.rows import DEFAULT_STREAM, Rows
+from windowing.data.rows import DEFAULT_STREAM, EmittedRows
 from windowing.data.schema import parse_schema
 from windowing.errors import DataError
 
@@ -36,7 +36,7 @@ class DeadLetters(BatchBolt):
         """Messages to be sent."""
         return {DEFAULT_STREAM: sent(self.columns)}
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         """Called with failed messages."""
         for row in batch.to_pylist():
             origin = {TOPIC: row["topic"], PARTITION: row.get("partition"), OFFSET: row.get("offset")}
@@ -57,7 +57,7 @@ class StopAtFailure(BatchBolt):
     def __init__(self, step: str) -> None:
         self.step = step
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         """Called with failed messages; raises DataError."""
         row = batch.slice(0, 1).to_pylist()[0]
         others = f"; {batch.num_rows - 1} more failed with it" if batch.num_rows > 1 else ""
@@ -68,7 +68,7 @@ class StopAtFailure(BatchBolt):
         )
 
 
-def _place(row: Row) -> str:
+def _place(row: MessageRow) -> str:
     if row.get("partition") is None and row.get("offset") is None:
         return f"a message of topic {row['topic']!r}"
     return f"the message {row['topic']!r}, partition {row['partition']}, offset {row['offset']}"

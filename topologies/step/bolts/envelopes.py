@@ -27,13 +27,13 @@ from topologies.step.bolts.columns import (
     MESSAGE_NAMES,
     REASON,
     UNREADABLE,
+    MessageRow,
     Pairs,
-    Row,
     reason_of,
 )
 from topologies.step.config.values import Details
 from windowing.bolts.plain_bolts import BatchBolt
-from windowing.data.rows import DEFAULT_STREAM, Emit, Rows
+from windowing.data.rows import DEFAULT_STREAM, Emit, EmittedRows
 
 _NAMES = {*MESSAGE_NAMES, "key_base64", "value_base64"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,7 +49,7 @@ class OpenEnvelopes(BatchBolt):
         """``topic``: that of messages whose envelope names none. ``details``: how much to report of exceptions."""
         self.topic, self.details = topic, details
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         """Called with lines. Lines that are not envelopes are passed on unchanged, with the reason."""
         for line in batch.column("line").to_pylist():
             try:
@@ -60,7 +60,7 @@ class OpenEnvelopes(BatchBolt):
                 reason = f"the line is no envelope: {reason_of(error, self.details)}"
                 yield Emit({**failed, REASON: reason}, stream=UNREADABLE)
 
-    def opened(self, line: bytes) -> Row:
+    def opened(self, line: bytes) -> MessageRow:
         """The message in a line. Raises ValueError where it is not an envelope."""
         try:
             given = json.loads(
@@ -92,7 +92,7 @@ class CloseEnvelopes(BatchBolt):
 
     outputs = ENVELOPE
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         """Called with messages."""
         for row in batch.to_pylist():
             headers = [{"key": header["key"], **_sealed("value", header["value"])} for header in row["headers"] or ()]
@@ -104,7 +104,7 @@ class CloseEnvelopes(BatchBolt):
             }
 
 
-def _sealed(name: str, value: bytes | None) -> Row:
+def _sealed(name: str, value: bytes | None) -> MessageRow:
     try:
         return {name: None if value is None else value.decode(), f"{name}_base64": None}
     except UnicodeDecodeError:
@@ -158,7 +158,7 @@ def _moment(value: object) -> datetime | None:
     raise ValueError(f"timestamp: expected a time (ISO 8601, or milliseconds), found {shown(value)}")
 
 
-def _headers(value: object) -> Iterator[Row]:
+def _headers(value: object) -> Iterator[MessageRow]:
     if value is None:
         return
     pairs: Pairs

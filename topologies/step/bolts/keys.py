@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from topologies.step.bolts.columns import Row, header_bytes
+from topologies.step.bolts.columns import MessageRow, header_bytes
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey, KeySection, MessageKey
 
 
@@ -13,7 +13,7 @@ class NoKey(ValueError):
     """No key can be computed for a message; ``str()`` says why."""
 
 
-def key_of(section: KeySection, row: Row, by_rules: Callable[[], str]) -> str:
+def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) -> str:
     """The key of a message. ``by_rules`` is called where rules compute it. Raises NoKey where there is none."""
     match section:
         case MessageKey():
@@ -30,7 +30,7 @@ def key_of(section: KeySection, row: Row, by_rules: Callable[[], str]) -> str:
             return by_rules()
 
 
-def _message_key(row: Row) -> str:
+def _message_key(row: MessageRow) -> str:
     if row["key"] is None:
         raise NoKey("the message has no key, by which it would be gathered")
     try:

@@ -15,7 +15,7 @@ from topologies.step.bolts.columns import (
     MESSAGE,
     REASON,
     UNREADABLE,
-    Row,
+    MessageRow,
     message_rows,
     reason_of,
     with_columns_of,
@@ -25,7 +25,7 @@ from topologies.step.config.keys import KeySection
 from topologies.step.config.values import Details
 from topologies.step.rules import Event, Rule, RuleError, as_key
 from windowing.bolts.plain_bolts import BatchBolt
-from windowing.data.rows import DEFAULT_STREAM, Emit, Rows
+from windowing.data.rows import DEFAULT_STREAM, Emit, EmittedRows
 from windowing.data.schema import parse_schema
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ReadMessages(BatchBolt):
         keyed = self.columns.append(pa.field(KEY, pa.string()))
         return {DEFAULT_STREAM: keyed, UNREADABLE: keyed.append(pa.field(REASON, pa.string()))}
 
-    def execute(self, batch: pa.Table) -> Rows:
+    def execute(self, batch: pa.Table) -> EmittedRows:
         """Called with incoming messages."""
         keys: list[str | None] = []
         failed: dict[int, str] = {}
@@ -72,7 +72,7 @@ class ReadMessages(BatchBolt):
         refused = keyed.take(pa.array(bad)).append_column(REASON, pa.array(list(failed.values()), pa.string()))
         return [Emit(keyed.take(pa.array(good))), Emit(refused, stream=UNREADABLE)]
 
-    def _key(self, row: Row) -> str:
+    def _key(self, row: MessageRow) -> str:
         event = event_of(row, self.messages)
         return key_of(self.key, row, lambda: self._by_rule(event))
 

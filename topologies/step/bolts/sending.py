@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from topologies.io.dead_letters import size_of
-from topologies.step.bolts.columns import Pairs, Row, header_bytes
+from topologies.step.bolts.columns import MessageRow, Pairs, header_bytes
 from topologies.step.config.connecting import is_topic
 from topologies.step.rules import Event, Out
 from topologies.step.rules.headers import header_pairs
@@ -44,14 +44,14 @@ class Sender:
     branches: Mapping[str, Way] = field(default_factory=dict)
     """The branches, by name."""
 
-    def message(self, out: Out) -> tuple[str, Row]:
+    def message(self, out: Out) -> tuple[str, MessageRow]:
         """The stream and the message of an event. Raises Unwritable or Unsendable where there is none."""
         way, topic = self._way(out)
         headers = header_pairs(out.headers)
         key, value = _encoded(out.key), self._value(out, headers)
         return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
 
-    def unchanged(self, out: Out, row: Row, event: Event, *, same_format: bool) -> tuple[str, Row]:
+    def unchanged(self, out: Out, row: MessageRow, event: Event, *, same_format: bool) -> tuple[str, MessageRow]:
         """The incoming message with the changes of the rules (UH-27); its bytes stay if the format is the same.
 
         Unchanged keys and headers keep their bytes, and repeated headers stay repeated.
@@ -90,7 +90,7 @@ class Sender:
         return way, out.topic or way.topic
 
 
-def _small(row: Row, limit: int | None) -> Row:
+def _small(row: MessageRow, limit: int | None) -> MessageRow:
     """The message, if Kafka accepts its size. Raises Unsendable otherwise: a message that is too large would stop every
     run."""
     if limit is not None and (size := size_of(row)) > limit:

@@ -13,7 +13,7 @@ from topologies.step.config.connecting import Connection, Destination, SourceSec
 from topologies.step.config.formats import Formats
 from topologies.step.config.keys import KeySection
 from topologies.step.config.triggers import TriggerSection
-from topologies.step.config.values import Details, Flag, Place, Section, Text, Time, Whole, at_most
+from topologies.step.config.values import Details, Flag, Place, Section, Text, TimeSetting, Whole, at_most
 from windowing.time.durations import millis
 
 Tasks = Annotated[Whole, at_most(1_000, "each task has state and work of its own in every batch")]
@@ -77,7 +77,7 @@ class Step(Section):
     """Destinations and steps that the rules choose by name (BranchName, UH-32)."""
     parallelism: Tasks = 2
     """Number of tasks that share the keys."""
-    rule_time_limit: Time = millis(5_000)
+    rule_time_limit: TimeSetting = millis(5_000)
     """Maximum duration of a call of the rules."""
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from topologies.step.config.values import Flag, Place, Section, Text, Time, Whole, at_most
+from topologies.step.config.values import Flag, Place, Section, Text, TimeSetting, Whole, at_most
 from windowing.errors import ConfigError
 from windowing.settings.triggers import MOST_BYTES
 
@@ -44,8 +44,8 @@ def _known_zone(zone: str) -> str:
     return zone
 
 
-Events = Annotated[Whole, at_most(10_000_000, "all events of a window go to one call of the rules")]
-Bytes = Annotated[
+EventLimit = Annotated[Whole, at_most(10_000_000, "all events of a window go to one call of the rules")]
+ByteLimit = Annotated[
     Whole, at_most(MOST_BYTES, "the messages of a window go to one call, whose columns have less than 2^31 bytes")
 ]
 LARGEST = 256 << 20
@@ -68,10 +68,10 @@ class CountTriggerSection(Section):
     """Fires at a number of events of a key, or after a timeout (UH-14, UH-15)."""
 
     type: Literal["count"]
-    count: Events = Field(description="how many events of a key make its window fire: count: 2")
-    timeout: Time = Field(description=_TIMEOUT)
+    count: EventLimit = Field(description="how many events of a key make its window fire: count: 2")
+    timeout: TimeSetting = Field(description=_TIMEOUT)
     should_fire_at_processing_time: Flag = True
-    max_bytes: Bytes = Field(LARGEST, description=_MAX_BYTES)
+    max_bytes: ByteLimit = Field(LARGEST, description=_MAX_BYTES)
     max_events: Annotated[Whole, AfterValidator(_never)] | None = None
 
 
@@ -79,10 +79,10 @@ class DslTriggerSection(Place):
     """Fires as the rules decide after each event, or after a timeout (UH-15 to UH-19)."""
 
     type: Literal["dsl"]
-    timeout: Time = Field(description=_TIMEOUT)
+    timeout: TimeSetting = Field(description=_TIMEOUT)
     should_fire_at_processing_time: Flag = True
-    max_events: Events | None = Field(None, description=_MAX_EVENTS)
-    max_bytes: Bytes = Field(LARGEST, description=_MAX_BYTES)
+    max_events: EventLimit | None = Field(None, description=_MAX_EVENTS)
+    max_bytes: ByteLimit = Field(LARGEST, description=_MAX_BYTES)
 
 
 class TimeTriggerSection(Section):
@@ -93,8 +93,8 @@ class TimeTriggerSection(Section):
     time_pattern: _PatternText = Field(description=_PATTERN)
     max_empty_intervals: Days | None = None
     zone: _ZoneText = "UTC"
-    max_events: Events | None = Field(None, description=_MAX_EVENTS)
-    max_bytes: Bytes = Field(LARGEST, description=_MAX_BYTES)
+    max_events: EventLimit | None = Field(None, description=_MAX_EVENTS)
+    max_bytes: ByteLimit = Field(LARGEST, description=_MAX_BYTES)
 
     @property
     def at(self) -> DayTime:
@@ -117,8 +117,8 @@ class TimeFromEventTriggerSection(Place):
     time_pattern: _PatternText = Field(description=_PATTERN)
     max_empty_intervals: Days | None = None
     zone: _ZoneText = "UTC"
-    max_events: Events | None = Field(None, description=_MAX_EVENTS)
-    max_bytes: Bytes = Field(LARGEST, description=_MAX_BYTES)
+    max_events: EventLimit | None = Field(None, description=_MAX_EVENTS)
+    max_bytes: ByteLimit = Field(LARGEST, description=_MAX_BYTES)
 
     @property
     def pattern(self) -> DayTimePattern:

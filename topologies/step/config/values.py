@@ -145,7 +145,7 @@ Text = Annotated[str, PlainValidator(_text), PlainSerializer(str)]
 File = Annotated[FilePath, PlainValidator(_path), PlainSerializer(str)]
 Whole = Annotated[int, PlainValidator(_whole)]
 Flag = Annotated[bool, PlainValidator(_flag)]
-Time = Annotated[Duration, PlainValidator(_time), PlainSerializer(str)]
+TimeSetting = Annotated[Duration, PlainValidator(_time), PlainSerializer(str)]
 Texts = Annotated[list[Text], BeforeValidator(listed), Field(min_length=1)]
 
 

@@ -45,7 +45,7 @@ class Guessed:
         return text_of(value)
 
 
-class Text:
+class PlainText:
     """Text as it is."""
 
     def read(self, name: str, text: str) -> str:
@@ -90,7 +90,7 @@ class Typed:
 
 TYPES: Mapping[str, CsvType] = MappingProxyType(
     {
-        "text": Text(),
+        "text": PlainText(),
         "int": Typed("int", int, _INT),
         "float": Typed("float", (int, float), _FLOAT),
         "bool": Typed("bool", bool, re.compile("true|false")),
