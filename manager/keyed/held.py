@@ -53,6 +53,11 @@ class Held:
     def __len__(self) -> int:
         return len(self.times)
 
+    @property
+    def has_live(self) -> bool:
+        """Whether some of the events are live."""
+        return len(self) > 0 and (self.gone is None or not bool(self.gone.all()))
+
     def take(self, indices: NDArray[np.int64]) -> Held:
         """The events at these indices."""
         given = {name: _at(getattr(self, name), indices) for name in (*COLUMNS, *FLAGS)}

@@ -12,8 +12,8 @@ from manager.storage.ref import Ref
 from manager.storage.segments import SegmentStore
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
 from topologies.engine.batch.context import Context
-from topologies.engine.fire.assigned_task import AssignedTask
-from topologies.engine.fire.held_task import compact_held, pending_held
+from topologies.engine.fire.assigned.assigned_task import AssignedTask
+from topologies.engine.fire.held_events import compact_held, pending_held
 from topologies.engine.fire.queue_task import (
     QueueTask,
     SlicesTask,

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from manager.keyed.held import GONE, SEEN, Held
+from manager.keyed.held import Held
 from manager.keyed.key_states import KeyStates
 from manager.storage.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
 from manager.triggered.windows import TriggeredWindows
 from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.fire.admitting import Admitted
-from topologies.engine.fire.held_task import HeldTask
+from topologies.engine.fire.held_events import TaskEvents, no_events
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
@@ -26,17 +26,17 @@ FULL = "full"
 """Counter of windows that fired because they reached their capacity."""
 
 
-class TriggeredTask(HeldTask):
+class TriggeredTask:
     """The open windows of the keys of a task."""
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
-        super().__init__(item, node, router)
         assert isinstance(item.state.windows, TriggeredState)
-        self._before = item.state.windows
-        keys = self._before.keys
-        self._key_states = KeyStates(None if keys is None else self.context.store.read(keys), node.bolt.settings.key)
-        self._events: Held | None = None
-        self._windows: TriggeredWindows | None = None
+        self._item, self._node, self._router, self._before = item, node, router, item.state.windows
+        store, keys = router.context.store, item.state.windows.keys
+        self._events = TaskEvents(store, item.state, len(node.inputs))
+        self._key_states = KeyStates(None if keys is None else store.read(keys), node.bolt.settings.key)
+        self._evaluated: tuple[Held, TriggeredWindows] | None = None
+        """The events of this batch, old ones first, and their windows."""
 
     @property
     def admission_context(self) -> AdmissionContext:
@@ -45,46 +45,37 @@ class TriggeredTask(HeldTask):
 
     def accept(self, admitted: Admitted) -> None:
         """Take the admitted events of the batch."""
-        self._new = admitted.events
+        self._events.new = admitted.events
 
     def advance(self) -> Iterator[Firing]:
         """Yield the due windows and the forgotten keys in order."""
-        old = self._old.live()
-        parts = [part for part in (old, self._new) if part is not None]
-        events = self._events = Held.concat(parts) if parts else self._none()
-        node, trigger = self.node, self.node.bolt.settings.key_trigger
+        node, old, trigger = self._node, self._events.old.live(), self._node.bolt.settings.key_trigger
         assert trigger is not None
-        before = 0 if old is None else len(old)
-        windows = self._windows = TriggeredWindows(
-            trigger, events, before, self._key_states, node.streams, key=node.bolt.settings.key, task=self.item.task,
-            capacity=node.bolt.settings.capacity,
+        parts = [part for part in (old, self._events.new) if part is not None]
+        events = Held.concat(parts or [no_events(node)])
+        windows = TriggeredWindows(
+            trigger, events, 0 if old is None else len(old), self._key_states, node.streams,
+            key=node.bolt.settings.key, task=self._item.task, capacity=node.bolt.settings.capacity,
         )  # fmt: skip
-        yield from windows.windows(self.item.end.clock, close=self.item.frontiers.current == FOREVER)
-        self._evaluated = True
-        flags = windows.flags()
-        self._been_in_window, self._unneeded = (flags & SEEN) != 0, (flags & GONE) != 0
+        yield from windows.windows(self._item.end.clock, close=self._item.frontiers.current == FOREVER)
+        self._evaluated = events, windows
         if windows.refused:
-            self.router.refuse_events(node, events, windows.refused)
+            self._router.refuse_events(node, events, windows.refused)
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """The open windows: their events and the records of their keys."""
-        windows, keys = self._windows, self._before.keys
-        assert windows is not None
-        refs = self._write_needed(writer, len(self.node.inputs))
+        assert self._evaluated is not None
+        events, windows = self._evaluated
+        keys, flags = self._before.keys, windows.flags()
+        refs = self._events.write(writer, flags)
         if self._key_states.changed:
-            table = self._key_states.table(None if self._events is None else self._events.payload)
+            table = self._key_states.table(events.payload)
             keys = None if table is None else writer.add(table)
         counted = {UNKNOWN: windows.unknown_answers, FULL: windows.full}
         return TaskSnapshot(
             TriggeredState(windows.next_due, windows.still_open, keys),
             refs,
-            self._accounted(len(self.node.inputs)),
+            self._events.accounted_by_stream(flags),
             {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "purged")},
             {name: count for name, count in counted.items() if count},
         )
-
-    def _none(self) -> Held:
-        """An empty set of events with the columns of the bolt."""
-        none = np.zeros(0, np.int64)
-        streams = np.zeros(0, np.int8) if len(self.node.inputs) > 1 else None
-        return Held(times=none, payload=self.node.schema.empty_table(), streams=streams, keys=none)

@@ -1,4 +1,4 @@
-"""The events that a task holds: those of earlier batches, the state of each, and which are kept."""
+"""The events that a task holds until no window needs them: how they are read, written again, and counted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
 from topologies.engine.batch.context import Context
 from topologies.engine.fire.compacting import compacted
-from topologies.engine.ingest.router import Router
-from topologies.engine.work.items import CompactItem, FireItem
+from topologies.engine.work.items import CompactItem
 from topologies.graph.model import WindowedNode
 from windowing.data.events import count_by_stream
 
@@ -57,78 +56,84 @@ class OldEvents:
         return Held.concat(parts) if parts else None
 
 
-class HeldTask:
-    """Base of tasks that hold events until no window needs them."""
+class TaskEvents:
+    """The events of a task that holds them until no window needs them: old ones, of earlier batches, and new ones.
 
-    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
-        self.item, self.node, self.router, self.context = item, node, router, router.context
-        self._old = OldEvents(router.context.store, item.state.refs)
-        self._new: Held | None = None
+    Flags are those of all events that are still needed, old ones first; None where nothing was evaluated, so that
+    nothing has changed.
+    """
+
+    def __init__(self, store: SegmentStore, state: TaskState, streams: int) -> None:
+        self.old = OldEvents(store, state.refs)
+        self.new: Held | None = None
         """The events admitted in this batch; None where there are none."""
-        self._evaluated = False
-        self._been_in_window: NDArray[np.bool_]
-        """Per event, old ones first: whether it has been in a window."""
-        self._unneeded: NDArray[np.bool_]
-        """Per event: whether no window needs it any more."""
-        self._in_last_window: NDArray[np.bool_] | None = None
-        """Per event: whether it is in the window of its key that fired last; None where the bolt does not ask for
-        expired events."""
+        self._store, self._state, self._streams = store, state, streams
 
-    def _write_needed(self, writer: SegmentWriter, streams: int) -> list[Ref]:
+    def replace_all(self, events: Held | None) -> None:
+        """Take these events instead of all others; they are then written again."""
+        self.old, self.new = OldEvents(self._store, ()), events
+
+    def write(self, writer: SegmentWriter, flags: NDArray[np.uint8] | None) -> list[Ref]:
         """Write new and changed events; return the references to all events that are still needed."""
-        new = self._new
-        if not self._evaluated:
-            refs = list(self._old.refs)
-            if new is not None and len(new):
-                refs.append(write_held(writer, new.sorted(), streams))
-            return refs
+        new, streams = self.new, self._streams
+        if flags is None:
+            written = [] if new is None or not len(new) else [write_held(writer, new.sorted(), streams)]
+            return [*self.old.refs, *written]
         refs, offset = [], 0
-        all_flags = self._all_flags()
-        for ref, (held, flags), rows in zip(self._old.refs, self._old.parts, self._old.places, strict=True):
-            new_flags = all_flags[offset : offset + len(rows)]
+        for ref, (held, before), rows in zip(self.old.refs, self.old.parts, self.old.places, strict=True):
+            left = self._rewritten(writer, ref, held, before, rows, flags[offset : offset + len(rows)])
             offset += len(rows)
-            needed = is_needed(new_flags)
-            remaining = int(np.count_nonzero(needed))
-            if not remaining:
-                continue
-            if remaining < len(held) // 2:
-                refs.append(
-                    replace(_write(writer, held.take(rows[needed]), new_flags[needed], streams), level=ref.level)
-                )
-                continue
-            changed = flags.copy()
-            changed[rows] = new_flags
-            refs.append(ref if (changed == flags).all() else flag(writer, ref, changed, held, streams))
+            refs.extend([] if left is None else [left])
         if new is not None:
-            new_flags = all_flags[offset:]
-            needed = is_needed(new_flags)
+            needed = is_needed(flags[offset:])
             if needed.any():
-                refs.append(_write(writer, new.take(np.flatnonzero(needed)), new_flags[needed], streams))
+                refs.append(_write(writer, new.take(np.flatnonzero(needed)), flags[offset:][needed], streams))
         return refs
 
-    def _all_flags(self) -> NDArray[np.uint8]:
-        """The flags of each event, old ones first, as they are stored."""
-        flags: NDArray[np.uint8] = self._been_in_window * np.uint8(SEEN) + self._unneeded * np.uint8(GONE)
-        return flags if self._in_last_window is None else flags + self._in_last_window * np.uint8(LAST)
-
-    def _accounted(self, streams: int) -> list[int]:
-        """Per input, the number of kept events that have been in a window."""
-        if not self._evaluated:
-            return self.item.state.accounted_by_stream
-        old = [held.streams[places] for (held, _), places in self._parts() if held.streams is not None]
-        which = self._been_in_window & is_needed(self._all_flags())
-        if streams == 1:
+    def accounted_by_stream(self, flags: NDArray[np.uint8] | None) -> list[int]:
+        """Per input, the number of needed events that have been in a window."""
+        if flags is None:
+            return self._state.accounted_by_stream
+        which = ((flags & SEEN) != 0) & is_needed(flags)
+        if self._streams == 1:
             return [int(np.count_nonzero(which))]
-        if self._new is not None:
-            assert self._new.streams is not None
-            old.append(self._new.streams)
-        if not old:
-            return [0] * streams
-        codes = np.concatenate(old)
-        return [int(n) for n in count_by_stream(codes[which], 0, streams)]
+        old = zip(self.old.parts, self.old.places, strict=True)
+        codes = [held.streams[places] for (held, _), places in old if held.streams is not None]
+        if self.new is not None:
+            assert self.new.streams is not None
+            codes.append(self.new.streams)
+        if not codes:
+            return [0] * self._streams
+        return [int(n) for n in count_by_stream(np.concatenate(codes)[which], 0, self._streams)]
 
-    def _parts(self) -> list[tuple[tuple[Held, NDArray[np.uint8]], NDArray[np.int64]]]:
-        return list(zip(self._old.parts, self._old.places, strict=True))
+    def _rewritten(
+        self,
+        writer: SegmentWriter,
+        ref: Ref,
+        held: Held,
+        before: NDArray[np.uint8],
+        rows: NDArray[np.int64],
+        flags: NDArray[np.uint8],
+    ) -> Ref | None:
+        """The reference to the rows of a section that are still needed; None where none is. Rows are written again
+        where fewer than half are left, else only the flags, if they have changed."""
+        needed = is_needed(flags)
+        remaining = int(np.count_nonzero(needed))
+        if not remaining:
+            return None
+        if remaining < len(held) // 2:
+            return replace(_write(writer, held.take(rows[needed]), flags[needed], self._streams), level=ref.level)
+        changed = before.copy()
+        changed[rows] = flags
+        return ref if (changed == before).all() else flag(writer, ref, changed, held, self._streams)
+
+
+def no_events(node: WindowedNode) -> Held:
+    """An empty set of events with the columns of a bolt."""
+    none = np.zeros(0, np.int64)
+    streams = np.zeros(0, np.int8) if len(node.inputs) > 1 else None
+    keys = none if node.bolt.settings.key else None
+    return Held(times=none, payload=node.schema.empty_table(), streams=streams, keys=keys)
 
 
 def _with(held: Held, columns: Sequence[str]) -> Held:

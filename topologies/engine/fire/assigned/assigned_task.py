@@ -1,0 +1,136 @@
+"""Windows that assigners form, in one task."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from manager.keyed.held import GONE, LAST, SEEN, Held
+from manager.keyed.last_windows import LastWindows
+from manager.storage.segments import SegmentWriter
+from manager.storage.task_state import AssignedState
+from policies.marks import NONE
+from topologies.engine.admission.deciding import AdmissionContext
+from topologies.engine.fire.admitting import Admitted
+from topologies.engine.fire.assigned.evaluations import Evaluations, EvaluationScope
+from topologies.engine.fire.assigned.key_watermarks import KeyWatermarks
+from topologies.engine.fire.assigned.waiting_edges import WaitingEdges
+from topologies.engine.fire.held_events import TaskEvents, no_events
+from topologies.engine.fire.task_windows import Firing, TaskSnapshot
+from topologies.engine.ingest.router import Router
+from topologies.engine.work.items import FireItem
+from topologies.graph.model import WindowedNode
+from windowing.time.timestamps import FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class AssignedTask:
+    """The live events of a task and the windows that assigners form of them."""
+
+    def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
+        assert isinstance(item.state.windows, AssignedState)
+        before, store = item.state.windows, router.context.store
+        self._item, self._node, self._before = item, node, before
+        self._events = TaskEvents(store, item.state, len(node.inputs))
+        self._splits: tuple[tuple[int, int], ...] = ()
+        """As in ``Admitted``."""
+        self._edges = WaitingEdges(node, router, before.end_edges)
+        self._keys = KeyWatermarks.restored(node, before, store)
+        self._evaluations = Evaluations(item, node, before, store, self._keys)
+        self._flags: NDArray[np.uint8] | None = None
+        """The flags of each event after the evaluation, old ones first; None where there was none."""
+
+    @property
+    def admission_context(self) -> AdmissionContext:
+        """The live events, for sessions and message ids, and the watermarks of the keys."""
+        return AdmissionContext(self._events.old.live, None if self._keys is None else self._keys.advance)
+
+    def accept(self, admitted: Admitted) -> None:
+        """Take the admitted events of the batch."""
+        if self._edges.concern(admitted):  # all events are then written again
+            events = self._edges.match(self._still_needed(), admitted)
+            self._events.replace_all(events if len(events) else None)
+        else:
+            self._events.new, self._splits = admitted.events, admitted.splits
+
+    def advance(self) -> Iterator[Firing]:
+        """Yield the due windows in order."""
+        self._edges.expire(self._item.frontiers.current)
+        if not self._may_be_due():
+            if self._events.new is not None:
+                self._evaluations.expect(int(self._events.new.times.min()))
+            return
+        old = self._still_needed()
+        parts = [part for part in (old, self._events.new) if part is not None]
+        if self._evaluations.needs_no_events or any(part.has_live for part in parts):
+            events = Held.concat(parts or [no_events(self._node)])
+            self._flags = yield from self._evaluate(events, 0 if old is None else len(old))
+        else:
+            self._evaluations.forget()
+            self._raise_floor(self._item.end.floor)
+        if self._keys is not None:
+            self._keys.substreams.evaluated()
+
+    def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
+        """The live events, and what is known of their keys and windows."""
+        before, evaluations, frontier = self._before, self._evaluations, self._item.frontiers.current
+        refs = self._events.write(writer, self._flags)
+        keys = None if self._keys is None else self._keys.write(writer)
+        edges = self._edges.write(writer)
+        ends = (evaluations.next_end, None if edges is None else edges.earliest_end)
+        windows = AssignedState(
+            next_end=min((end for end in ends if end is not None), default=None),
+            last_end=before.last_end if evaluations.last_end is None else evaluations.last_end,
+            evaluations=before.evaluations + 1,
+            floor=before.floor if self._keys is None else self._keys.floor,
+            open_ends=evaluations.open_ends,
+            waiting_by_stream=() if edges is None else edges.ref.by_stream,
+            keys=keys,
+            known=evaluations.write_known(writer, evaluated=self._flags is not None),
+            panes=evaluations.write_panes(writer),
+            released=evaluations.write_released(writer),
+            end_edges=None if edges is None else edges.ref,
+        )
+        accounted = self._events.accounted_by_stream(self._flags)
+        closed_until = NONE if frontier is None else frontier
+        return TaskSnapshot(windows, refs, accounted, evaluations.counts, closed_until=closed_until)
+
+    def _may_be_due(self) -> bool:
+        """Whether a window may be due. If not, the events of earlier batches are not read."""
+        frontier, new, settings = self._item.frontiers.current, self._events.new, self._node.bolt.settings
+        if settings.panes is not None or settings.idle_timeout is not None or self._keys is not None:
+            return True
+        if frontier is None:
+            return False
+        if frontier == FOREVER or self._splits:
+            return True
+        next_end = self._evaluations.next_end
+        return (next_end is not None and next_end <= frontier) or (new is not None and int(new.times.min()) <= frontier)
+
+    def _still_needed(self) -> Held | None:
+        return self._events.old.needed() if self._node.remembers else self._events.old.live()
+
+    def _evaluate(self, events: Held, old: int) -> Generator[Firing, None, NDArray[np.uint8]]:
+        """Yield the due windows of these events, the first ``old`` of which are of earlier batches; returns their
+        flags."""
+        frontiers, run = self._item.frontiers, self._evaluations.run
+        flags = events.flags() & np.uint8(SEEN | GONE)
+        last = LastWindows(events, self._node.streams) if self._node.remembers else None
+        after: int = NONE if frontiers.previous is None else frontiers.previous
+        for index, limit in self._splits:
+            upto = max(after, limit)
+            flags = yield from run(EvaluationScope(events, old + index, after, upto, last), flags)
+            after = upto
+        self._raise_floor(self._item.end.floor)
+        flags = yield from run(EvaluationScope(events, len(events), after, frontiers.current, last), flags)
+        if frontiers.current == FOREVER and self._evaluations.last_end is not None:
+            self._raise_floor(self._evaluations.last_end)
+        return flags if last is None else flags | (last.flags() * np.uint8(LAST))
+
+    def _raise_floor(self, floor: int) -> None:
+        if self._keys is not None:
+            self._keys.substreams.raise_floor(floor)
