@@ -132,7 +132,7 @@ def no_events(node: WindowedNode) -> Held:
     """An empty set of events with the columns of a bolt."""
     none = np.zeros(0, np.int64)
     streams = np.zeros(0, np.int8) if len(node.inputs) > 1 else None
-    keys = none if node.bolt.settings.key else None
+    keys = none if node.bolt.settings.key or node.bolt.settings.key_trigger is not None else None
     return Held(times=none, payload=node.schema.empty_table(), streams=streams, keys=keys)
 
 
