@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.shop import ROWS, SCHEMA, Counted, Spans, at, some_orders, write_orders
 from tests.spark.tools import in_order, memory_rows, run
@@ -21,8 +22,7 @@ from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.spark import runner
-from topologies.spark.source import rows_at_once
-from windowing.data.schema import parse_schema
+from topologies.spark.rows_at_once import RowsAtOnce
 from windowing.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -253,12 +253,28 @@ def test_batches_are_cut_by_bytes_in_each_spout_and_a_checkpoint_goes_on_under_a
     assert len(rows) == 1
 
 
-@pytest.mark.parametrize(
-    ("columns", "rows"),
-    [("ts timestamp, key int, value double", 10_000), ("user string, amount double", 255), ("value binary", 200)],
-)
-def test_narrow_rows_come_many_at_a_time(columns: str, rows: int) -> None:
-    assert rows_at_once(parse_schema(columns)) == rows
+def test_rows_of_text_are_handed_over_in_larger_numbers_once_some_were_seen(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        lines = [f'{{"ts": "2024-05-01T00:0{number}:{second:02}Z", "user": "ada"}}\n' for second in range(60)]
+        (tmp_path / f"in/{number}.json").write_text("".join(lines))
+    declared = "ts timestamp, user string"
+
+    def frame(spark: SparkSession) -> DataFrame:
+        return spark.readStream.schema(declared).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+
+    topology, sink = counting(only=spouts.stream(frame, declared))
+    limits: list[int] = []
+    apply = RowsAtOnce.apply
+
+    def noted(self: RowsAtOnce, session: SparkSession) -> None:
+        apply(self, session)
+        limits.append(int(session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 0))
+
+    with patch.object(RowsAtOnce, "apply", noted):
+        run(topology, tmp_path / "checkpoint")
+    assert limits[:3] == [255, 10_000, 10_000]
+    assert sum(row["events"] for row in sink.rows) == 180
 
 
 def test_the_only_dataframe_may_have_odd_names(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from topologies.io.spouts import BYTES_PER_BATCH, FileSpout, FrameSpout
 from topologies.sources.records import Records
 from topologies.spark.executor import TaskExecutor, spark_failures
 from topologies.spark.kafka import read_records
+from topologies.spark.rows_at_once import RowsAtOnce
 from windowing.data.rows import DEFAULT_STREAM, conform
 from windowing.errors import ConfigError
 
@@ -34,17 +35,9 @@ _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content b
 _OLDEST = f"{100 * 365}d"
 """Maximum age of files, effectively unlimited: Spark's default, a week before the newest file, would silently skip
 some."""
-_BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
-_FEW, _MANY = 200, 10_000
-"""Minimum and maximum number of rows that Spark hands to Python at a time. Spark would measure all bytes after each
-row, which costs more than reading it, so rows are counted instead. Records of Kafka may have a megabyte each; for
-larger ones set Spark's option to bytes."""
-_TEXT, _BINARY, _AT_ONCE = 2**16, 2**17, 2**24
-"""Assumed maximum size in bytes of a text value, and of other values without a fixed width; and target size of the rows
-handed over at a time."""
-_RESULT = "output binary"
+_RESULT = "output binary, row_bytes double"
 """Result columns: index of the spout, position of the rows in it, and the output of their task, or the parts it
-wrote."""
+wrote, as one pickle; and the greatest mean size of the rows that were handed over together."""
 
 
 class StreamSource:
@@ -61,6 +54,7 @@ class StreamSource:
         frames = [name for name in names if isinstance(spouts[name], FrameSpout)]
         self.rows = [*self.kafka_spouts, *frames]
         """The spouts whose rows come through Spark."""
+        self._rows_at_once = RowsAtOnce(self._columns(name) for name in self.rows)
         self.file_spouts = tuple(name for name in names if name not in self.rows)
         heartbeats = topology.needs_heartbeat
         self.alone = len(names) == len(self.rows) == 1 and not heartbeats and self._plainly_named(names[0])
@@ -91,9 +85,10 @@ class StreamSource:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return cast("Iterator[pa.RecordBatch]", next(task([(batches, how)])))
 
-        _count_rows(batch.sparkSession, min(rows_at_once(self._columns(name)) for name in names))
+        self._rows_at_once.apply(batch.sparkSession)
         with spark_failures():
             results = batch.mapInArrow(run, _RESULT).collect()
+        self._rows_at_once.learn(max((row["row_bytes"] for row in results), default=0.0))
         outputs = sorted((pickle.loads(row["output"]) for row in results), key=lambda split: split[:2])
         ready: list[Output | MergedRange] = []
         for _, group in groupby(outputs, key=lambda split: split[0]):
@@ -213,27 +208,6 @@ def _column(name: str) -> Column:
     return F.col(f"`{quoted}`")
 
 
-def rows_at_once(columns: pa.Schema) -> int:
-    """Number of rows that Spark hands to Python at a time: some megabytes, estimated from their types."""
-    width = sum(_width(field.type) for field in columns)
-    return min(max(_AT_ONCE // max(width, 1), _FEW), _MANY)
-
-
-def _width(kind: pa.DataType) -> int:
-    try:
-        return -(-int(kind.bit_width) // 8)
-    except ValueError:
-        return _TEXT if pa.types.is_string(kind) else _BINARY
-
-
-def _count_rows(session: SparkSession, rows: int) -> None:
-    """Make the query's session, a copy of the user's, count rows for Python, unless the user set another limit."""
-    if session.sparkContext.getConf().get(_BYTES) is None:
-        session.conf.set(_BYTES, 2**31 - 1)
-        if not 0 < int(session.conf.get(_ROWS) or 0) < rows:
-            session.conf.set(_ROWS, rows)
-
-
 @dataclass(frozen=True)
 class _How:
     """What a task needs to know about the rows it is given."""
@@ -251,7 +225,9 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Cont
     batches, how = item
     names, alone = how.names, how.alone
     gathered: dict[str, list[pa.Table]] = {}
+    row_bytes = 0.0
     for batch in batches:
+        row_bytes = max(row_bytes, batch.nbytes / max(batch.num_rows, 1))
         table = pa.Table.from_batches([batch])
         if alone:
             if len(table):
@@ -266,7 +242,10 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Cont
         pickle.dumps((names.index(name), *_ingested(name, parts, context, merged=name in how.merged)))
         for name, parts in gathered.items()
     ]
-    return iter([pa.RecordBatch.from_arrays([pa.array(outputs, pa.binary())], ["output"])] if outputs else [])
+    if not outputs:
+        return iter([])
+    columns = [pa.array(outputs, pa.binary()), pa.repeat(pa.scalar(row_bytes, pa.float64()), len(outputs))]
+    return iter([pa.RecordBatch.from_arrays(columns, ["output", "row_bytes"])])
 
 
 def _ingested(
