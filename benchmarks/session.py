@@ -17,7 +17,9 @@ _ROOT = Path(__file__).parents[1]
 class Session:
     """Opened when it is first needed, and again should it have died."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kafka: bool = False) -> None:
+        self.kafka = kafka
+        """Whether it has Kafka's connector."""
         self._spark: SparkSession | None = None
         self.opened = 0
 
@@ -38,7 +40,7 @@ class Session:
             # The workers import the functions of the arms.
             paths = [str(_ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
             os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-            self._spark, _ = open_session(f"local[{CORES}]", self.conf)
+            self._spark, _ = open_session(f"local[{CORES}]", self.conf, kafka=self.kafka)
             self.opened += 1
         return self._spark
 

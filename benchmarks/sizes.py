@@ -42,6 +42,10 @@ class Sizes:
     latency_files: int = 110
     latency_warm: int = 10
     """Files at the start that are not counted."""
+    kafka_seconds: int = 60
+    """Of records, whose results are counted."""
+    kafka_warm: int = 20
+    """Seconds before, whose results are not."""
     local: int = 5_000_000
     local_batch: int = 2_500_000
     file_rows: int = 250_000
@@ -66,6 +70,8 @@ QUICK = Sizes(
     overlap=1_000_000,
     latency_files=12,
     latency_warm=4,
+    kafka_seconds=15,
+    kafka_warm=10,
     local=1_000_000,
     local_batch=500_000,
     main_arms_only=True,

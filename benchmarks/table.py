@@ -18,7 +18,7 @@ BASES = {
     "all batches": "all micro-batches",
     "whole run": "the whole run",
 }
-LATENCY = ["", "arm", "median ms", "99 % ms", "median of each run"]
+LATENCY = ["", "arm", "median ms", "99 % ms", "median of each run", "note"]
 GOALS = ["", "", "goal", "measured", ""]
 
 
@@ -30,7 +30,7 @@ def tables(results: Results) -> str:
     if results.about["quick"]:
         parts.append("Quick: little data, one run. The goals are for the whole benchmark.")
     for section, figures in by_section(results.figures).items():
-        parts.append(f"{section}\n\n" + (_latency(figures) if section == "latency" else _speeds(figures)))
+        parts.append(f"{section}\n\n" + (_latency(figures) if section in ("latency", "kafka") else _speeds(figures)))
     if results.verdicts:
         parts.append("goals\n\n" + aligned(GOALS, [_goal(verdict) for verdict in results.verdicts]))
     return "\n\n".join(parts) + "\n"
@@ -96,11 +96,16 @@ def _latency(figures: Sequence[Figure]) -> str:
     for figure in figures:
         if figure.status == "ok":
             by_run = ", ".join(f"{value:,.0f}" for value in figure.note["median_ms_by_run"])
-            cells = [f"{figure.note['median_ms']:,.0f}", f"{figure.note['p99_ms']:,.0f}", by_run]
+            cells = [f"{figure.note['median_ms']:,.0f}", f"{figure.note['p99_ms']:,.0f}", by_run, _not_counted(figure)]
         else:
-            cells = [figure.status, "", figure.reason]
+            cells = [figure.status, "", "", figure.reason]
         rows.append([figure.title, figure.arm, *cells])
     return aligned(LATENCY, rows)
+
+
+def _not_counted(figure: Figure) -> str:
+    missed = figure.note.get("not_counted", 0)
+    return f"{missed:,} of {figure.note['sent']:,} records not counted" if missed else ""
 
 
 def _goal(verdict: Verdict) -> list[str]:

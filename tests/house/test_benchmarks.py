@@ -34,6 +34,7 @@ from benchmarks.queries.joined import JOINED
 from benchmarks.queries.query import Query
 from benchmarks.queries.sessions import SESSIONS
 from benchmarks.queries.wide import PairedEvents, WideEvents
+from benchmarks.sections import kafka
 from benchmarks.sections.bench import Bench
 from benchmarks.sections.draining import best
 from benchmarks.sections.growth import slowdown
@@ -289,6 +290,29 @@ def test_tables_name_what_is_missing_and_what_is_not_met(tmp_path: Path) -> None
     goals = [line.split("|")[-2].strip() for line in text[text.index("goals\n") :].splitlines() if "at least" in line]
     assert goals == ["met", "not met", "not measured"]
     assert "busy" not in text
+
+
+def test_a_table_of_latencies_says_what_was_not_counted() -> None:
+    found = results()
+    runs = [{"values_ms": [float(value) for value in range(100)], "sent": 500, "counted": 488}]
+    for arm, run in (("windbolt", {**runs[0], "counted": 500}), ("Spark's own", runs[0])):
+        note = kafka.summary([run])
+        found.figures.append(Figure("kafka", "1 s", "small", arm, arm == "windbolt", 500, None, "whole run", note=note))
+    broken = Figure("kafka", "1 s", "small", "other", False, 500, None, "whole run", "failed", "no broker")
+    found.figures.append(broken)
+    rows = {line.split("|")[2].strip(): line.split("|")[3:] for line in tables(found).splitlines() if "small" in line}
+    cells = {arm: [cell.strip() for cell in row[:4]] for arm, row in rows.items()}
+    assert cells == {
+        "windbolt": ["50", "98", "50", ""],
+        "Spark's own": ["50", "98", "50", "12 of 500 records not counted"],
+        "other": ["failed", "", "", "no broker"],
+    }
+
+
+def test_rows_for_kafka_are_lines() -> None:
+    until = pa.array([1_714_521_601_000_000], pa.timestamp("us", "UTC"))
+    rows = kafka.Lines().execute(pa.table({"key": ["7"], "until": until, "events": [3]}))
+    assert rows.to_pylist() == [{"key": "7", "value": "1714521601000 3"}]
 
 
 def test_tables_say_when_the_machine_was_busy_and_when_it_was_quick() -> None:

@@ -1,0 +1,170 @@
+"""Kafka to Kafka: from the first moment at which a window can be final to the moment its results are read.
+
+1,000 records a second with 1,000 keys, in two partitions, whose times are those at which they are created. A result is
+the number of records of a key in a second of the clock. The lag is 100 ms; windbolt's watermark is the least of the
+partitions', Spark has only the greatest time of all. What an engine has counted too few is said beside its figures.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from benchmarks.contest import fail, say, scratch
+from benchmarks.events import SEED
+from benchmarks.figures import Figure, Verdict
+from benchmarks.sections.bench import MAIN, Bench
+from benchmarks.session import Session
+from tests.helpers.broker import broker
+from topologies import RunOptions, TopologyBuilder, sinks, spouts
+from topologies.spark.runner import run_on_spark
+from windowing import SOURCE, AggregateBolt, BatchBolt, aggregates, millis, seconds
+
+RATE, KEYS, PARTITIONS, LAG_MS = 1_000, 1_000, 2, 100
+GOAL_MS = 300
+TITLE = f"keyed tumbling 1 s, {RATE:,} records/s, {KEYS:,} keys"
+_ROOT = Path(__file__).parents[2]
+
+
+class Topics:
+    """Where a run reads and writes."""
+
+    def __init__(self, servers: str, name: str) -> None:
+        self.servers, self.input, self.output = servers, f"in-{name}", f"out-{name}"
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        wanted = [NewTopic(self.input, PARTITIONS, 1), NewTopic(self.output, 1, 1)]
+        for made in admin.create_topics(wanted).values():
+            made.result(30)
+
+
+Engine = Callable[[SparkSession, Topics, Path, "subprocess.Popen[str]"], None]
+"""Runs a query from topic to topic, with a folder of its own, until the probe has ended."""
+
+
+class Lines(BatchBolt):
+    """A record of each row: the key, and as value the end of the window and the count."""
+
+    outputs = "key string, value string"
+
+    def execute(self, batch: pa.Table) -> pa.Table:
+        """Of these results."""
+        until = pc.divide(batch["until"].cast(pa.int64()), 1_000).cast(pa.string())
+        value = pc.binary_join_element_wise(until, batch["events"].cast(pa.string()), " ")
+        return pa.table({"key": batch["key"], "value": value})
+
+
+def kafka(bench: Bench) -> None:
+    """windbolt and Spark's own in turn; median and 99th percentile."""
+    engines: dict[str, Engine] = {MAIN: _windbolt, bench.spark.name: _spark}
+    events = bench.sizes.kafka_seconds * RATE
+    figures = {name: Figure("kafka", "1 s", TITLE, name, name == MAIN, events, None, "whole run") for name in engines}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in engines}
+    bench.session.stop()  # it was opened without the connector
+    session = Session(kafka=True)
+    try:
+        with broker() as servers:
+            for run in range(bench.sizes.runs):
+                for name, engine in engines.items():
+                    if figures[name].status == "ok":
+                        say(f"kafka {name}: run {run + 1} of {bench.sizes.runs}")
+                        topics = Topics(servers, f"{run}-{'windbolt' if name == MAIN else 'spark'}")
+                        try:
+                            found[name].append(_run(bench, session, engine, topics, run))
+                        except Exception as error:
+                            fail(figures[name], error)
+    finally:
+        session.stop()
+    for name, figure in figures.items():
+        if figure.status == "ok":
+            figure.note = summary(found[name])
+    bench.add(list(figures.values()))
+    main = figures[MAIN]
+    measured = float(main.note["p99_ms"]) if main.status == "ok" else None
+    bench.results.verdicts.append(Verdict("kafka", "1 s", f"99 % within {GOAL_MS} ms", GOAL_MS, measured, at_most=True))
+
+
+def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """In milliseconds: over the results of all runs, and the median of each run; records that were not counted."""
+    every = [value for run in runs for value in run["values_ms"]]
+    return {
+        "median_ms": round(statistics.median(every), 1),
+        "p99_ms": round(float(np.percentile(every, 99)), 1),
+        "median_ms_by_run": [round(statistics.median(run["values_ms"]), 1) for run in runs],
+        "sent": sum(run["sent"] for run in runs),
+        "not_counted": sum(run["sent"] - run["counted"] for run in runs),
+    }
+
+
+def _run(bench: Bench, session: Session, engine: Engine, topics: Topics, run: int) -> dict[str, Any]:
+    task: dict[str, Any] = {
+        "servers": topics.servers, "input": topics.input, "output": topics.output, "rate": RATE, "keys": KEYS,
+        "partitions": PARTITIONS, "lag_ms": LAG_MS, "seed": SEED + run,
+        "warm": bench.sizes.kafka_warm, "seconds": bench.sizes.kafka_seconds,
+    }  # fmt: skip
+    with scratch(bench.data) as folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        task["answer"] = str(folder / "answer.json")
+        command = [sys.executable, "-m", "benchmarks.kafka_probe", json.dumps(task)]
+        probe = subprocess.Popen(command, cwd=_ROOT, stderr=subprocess.PIPE, text=True)
+        try:
+            engine(session.settle(), topics, folder, probe)
+        finally:
+            if probe.poll() is None:
+                probe.kill()
+        _, complaint = probe.communicate()
+        if probe.returncode:
+            raise RuntimeError(complaint.strip()[-300:])
+        found: dict[str, Any] = json.loads((folder / "answer.json").read_text("utf-8"))
+    return found
+
+
+def _windbolt(spark: SparkSession, topics: Topics, folder: Path, probe: subprocess.Popen[str]) -> None:
+    bolt = AggregateBolt(by=["key"], until=aggregates.window_end(), events=aggregates.count())
+    timed = bolt.with_tumbling_window(seconds(1)).with_alignment(bounds="[start, end)")
+    timed = timed.with_timestamp_field("timestamp").with_lag(millis(LAG_MS)).with_watermark(partition=SOURCE)
+    builder = TopologyBuilder("latency")
+    builder.set_spout("records", spouts.kafka(topics.servers, topics.input, key="text"))
+    builder.set_bolt("counts", timed, parallelism=2).fields_grouping("records", "key")
+    builder.set_bolt("lines", Lines()).shuffle_grouping("counts")
+    builder.set_sink("out", sinks.kafka(topics.servers, topics.output)).from_("lines")
+    options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), flush=False)
+    threading.Thread(target=_stop_after, args=(probe, options.stop), daemon=True).start()
+    run_on_spark(builder.build(), options, spark=spark)
+
+
+def _stop_after(probe: subprocess.Popen[str], stop: threading.Event) -> None:
+    probe.wait()
+    stop.set()
+
+
+def _spark(spark: SparkSession, topics: Topics, folder: Path, probe: subprocess.Popen[str]) -> None:
+    place = {"kafka.bootstrap.servers": topics.servers}
+    reader = spark.readStream.format("kafka").options(**place, subscribe=topics.input, startingOffsets="earliest")
+    records = reader.load().select("timestamp", sf.col("key").cast("string").alias("key"))
+    groups = records.withWatermark("timestamp", f"{LAG_MS} milliseconds").groupBy(
+        sf.window("timestamp", "1 second"), "key"
+    )
+    until = sf.unix_millis("window.end").cast("string")
+    value = sf.concat_ws(" ", until, sf.col("count").cast("string")).alias("value")
+    writer = groups.count().select("key", value).writeStream.outputMode("append").format("kafka")
+    writer = writer.options(**place, topic=topics.output, checkpointLocation=str(folder / "checkpoint"))
+    query = writer.trigger(processingTime="1 milliseconds").start()
+    try:
+        while probe.poll() is None and not query.awaitTermination(0.1):  # type: ignore[arg-type]
+            pass
+    finally:
+        query.stop()
