@@ -70,7 +70,8 @@ ORDER = {
     " compaction phases reporting micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describing compile",
     "topologies.scenarios": "schema run draw",
-    "topologies.spark": "spark_errors through_java executor workers jvm metrics kafka frames rows_at_once source runner replay",
+    "topologies.spark": "spark_errors through_java executor workers jvm metrics kafka frames rows_at_once source"
+    " runner replay",
 }
 """What is in a folder, from the bottom up: each imports only what stands before it, within functions too."""
 
