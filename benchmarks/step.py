@@ -47,7 +47,7 @@ from topologies.step.compile import step_topology
 from topologies.step.config import load_step
 
 SEED, PARTITIONS, BAD = 7, 4, 1_000
-READY = ROOT / "topologies" / "aggregation"
+READY = ROOT / "topologies" / "examples" / "aggregation"
 SCHEMAS = (READY / "path/to/default/avro/schema", READY / "schemas/day_closed.avsc")
 CONF = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
 
@@ -154,12 +154,13 @@ class Timing:
 
 def cpu_by_process(broker_pid: int) -> dict[str, float]:
     """CPU seconds so far of the driver, its JVM, the Python workers and the broker."""
-    java = [pid for pid in children(os.getpid()) if pid != broker_pid]
-    below = [pid for each in java for pid in children(each)]
+    mine = [pid for pid in children(os.getpid()) if pid != broker_pid]
+    java = [pid for pid in mine if Path(f"/proc/{pid}/comm").read_text().strip() == "java"]
+    python = [pid for each in java for pid in children(each)] + [pid for pid in mine if pid not in java]
     return {
         "driver": own_seconds(os.getpid()),
         "JVM": sum(own_seconds(pid) for pid in java),
-        "workers": sum(cpu_seconds(pid) for pid in below),
+        "workers": sum(cpu_seconds(pid) for pid in python),
         "broker": cpu_seconds(broker_pid),
     }
 

@@ -91,6 +91,9 @@ class GatheredEvents:
         self._events, self._members = events, members
         self._payload: pa.Table | None = None
 
+    def __len__(self) -> int:
+        return len(self._members)
+
     @property
     def stream_names(self) -> Sequence[str]:
         return self._events.stream_names

@@ -12,7 +12,7 @@ from manager.triggered.daily_timer import DailyTimer
 from manager.triggered.evaluation import Evaluation
 from policies.firing import fire_daily
 from policies.marks import NONE
-from windowing.settings.triggers import DailyByRule, DailyTrigger
+from windowing.settings.triggers import DailyByRule, DailyTrigger, asking
 from windowing.time.daytimes import DayTime
 
 _Asks: TypeAlias = Callable[[int, int, int], tuple[DayTime, int] | None]
@@ -38,11 +38,12 @@ def fire_by_day(evaluation: Evaluation, trigger: DailyTrigger) -> None:
 
 def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
     """Fire at the time of day that the latest event of each key asks for."""
-    rows = evaluation.arrivals.new_tuples(getattr(trigger.rule, "columns", None))
+    arrivals, ask = evaluation.arrivals, asking(trigger.rule)
+    rows = dict(zip(arrivals.new_events().tolist(), arrivals.asked(trigger.rule), strict=True))
 
     def asks(event: int, now: int, timer: int) -> tuple[DayTime, int] | None:
         try:
-            day = trigger.rule(rows[event])
+            day = ask(rows[event])
             if not isinstance(day, DayTime):
                 raise TypeError(f"it returned {day!r:.60}, which is no DayTime")
             return day, day.next(now)

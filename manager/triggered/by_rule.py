@@ -10,12 +10,11 @@ from manager.keyed.key_states import KeyRecord
 from manager.keyed.rule_cache import RuleCache
 from manager.triggered.evaluation import Evaluation
 from policies.firing import CLOSE, FULL, RULE, TIMEOUT, Timeout, fire_open
-from windowing.data.tuples import Tuple
-from windowing.settings.triggers import FireResult, RuleTrigger, TriggerCall
+from windowing.settings.triggers import FireResult, RuleTrigger, TriggerCall, asking
 from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,11 +23,12 @@ def fire_by_rule(evaluation: Evaluation, trigger: RuleTrigger, key: Sequence[str
     """Call the rule for all new events; ``key`` names the columns of the key."""
     arrivals = evaluation.arrivals
     fresh = arrivals.fresh
-    _fire_quiet(evaluation, Timeout.of(trigger), np.flatnonzero(~fresh))
-    rows = arrivals.new_tuples(getattr(trigger.rule, "columns", None))
+    timeout = Timeout.of(trigger)
+    _fire_quiet(evaluation, timeout, np.flatnonzero(~fresh))
+    rows = arrivals.asked(trigger.rule)
     blocks = np.flatnonzero(fresh)
     for block, value in zip(blocks.tolist(), arrivals.key_values(blocks, key), strict=True):
-        RuleWindow(evaluation, trigger, block, value).walk(rows)
+        RuleWindow(evaluation, trigger, timeout, block, value).walk(rows)
 
 
 def _fire_quiet(evaluation: Evaluation, timeout: Timeout, blocks: NDArray[np.int64]) -> None:
@@ -58,15 +58,16 @@ class RuleWindow:
     """The open window of one key, taken along the key's new events; the rule is called for each of them."""
 
     __slots__ = (
-        "_block", "_cache", "_evaluation", "_filling", "_first", "_held", "_last", "_low", "_rule", "_start", "_stored",
-        "_timeout", "_value",
+        "_ask", "_block", "_cache", "_evaluation", "_filling", "_first", "_held", "_last", "_low", "_rule", "_start",
+        "_stored", "_timeout", "_value",
     )  # fmt: skip
 
-    def __init__(self, evaluation: Evaluation, trigger: RuleTrigger, block: int, value: Any) -> None:
+    def __init__(self, evaluation: Evaluation, trigger: RuleTrigger, timeout: Timeout, block: int, value: Any) -> None:
         """``value`` is the value of the key."""
         arrivals, room = evaluation.arrivals, evaluation.room
         self._evaluation, self._block, self._value = evaluation, block, value
-        self._rule, self._timeout = trigger.rule, Timeout.of(trigger)
+        self._rule, self._timeout = trigger.rule, timeout
+        self._ask = asking(trigger.rule)
         new = int(arrivals.new_starts[block])
         self._low = int(arrivals.blocks.edges[block])
         self._start = room.open_start(block)
@@ -84,23 +85,24 @@ class RuleWindow:
         times = self._evaluation.arrivals.times
         return int(times[self._start]), int(times[stop - 1])
 
-    def walk(self, rows: dict[int, Tuple]) -> None:
-        """Take the new events, one after another, and store the cache of a window that stays open."""
+    def walk(self, rows: Iterator[Any]) -> None:
+        """Take the new events, one after another, and store the cache of a window that stays open. ``rows`` has what
+        the rule is called with, for these and then for those of the next keys."""
         arrivals, timeout = self._evaluation.arrivals, self._timeout
         new, high = int(arrivals.new_starts[self._block]), arrivals.run(self._block)[1]
         for event, now in enumerate(arrivals.times[new:high].tolist(), new):
             if self._held and timeout.timed_out(self._first, self._last, now):
                 self._close(event, timeout.end(self._first, self._last), TIMEOUT)
-            self._take(event, now, rows[event])
+            self._take(event, now, next(rows))
         self._settle(high)
 
-    def _take(self, event: int, now: int, row: Tuple) -> None:
+    def _take(self, event: int, now: int, row: Any) -> None:
         """Ask the rule about an event, and let it join the window, or the next one where it does not fit."""
         fits = self._filling.fits(event)
         stored = self._stored if fits else RuleCache()  # the next window's, unless the event is refused
         call = TriggerCall(self._value, self._cache if fits else {}, now)
         try:
-            answer = _known(self._rule(row, call))
+            answer = _known(self._ask(row, call))
             cache = stored.keep(call.cache)
         except Exception as error:
             self._evaluation.refusals.refuse(event, self._rule, error)
@@ -113,20 +115,20 @@ class RuleWindow:
         self._held += 1
         self._stored, self._cache, self._last = stored, cache, now
         full = self._filling.join(event)
-        if full or answer is not FireResult.CONTINUE:
+        if full or answer is not _CONTINUE:
             self._obey(answer, full, event + 1, now)
 
     def _obey(self, answer: FireResult | None, full: bool, stop: int, now: int) -> None:
         """Do what the rule says; a full window is closed even so."""
         firings = self._evaluation.firings
-        if answer is FireResult.FIRE and not full:
+        if answer is _FIRE and not full:
             firings.fire(self._start, stop, now, RULE, purge=False)
-        elif answer is FireResult.PURGE:
+        elif answer is _PURGE:
             firings.cleared.append((self._start, stop))
             self._clear()
         else:
             firings.unknown_answers += answer is None
-            self._close(stop, now, FULL if answer in (FireResult.CONTINUE, FireResult.FIRE) else RULE)
+            self._close(stop, now, FULL if answer in (_CONTINUE, _FIRE) else RULE)
 
     def _close(self, stop: int, end: int, cause: int) -> None:
         """Fire and purge the window, which holds the events before index ``stop``."""
@@ -158,8 +160,11 @@ class RuleWindow:
 
 
 _ANSWERS: dict[str, FireResult] = {str(result): result for result in FireResult}
+_CONTINUE, _FIRE, _PURGE = FireResult.CONTINUE, FireResult.FIRE, FireResult.PURGE
 
 
 def _known(answer: object) -> FireResult | None:
     """The answer of a rule, which may also be the text of one; None for anything else (UH-18)."""
+    if answer is _CONTINUE:  # as of most events
+        return _CONTINUE
     return _ANSWERS.get(answer) if isinstance(answer, str) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from manager.storage.taking import take_rows
 from policies.firing import Blocks
-from windowing.data.tuples import Tuple, tuples_of
+from windowing.data.tuples import tuples_of
+from windowing.settings.triggers import ColumnRule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,12 +71,22 @@ class KeyedEvents:
         columns = [column.to_pylist() for column in self._new_rows(self.new_starts[blocks], key).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
-    def new_tuples(self, columns: Sequence[str] | None) -> dict[int, Tuple]:
-        """The new events as tuples of these columns, or of all."""
-        events = np.flatnonzero(self._is_new)
-        rows = self._new_rows(events, self.payload.column_names if columns is None else columns)
-        tuples = tuples_of(rows, self.times[events].tolist(), self._sorted.streams_of(events))
-        return dict(zip(events.tolist(), tuples, strict=True))
+    def new_events(self) -> NDArray[np.int64]:
+        """The indices of the new events, in order."""
+        return np.flatnonzero(self._is_new)
+
+    def asked(self, rule: Any) -> Iterator[Any]:
+        """What a rule is called with for each of the new events, in order: what it reads from their columns itself, or
+        Tuples.
+
+        A rule may name the columns that it needs (``columns``); otherwise it gets all.
+        """
+        names = getattr(rule, "columns", None)
+        events = self.new_events()
+        rows = self._new_rows(events, self.payload.column_names if names is None else names)
+        if isinstance(rule, ColumnRule):
+            return rule.read(rows)
+        return iter(tuples_of(rows, self.times[events].tolist(), self._sorted.streams_of(events)))
 
     def _new_rows(self, events: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
         """Columns of new events, without touching the old ones, of which there may be very many."""

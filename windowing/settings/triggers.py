@@ -5,10 +5,12 @@ A window begins with the first event of its key, and ends when its trigger fires
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import pyarrow as pa
 
 from windowing.errors import ConfigError
 from windowing.settings.rules import flag
@@ -67,8 +69,30 @@ class TriggerCall:
 TriggerRule: TypeAlias = "Callable[[Tuple, TriggerCall], Any]"
 """Called for each event, which is in the window already (UH-16), in order of arrival; returns a FireResult."""
 
+
+class ColumnRule:
+    """A rule of a trigger that makes itself, of columns, what it is called with: for rules that are no function of a
+    Tuple. Subclasses also say which ``columns`` they need."""
+
+    columns: ClassVar[Sequence[str]]
+
+    def read(self, rows: pa.Table) -> Iterator[Any]:
+        """Called with the new events of a task; returns what ``ask`` is called with for each."""
+        raise NotImplementedError
+
+    def ask(self, event: Any, *call: Any) -> Any:
+        """Called for each event, with the TriggerCall where the trigger has one; returns what a rule returns."""
+        raise NotImplementedError
+
+
 TimeRule: TypeAlias = "Callable[[Tuple], DayTime]"
 """The time of day at which the window of an event is to fire (UH-23)."""
+
+
+def asking(rule: Any) -> Callable[..., Any]:
+    """The function that is called for each event."""
+    function: Callable[..., Any] = rule.ask if isinstance(rule, ColumnRule) else rule
+    return function
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from topologies.io.messages.csv.messages import CsvMessages
 from topologies.io.messages.errors import Unreadable, Unwritable
 from topologies.io.messages.json.messages import JsonMessages
 from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH
+from topologies.io.messages.many import read_many
 from topologies.io.messages.message_format import Headers, MessageFormat
 from topologies.io.messages.xml.messages import XmlMessages
 
@@ -30,4 +31,5 @@ __all__ = [
     "Unreadable",
     "Unwritable",
     "XmlMessages",
+    "read_many",
 ]

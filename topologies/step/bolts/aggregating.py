@@ -24,9 +24,10 @@ from topologies.step.bolts.columns import (
     sent,
     with_columns_of,
 )
+from topologies.step.bolts.events import WindowEvents
 from topologies.step.bolts.sending import Sender, Unsendable
 from topologies.step.config.values import Details
-from topologies.step.rules import Aggregation, Event, Outputs, Rule, RuleError, as_outputs
+from topologies.step.rules import Aggregation, Outputs, Rule, RuleError, as_outputs
 from windowing.bolts.component import TaskContext
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.rows import DEFAULT_STREAM, Emit, EmittedRows
@@ -68,6 +69,7 @@ class AggregateMessages(StatefulWindowedBolt):
         self.variables = dict(variables or {})
         self.keeps_cache, self.details, self.step = keeps_cache, details, step
         self.columns = parse_schema(f"{MESSAGE}, {KEY} string")
+        self.events = WindowEvents(read)
         self.counters: Counter[str] = Counter()
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
@@ -92,17 +94,18 @@ class AggregateMessages(StatefulWindowedBolt):
 
     def execute(self, window: TupleWindow) -> EmittedRows:
         """Called when a window fires."""
-        rows = message_rows(window.table)
         ids = window.table.column(ID).to_pylist() if ID in self.columns.names else []
         key, start = str(window.key), window.start_timestamp
         lasted = 0 if start is None else max(window.end_timestamp - start, 0)
-        cache = deepcopy(self.state["caches"].get(key, {}))
-        call = Aggregation(key, lasted // 1_000, len(rows), cache, deepcopy(self.variables))
+        kept_before = self.state["caches"].get(key)
+        cache = deepcopy(kept_before) if kept_before else {}
+        variables = deepcopy(self.variables) if self.variables else {}
+        call = Aggregation(key, lasted // 1_000, 0, cache, variables)
         call.full = window.fired_by is FiredBy.FULL
         try:
-            messages, kept, counted, unchanged = self._made(rows, call)
+            messages, kept, counted, unchanged = self._made(window, call)
         except (RuleError, Unreadable) as error:
-            reasons = pa.array([reason_of(error, self.details)] * len(rows), pa.string())
+            reasons = pa.array([reason_of(error, self.details)] * window.table.num_rows, pa.string())
             yield Emit(window.table.append_column(REASON, reasons), stream=FAILING)
             return
         if kept:
@@ -114,23 +117,25 @@ class AggregateMessages(StatefulWindowedBolt):
         for index, (stream, message) in enumerate(messages):
             yield Emit({**message, ID: names[index]} if names else message, stream=stream)
 
-    def _made(self, rows: list[MessageRow], call: Aggregation) -> _Made:
+    def _made(self, window: TupleWindow, call: Aggregation) -> _Made:
         """The messages that the rules make of those of a window."""
-        events = [event_of(row, self.read) for row in rows]
+        events = self.events.of(window)
+        call.count = len(events)
         returned = self.rule(list(events), call)
         try:
             made = as_outputs(returned, call, events)
-            return list(self._messages(rows, events, made)), _kept(call.cache), made.counted, made.unchanged
+            return list(self._messages(window, made)), _kept(call.cache), made.counted, made.unchanged
         except (RuleError, Unwritable, Unsendable) as error:
             raise self.rule.blame(error) from error
 
-    def _messages(self, rows: list[MessageRow], events: list[Event], made: Outputs) -> Iterator[tuple[str, MessageRow]]:
-        for index, out in enumerate(made.outs):
-            if made.unchanged:  # read again: rules may have modified what they were given
-                event = event_of(rows[index], self.read)
-                yield self.sender.unchanged(out, rows[index], event, same_format=self.read == self.sender.messages)
-            else:
-                yield self.sender.message(out)
+    def _messages(self, window: TupleWindow, made: Outputs) -> Iterator[tuple[str, MessageRow]]:
+        if not made.unchanged:
+            yield from map(self.sender.message, made.outs)
+            return
+        same = self.read == self.sender.messages
+        for row, out in zip(message_rows(window.table), made.outs, strict=True):
+            event = event_of(row, self.read)  # read again: rules may have modified what they were given
+            yield self.sender.unchanged(out, row, event, same_format=same)
 
 
 def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
@@ -143,6 +148,8 @@ def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
 
 def _kept(cache: object) -> dict[str, Any]:
     """The cache in the form that its checkpoint restores. Raises Unsendable where it cannot be stored."""
+    if type(cache) is dict and not cache:
+        return cache
     try:
         kept = json.loads(json.dumps(cache))
     except (TypeError, ValueError, RecursionError) as error:

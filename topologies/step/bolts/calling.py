@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow as pa
+
+from topologies.io.messages import Unreadable
 from topologies.step.bolts.columns import ASKED, MessageRow, as_text, header_bytes, header_texts, reason_of
+from topologies.step.bolts.events import Read, read_events
 from topologies.step.config import Step
 from topologies.step.config.triggers import (
     CountTriggerSection,
@@ -16,7 +21,15 @@ from topologies.step.config.triggers import (
 from topologies.step.config.values import Details, Place
 from topologies.step.rules import Event, NamedRule, Rule, RuleError, as_time
 from windowing.errors import WindboltError
-from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger, TriggerCall
+from windowing.settings.triggers import (
+    ColumnRule,
+    CountTrigger,
+    DailyByRule,
+    DailyTrigger,
+    KeyTrigger,
+    RuleTrigger,
+    TriggerCall,
+)
 from windowing.time.durations import Count
 
 if TYPE_CHECKING:
@@ -77,7 +90,7 @@ def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) ->
 
 
 @dataclass(frozen=True)
-class AskTrigger:
+class AskTrigger(ColumnRule):
     """Calls the rule of a trigger for an event (UH-16 to UH-19)."""
 
     messages: MessageFormat
@@ -86,12 +99,22 @@ class AskTrigger:
     """How much to report of exceptions."""
     columns: ClassVar = ASKED
 
-    def __call__(self, event: Tuple, call: TriggerCall) -> Any:
+    def read(self, rows: pa.Table) -> Iterator[Read]:
+        """Called with new events; returns what ``ask`` is called with for each."""
+        return read_events(rows, self.messages)
+
+    def ask(self, event: Read, call: TriggerCall) -> Any:
         """Called for each event; returns what the rule returns."""
         try:
-            return self.rule(event_of(event.values, self.messages), call)
+            if type(event) is Unreadable:
+                raise event
+            return self.rule(event, call)
         except WindboltError as error:
             raise _told(error, self.details) from error
+
+    def __call__(self, event: Tuple, call: TriggerCall) -> Any:
+        """Called for a single event; returns what the rule returns."""
+        return self.ask(_read_alone(event, self.messages), call)
 
     def blame(self, error: Exception) -> RuleError:
         """Called where the cache of the rule cannot be stored; returns the reason."""
@@ -99,7 +122,7 @@ class AskTrigger:
 
 
 @dataclass(frozen=True)
-class AskTime:
+class AskTime(ColumnRule):
     """Calls the rule for the time of day at which the window of an event is to fire (UH-23)."""
 
     messages: MessageFormat
@@ -109,16 +132,33 @@ class AskTime:
     """How much to report of exceptions."""
     columns: ClassVar = ASKED
 
+    def read(self, rows: pa.Table) -> Iterator[Read]:
+        """Called with new events; returns what ``ask`` is called with for each."""
+        return read_events(rows, self.messages)
+
     def __call__(self, event: Tuple) -> DayTime:
+        """Called for a single event. Raises RuleError where the rule does not return a time."""
+        return self.ask(_read_alone(event, self.messages))
+
+    def ask(self, event: Read) -> DayTime:
         """Called for each event. Raises RuleError where the rule does not return a time."""
         try:
-            returned = self.rule(event_of(event.values, self.messages))
+            if type(event) is Unreadable:
+                raise event
+            returned = self.rule(event)
         except WindboltError as error:
             raise _told(error, self.details) from error
         try:
             return as_time(returned, self.pattern)
         except RuleError as error:
             raise _told(self.rule.blame(error), self.details) from error
+
+
+def _read_alone(event: Tuple, messages: MessageFormat) -> Read:
+    try:
+        return event_of(event.values, messages)
+    except Unreadable as error:
+        return error
 
 
 def _told(error: WindboltError, details: Details) -> RuleError:

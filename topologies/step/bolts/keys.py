@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from topologies.step.bolts.columns import MessageRow, header_bytes
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey, KeySection, MessageKey
+from windowing.data.tuples import objects_of
 
 
 class NoKey(ValueError):
@@ -28,6 +31,16 @@ def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) ->
             return hashlib.new(section.hashlib_name, row["value"] or b"", usedforsecurity=False).hexdigest()
         case DslKey():
             return by_rules()
+
+
+def keys_at_once(section: KeySection, table: pa.Table) -> list[str] | None:
+    """The keys of all messages of a table, where each is that of the message and is text; None otherwise."""
+    if not isinstance(section, MessageKey) or table.column("key").null_count:
+        return None
+    try:
+        return objects_of(table.column("key").cast(pa.string()))
+    except pa.ArrowInvalid:  # at least one is not UTF-8
+        return None
 
 
 def _message_key(row: MessageRow) -> str:

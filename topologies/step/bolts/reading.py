@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 
 from topologies.io.messages import Unreadable
-from topologies.step.bolts.calling import event_of
 from topologies.step.bolts.columns import (
     KEY,
     MESSAGE,
@@ -20,8 +21,9 @@ from topologies.step.bolts.columns import (
     reason_of,
     with_columns_of,
 )
-from topologies.step.bolts.keys import NoKey, key_of
-from topologies.step.config.keys import KeySection
+from topologies.step.bolts.events import read_events
+from topologies.step.bolts.keys import NoKey, key_of, keys_at_once
+from topologies.step.config.keys import DslKey, KeySection
 from topologies.step.config.values import Details
 from topologies.step.rules import Event, Rule, RuleError, as_key
 from windowing.bolts.plain_bolts import BatchBolt
@@ -58,12 +60,14 @@ class ReadMessages(BatchBolt):
         """Called with incoming messages."""
         keys: list[str | None] = []
         failed: dict[int, str] = {}
-        for index, row in enumerate(message_rows(batch)):
+        for event, key in zip(read_events(batch, self.messages), self._keys(batch), strict=True):
             try:
-                keys.append(self._key(row))
+                if isinstance(event, Unreadable):
+                    raise event
+                keys.append(key if isinstance(key, str) else key(event))
             except (Unreadable, NoKey, RuleError) as error:
                 keys.append(None)
-                failed[index] = reason_of(error, self.details)
+                failed[len(keys) - 1] = reason_of(error, self.details)
         keyed = batch.append_column(KEY, pa.array(keys, pa.string()))
         if not failed:
             return keyed
@@ -72,8 +76,16 @@ class ReadMessages(BatchBolt):
         refused = keyed.take(pa.array(bad)).append_column(REASON, pa.array(list(failed.values()), pa.string()))
         return [Emit(keyed.take(pa.array(good))), Emit(refused, stream=UNREADABLE)]
 
-    def _key(self, row: MessageRow) -> str:
-        event = event_of(row, self.messages)
+    def _keys(self, batch: pa.Table) -> Iterator[str | Callable[[Event], str]]:
+        """The key of each message, or a function that returns it for the event, and may raise NoKey or RuleError."""
+        if isinstance(self.key, DslKey):
+            return repeat(self._by_rule, batch.num_rows)
+        keys = keys_at_once(self.key, batch)
+        if keys is not None:
+            return iter(keys)
+        return (partial(self._by_columns, row) for row in message_rows(batch))
+
+    def _by_columns(self, row: MessageRow, event: Event) -> str:
         return key_of(self.key, row, lambda: self._by_rule(event))
 
     def _by_rule(self, event: Event) -> str:

@@ -15,6 +15,8 @@ def as_key(returned: Any) -> str:
 
     Raises RuleError for anything else: without a key an event is in no window.
     """
+    if type(returned) is str and returned.isascii():
+        return returned
     if returned is None:
         raise RuleError("the key rule returned nothing", why="an event needs a key (UH-8)", do="return a text")
     return checked_text("the returned key", returned)

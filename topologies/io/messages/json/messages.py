@@ -11,6 +11,7 @@ and everything else are Unwritable, with their place.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ import orjson
 
 from topologies.io.messages.errors import Unreadable, Unwritable
 from topologies.io.messages.json.depth import nests_deeper
+from topologies.io.messages.json.joined import read_joined
 from topologies.io.messages.json.numbers import exact
 from topologies.io.messages.json.plain import may_have_nan, plain
 from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, too_deep, within
@@ -25,6 +27,7 @@ from topologies.io.messages.message_format import NO_HEADERS, Headers
 from topologies.io.messages.misfit import Misfit
 
 _BOM = b"\xef\xbb\xbf"
+_UNREAD: Any = object()
 _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -48,6 +51,30 @@ class JsonMessages:
             if message.startswith(_BOM) and not message.startswith(_BOM, len(_BOM)):
                 return self.read(message[len(_BOM) :])
             raise Unreadable(f"not valid JSON: {error}") from None
+        return self._checked(event, message)
+
+    def read_all(self, values: Sequence[bytes | None]) -> list[Any]:
+        """The values in several messages; in place of each that cannot be read, the Unreadable that says why."""
+        together = read_joined(values) if len(values) > 1 else None
+        if together is None:
+            return [self._read(value) for value in values]
+        events, all_exact = together
+        longest = max(len(value or b"") for value in values)
+        if longest > self.max_bytes:
+            return [self._read(value) for value in values]
+        if all_exact and longest <= 2 * self.max_depth:
+            return events
+        return [self._read(value, event) for value, event in zip(values, events, strict=True)]
+
+    def _read(self, value: bytes | None, event: Any = _UNREAD) -> Any:
+        """The value in a message, which may have been read as ``event`` but not checked; or why there is none."""
+        try:
+            return self.read(value) if event is _UNREAD else self._checked(event, value or b"")
+        except Unreadable as error:
+            return error
+
+    def _checked(self, event: Any, message: bytes) -> Any:
+        """The exact value of a message that was read as ``event``. Raises Unreadable."""
         if len(message) > 2 * self.max_depth and nests_deeper(event, message, self.max_depth):
             raise too_deep(self.max_depth)
         return exact(event, message)

@@ -18,10 +18,16 @@ from topologies.io.messages.errors import Unreadable
 _SPACE = b" \t\r\n"
 
 
+def same_tokens(event: Any, text: bytes) -> bool:
+    """Whether a value is written as the text it was read from, but for white space: each number as its double is
+    spelled, each name as often as it is kept."""
+    return orjson.dumps(event).translate(None, _SPACE) == text.translate(None, _SPACE)
+
+
 def exact(event: Any, text: bytes) -> Any:
     """The exact value of a JSON text that orjson read as ``event``. Raises Unreadable where something would be lost."""
-    if orjson.dumps(event).translate(None, _SPACE) == text.translate(None, _SPACE):
-        return event  # the same tokens: each number as its double is spelled, each name as often as it is kept
+    if same_tokens(event, text):
+        return event
     try:
         return json.loads(text, object_pairs_hook=unique_pairs, parse_float=exact_float)
     except (ValueError, RecursionError) as error:

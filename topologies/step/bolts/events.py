@@ -1,0 +1,117 @@
+"""Messages in columns as the events that rules see: many are read at once, and each becomes an object only here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from manager.keyed.tuple_windows import GatheredEvents
+from topologies.io.messages import MessageFormat, Unreadable, read_many
+from topologies.step.bolts.columns import ASKED, Pairs, as_text, header_bytes, header_texts
+from topologies.step.rules.event import Event, events_of
+from windowing.data.tuples import objects_of
+from windowing.window import TupleWindow
+
+if TYPE_CHECKING:
+    from windowing.window import EventSource
+
+Read: TypeAlias = Event | Unreadable
+"""A message as rules see it, or why it is none."""
+
+_MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 512, 1 << 20
+"""Maximum number of messages that become objects at once, and of their bytes at average size: few enough that they
+stay in the processor's cache."""
+
+
+def read_events(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
+    """The messages of a table, which has at least the columns ``ASKED``; read as they are asked for."""
+    table = table.select(list(ASKED))
+    step = _at_once(table)
+    for low in range(0, table.num_rows, step):
+        yield from _read(table.slice(low, step), messages)
+
+
+def readable(read: Iterable[Read]) -> list[Event]:
+    """The events. Raises Unreadable for the first message that is none."""
+    events = list(read)
+    for event in events:
+        if type(event) is Unreadable:
+            raise event
+    return events  # type: ignore[return-value]
+
+
+class WindowEvents:
+    """The messages of windows that are called one after another: those of many small windows are read at once.
+
+    Each event is handed out once, because rules may modify what they are given.
+    """
+
+    def __init__(self, messages: MessageFormat) -> None:
+        self._messages = messages
+        self._source: EventSource | None = None
+        self._low = self._next = 0
+        self._ahead: list[Read] = []
+        """The messages of the source from ``_low`` on; those before ``_next`` have been handed out."""
+
+    def of(self, window: TupleWindow) -> list[Event]:
+        """The messages of a window. Raises Unreadable for the first that is none."""
+        if not isinstance(window, TupleWindow) or not isinstance(window.members, range):
+            return readable(read_events(window.table, self._messages))  # there is nothing behind it to read
+        members = window.members
+        if (
+            window.source is not self._source
+            or members.start < self._next
+            or members.stop > self._low + len(self._ahead)
+        ):
+            self._read_from(window.source, members)
+        self._next = members.stop
+        return readable(self._ahead[members.start - self._low : members.stop - self._low])
+
+    def _read_from(self, source: EventSource, members: range) -> None:
+        """Read the messages of a window, and some of those behind it."""
+        ahead = min(members.start + _MESSAGES_AT_ONCE, len(source)) if isinstance(source, GatheredEvents) else 0
+        table = source.table(range(members.start, max(members.stop, ahead)))
+        self._source, self._low = source, members.start
+        self._ahead = list(read_events(table.slice(0, max(len(members), _at_once(table))), self._messages))
+
+
+def headers_of(table: pa.Table) -> list[Pairs | None] | None:
+    """The headers of each message; None where none has any, which is the usual case."""
+    column = table.column("headers")
+    return objects_of(column) if pc.max(pc.list_value_length(column)).as_py() else None
+
+
+def _read(table: pa.Table, messages: MessageFormat) -> list[Read]:
+    count, pairs = table.num_rows, headers_of(table)
+    values = objects_of(table.column("value"))
+    topic = table.column("topic")
+    topics = objects_of(topic.fill_null("") if topic.null_count else topic)
+    keys = _texts(table.column("key"))
+    headers: list[dict[str, str]]
+    if pairs is None:
+        read, headers = read_many(messages, values), [{} for _ in range(count)]
+    else:
+        read = read_many(messages, values, [header_bytes(each) for each in pairs])
+        headers = [header_texts(each) for each in pairs]
+    events: list[Read] = list(events_of(read, topics, keys, headers))
+    for index, value in enumerate(read):
+        if type(value) is Unreadable:
+            events[index] = value
+    return events
+
+
+def _texts(column: pa.ChunkedArray) -> list[str | None]:
+    """Bytes as texts; invalid UTF-8 is escaped."""
+    try:
+        return objects_of(column.cast(pa.string()))
+    except pa.ArrowInvalid:
+        return [None if value is None else as_text(value) for value in objects_of(column)]
+
+
+def _at_once(table: pa.Table) -> int:
+    """How many messages of a table to read at once."""
+    fitting: int = _BYTES_AT_ONCE * table.num_rows // max(int(table.nbytes), 1)
+    return min(_MESSAGES_AT_ONCE, max(fitting, 1))
