@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Read: TypeAlias = Event | Unreadable
 """A message as rules see it, or why it is none."""
 
-_MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 512, 1 << 20
+_MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 2048, 1 << 20
 """Maximum number of messages that become objects at once, and of their bytes at average size: few enough that they
 stay in the processor's cache."""
 
