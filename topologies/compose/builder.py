@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from topologies.compose.compile import build_topology
 from topologies.compose.declarers import BoltDeclarer, DeclaredTopology, SinkDeclarer
+from topologies.compose.drawing import declared_html
 from topologies.graph.model import Topology
+from windowing.data.reprs import one_line
 from windowing.errors import ConfigError
 from windowing.time.durations import Count, Duration, as_duration
 
@@ -50,6 +52,16 @@ class TopologyBuilder:
             None if message_timeout is None else as_duration(message_timeout),
             None if max_spout_pending is None else Count(max_spout_pending).value,
         )
+
+    def __repr__(self) -> str:
+        made = self._declared
+        bolts, outs = ([each.name for each in parts] for parts in (made.bolts, made.sinks))
+        kinds = {"spouts": [name for name, _ in made.spouts], "bolts": bolts, "sinks": outs}
+        parts = "; ".join(f"{kind} {', '.join(map(str, names))}" for kind, names in kinds.items() if names)
+        return one_line(f"<TopologyBuilder {made.name!r}: {parts or 'empty'}>")
+
+    def _repr_html_(self) -> str:
+        return declared_html(self._declared)
 
     def set_spout(self, name: str, spout: Spout, *, time: Preset | None = None) -> None:
         """Add a source of events.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from topologies.graph.groupings import AllGrouping, FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from topologies.graph.model import Input, Stream
+from windowing.data.reprs import of_fields
 from windowing.data.rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ class BoltDeclarer:
     bolt: Bolt | BatchBolt | WindowedBolt
     parallelism: int
     inputs: list[Input] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Read a stream; events with equal fields go to the same task.
@@ -58,6 +62,9 @@ class SinkDeclarer:
     name: str
     sink: Sink
     streams: list[Stream] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def from_(self, component: str, stream: str = DEFAULT_STREAM) -> SinkDeclarer:
         """Take a stream. Of several streams, all must have the same columns."""

@@ -34,6 +34,8 @@ class Layers:
 def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> Layers:
     """Place boxes of these widths; ``gap`` is the least distance between two of a layer."""
     layer = _layers_of(list(widths), edges)
+    back = [edge for edge in edges if layer[edge[1]] <= layer[edge[0]]]
+    edges = [edge for edge in edges if edge not in back]  # only what has not been checked yet may go in a circle
     ways = {
         edge: [f"{number}:{at}" for at in range(layer[edge[0]] + 1, layer[edge[1]])]
         for number, edge in enumerate(dict.fromkeys(edges))
@@ -60,7 +62,7 @@ def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> L
     return Layers(
         {name: centres[name] for name in widths},
         layer,
-        {edge: tuple(centres[name] for name in way) for edge, way in ways.items()},
+        {**dict.fromkeys(back, ()), **{edge: tuple(centres[name] for name in way) for edge, way in ways.items()}},
         max((centres[name] + all_widths[name] / 2 for name in centres), default=0.0),
     )
 

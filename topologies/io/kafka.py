@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from topologies.io.dead_letters import Undeliverable
+from windowing.data.reprs import of_fields
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import format_schema, parse_schema
 from windowing.errors import ConfigError
@@ -67,6 +68,9 @@ class KafkaSpout:
     records_per_batch: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # they may contain passwords
 
+    def __repr__(self) -> str:
+        return of_fields(self)
+
     def outputs(self) -> dict[str, pa.Schema]:
         """The columns of the records, or the declared ones and the metadata."""
         if self.declared is None:
@@ -114,6 +118,9 @@ class KafkaSink:
     """Where rows of a missing topic go; None: they stop the run."""
     largest: int | None = None
     """Maximum size of its records in bytes; a topic that accepts less is refused before the run. None for no check."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def check(self) -> None:
         """Nothing to check before the run."""

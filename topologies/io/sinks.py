@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
+from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ class FileSink:
 
     path: str
     format: FileFormat
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def check(self) -> None:
         """Raise ConfigError where the sink cannot be used as it is."""
@@ -82,6 +86,9 @@ class FunctionSink:
 
     function: Callable[[Any, int], None]
     frame: str
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def check(self) -> None:
         """Raise ConfigError where the sink cannot be used as it is."""

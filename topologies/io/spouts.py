@@ -28,6 +28,7 @@ from topologies.io.kafka import (
 )
 from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates
+from windowing.data.reprs import call, of_fields
 from windowing.data.rows import DEFAULT_STREAM, EmittedRows, tables
 from windowing.data.schema import SchemaLike, format_schema, parse_schema
 from windowing.errors import ConfigError, DataError, UnreachableError
@@ -67,6 +68,9 @@ class FileSpout:
     """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
     on_missing: str = "stop"
     """What to do about a listed file that no longer exists: ``stop``, or count it as ``invalid``."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The declared columns, or else those of the first file, and the metadata columns."""
@@ -153,6 +157,9 @@ class FrameSpout:
     make: Callable[[Any], Any]
     declared: SchemaLike
 
+    def __repr__(self) -> str:
+        return of_fields(self)
+
     def outputs(self) -> dict[str, pa.Schema]:
         """The declared columns."""
         return {DEFAULT_STREAM: parse_schema(self.declared)}
@@ -164,6 +171,9 @@ class MemorySpout:
 
     declared: SchemaLike
     batches: Sequence[EmittedRows] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return call("MemorySpout", self.declared, f"{len(self.batches)} batches")
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The declared columns."""

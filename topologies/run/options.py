@@ -14,6 +14,7 @@ from topologies.engine.time.first_output import as_moment
 from topologies.html.page import framed, heading, paragraph
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import Clock, system_clock
+from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, as_duration
 
@@ -56,8 +57,11 @@ class RunOptions:
     the checkpoint."""
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event = field(default_factory=threading.Event, repr=False)
     """Event that ends the run after the current batch when set."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def __post_init__(self) -> None:
         if self.checkpoint is not None:

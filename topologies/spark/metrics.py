@@ -23,6 +23,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from topologies.engine.batch.report import BatchReport
+from windowing.data.reprs import call
 
 Listen = Callable[[BatchReport, StreamingQueryProgress | None], None]
 
@@ -74,6 +75,9 @@ class TimeMetrics(StreamingQueryListener):
     after the batch; for the closing, which is not a batch of Spark, the progress is None. ``last`` is the latest
     report. An exception in the function is logged, and the run continues.
     """
+
+    def __repr__(self) -> str:
+        return call("TimeMetrics", self.function)
 
     def __init__(self, function: Listen | None = None) -> None:
         self.function: Listen = function or log_line

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from windowing.data.reprs import of_fields
 from windowing.time.timestamps import LATEST, to_datetime
 
 
@@ -53,6 +54,9 @@ class RunStatus:
     is missing; it, or else the one that is furthest behind, holds the bolt's watermark back."""
     error: str | None = None
     """What a failed run ended with, in a sentence."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def __str__(self) -> str:
         text = f"{self.phase} since {show_moment(self.since)}: {counted(self.batches, 'batch', 'batches')}"

@@ -18,6 +18,7 @@ from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, NumberedRows
 from windowing.bolts.bound_aggregates import BoundAggregates
 from windowing.bolts.columns import unified
 from windowing.bolts.empty_rows import filled, in_order, rows_of_nothing
+from windowing.data.reprs import one_line
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import value_type
 from windowing.errors import ConfigError
@@ -69,6 +70,10 @@ class AggregateBolt(BatchWindowedBolt):
         if not all(isinstance(name, str) and name for name in self.by):
             raise ConfigError(f"AggregateBolt(by={by!r})", why="a key is made of columns", do="give their names")
         self._check_names()
+
+    def _repr_of_call(self) -> str:
+        named = ", ".join(f"{name}={aggregate}" for name, aggregate in self.aggregates.items())
+        return one_line(f"{type(self).__name__}({f'by={list(self.by)}, ' if self.by else ''}{named})", 100)
 
     @property
     def by(self) -> tuple[str, ...]:

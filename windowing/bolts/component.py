@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 
 import pyarrow as pa
 
+from windowing.data.reprs import call, of_fields, one_line, simple_attributes
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import parse_schema
 
@@ -31,12 +32,22 @@ class TaskContext:
     The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
     """
 
+    def __repr__(self) -> str:
+        return of_fields(self)
+
 
 class Component:
     """What every bolt has: declared outputs, and a call before the first event."""
 
     outputs: ClassVar[str | pa.Schema | Mapping[str, str | pa.Schema]] = {}
     """The columns that the bolt emits, ``"user string, revenue double"``; a mapping for several streams."""
+
+    def __repr__(self) -> str:
+        return one_line(self._repr_of_call())
+
+    def _repr_of_call(self) -> str:
+        """How it was made, as far as that can be told from its attributes."""
+        return call(type(self).__name__, **simple_attributes(self))
 
     def prepare(self, context: TaskContext) -> None:
         """Called before the bolt is given anything, on each task and in each micro-batch anew.

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, Final, Self
 
 from windowing.bolts.component import Component
+from windowing.data.reprs import one_line
 from windowing.errors import ConfigError
 from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
 from windowing.settings.bounds import Bounds
@@ -33,6 +34,10 @@ class ConfiguredBolt(Component):
     """A bolt with settings, which are changed in copies of it; what users call for that is in WindowedBolt."""
 
     settings: WindowSettings = WindowSettings()
+
+    def __repr__(self) -> str:
+        made, settings = self._repr_of_call(), repr(self.settings).removeprefix("WindowSettings")
+        return one_line(made if settings == "()" else f"{made} with {settings}")
 
     def configured(self, settings: WindowSettings) -> Self:
         """The bolt with other settings, all at once: what ``build()`` does when it settles what follows from inputs."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.data.order import is_sorted, stable_order
+from windowing.data.reprs import one_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +30,9 @@ class Events:
     payload: pa.RecordBatch
     streams: NDArray[np.int8] | None = None
     weights: NDArray[np.int64] | None = None
+
+    def __repr__(self) -> str:
+        return one_line(f"<Events: {len(self)} of {', '.join(self.payload.schema.names)}>")
 
     def __len__(self) -> int:
         return len(self.timestamps)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import functools
+import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
+from datetime import datetime, timedelta
+from enum import Enum
+from itertools import islice
 from typing import Any
 
 from windowing.data.printable import printable
 
 LONGEST = 180
 """Characters of a repr."""
+_FEW = 10
+"""Elements of a list that is shown."""
 _PART = 60
 """Characters of one argument in it."""
 
@@ -32,41 +38,57 @@ def shown(value: object) -> str:
 
 def _shown(value: object) -> str:  # noqa: PLR0911 - one for each kind
     match value:
+        case Enum():
+            return f"{type(value).__name__}.{value.name}"
         case functools.partial():
             return f"partial({shown(value.func)}, ...)"
         case str() | bytes() if len(value) > _PART:
             return repr(value[:_PART])[:-1] + "..." + repr(value)[-1]
         case Mapping():
-            return "{" + ", ".join(f"{shown(name)}: {shown(each)}" for name, each in value.items()) + "}"
+            few = [f"{shown(name)}: {shown(each)}" for name, each in islice(value.items(), _FEW)]
+            return "{" + ", ".join(few) + ", ..." * (len(value) > _FEW) + "}"
         case tuple() if type(value) is tuple:
-            return f"({', '.join(map(shown, value))}{',' * (len(value) == 1)})"
+            return f"({', '.join(map(shown, value[:_FEW]))}{',' * (len(value) == 1)}{', ...' * (len(value) > _FEW)})"
         case list():
-            return f"[{', '.join(map(shown, value))}]"
+            return f"[{', '.join(map(shown, value[:_FEW]))}{', ...' * (len(value) > _FEW)}]"
     plain = type(value).__repr__ in (object.__repr__, *_OF_FUNCTIONS)
     if isinstance(value, type) or (callable(value) and plain):
         return str(getattr(value, "__qualname__", type(value).__qualname__)).replace("<locals>.", "")
-    return f"<{type(value).__name__}>" if plain else repr(value)
+    return f"<{type(value).__name__}>" if plain else _ADDRESS.sub("", repr(value))
 
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 _OF_FUNCTIONS = tuple(kind.__repr__ for kind in (types.FunctionType, types.MethodType, types.BuiltinFunctionType))
 """The reprs of functions and methods, which name addresses."""
 
 
-def call(name: str, *values: object, **named: object) -> str:
+def call(name: str, /, *values: object, **named: object) -> str:
     """A repr that reads like the call of a constructor."""
     return one_line(
         f"{name}({', '.join([*map(shown, values), *(f'{key}={shown(each)}' for key, each in named.items())])})"
     )
 
 
-def of_fields(instance: Any, *, name: str = "") -> str:
+def simple_attributes(instance: object) -> dict[str, object]:
+    """The public attributes of an instance that are set on it and simple: no data that may be large."""
+    return {name: value for name, value in vars(instance).items() if not name.startswith("_") and _is_simple(value)}
+
+
+def _is_simple(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return 0 < len(value) <= _FEW and all(map(_is_simple, value))
+    return isinstance(value, str | int | float | Enum | timedelta | datetime)
+
+
+def of_fields(instance: Any) -> str:
     """The repr of a dataclass: the fields that are not as by default, by their names."""
     given: dict[str, Any] = {}
     for each in fields(instance):
         value = getattr(instance, each.name)
         if each.repr and not _by_default(each, value):
             given[each.name] = value
-    return call(name or type(instance).__qualname__, **given)
+    return call(type(instance).__qualname__, **given)
 
 
 def _by_default(field: Field[Any], value: object) -> bool:

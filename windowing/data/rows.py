@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from windowing.data.decimals import bounded
+from windowing.data.reprs import of_fields
 from windowing.data.schema import format_schema
 from windowing.errors import SchemaError
 
@@ -26,6 +27,9 @@ class Emit:
 
     rows: EmittedRows
     stream: str = DEFAULT_STREAM
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
 
 Loose = list[tuple[Any, ...]]

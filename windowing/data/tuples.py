@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from windowing.data.reprs import of_fields
+
 
 @dataclass(frozen=True, slots=True)
 class Tuple:
@@ -19,6 +21,9 @@ class Tuple:
     """Event time in microseconds since the epoch; in processing time, the clock at arrival."""
     stream: str
     """The name of the input stream, as ``window.stream(...)`` takes it."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def __getitem__(self, field: str) -> Any:
         return self.values[field]

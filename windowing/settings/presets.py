@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED, SOURCE_ONLY, azure_words
 from windowing.settings.bounds import Bounds
@@ -42,6 +43,9 @@ class Preset:
     rules: Mapping[str, Any]
     asked: tuple[tuple[str, str], ...] = ()
     """What of it the user has asked for by name, (setting, argument); see ``WindowSettings.asked``."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def changes(self) -> dict[str, Any]:
         """The value of each of RULES."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
+from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
 from windowing.settings.rules import flag
 from windowing.time.daytimes import DayTime
@@ -59,6 +60,9 @@ class TriggerCall:
     """Kept from call to call for as long as the window is open; what JSON can hold."""
     fired_at: int = 0
     """The clock at the arrival of the event, in microseconds."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     @property
     def fire_ms(self) -> int:
@@ -129,6 +133,9 @@ class RuleTrigger:
     from_first: bool = True
     """Whether the timeout runs from the first event; if not, from the last."""
 
+    def __repr__(self) -> str:
+        return of_fields(self)
+
     def __post_init__(self) -> None:
         _above_zero(self.timeout)
         flag("from_first", self.from_first)
@@ -166,6 +173,9 @@ class DailyByRule:
     """A function of an event that returns a DayTime."""
     max_empty: int | None = None
     """After this many firings in a row without events the key is forgotten (UH-22); None: never."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     def __post_init__(self) -> None:
         _some(self.max_empty)

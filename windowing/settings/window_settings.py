@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from windowing.data.reprs import of_fields
 from windowing.settings import words
 from windowing.settings.bounds import Bounds
 from windowing.settings.declaration import Admits, Declaration, SaidBy, by_argument, declarations, setting
@@ -563,15 +564,18 @@ class WindowSettings:
     # -- what follows from inputs, and what was asked for
     input_rules: Mapping[str, InputRules] | None = None
     """By the label of an input: what its source says of its watermarks and late events, where they differ (SI-17)."""
-    given: frozenset[str] = field(default=frozenset(), compare=False)
+    given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """The settings that were given by name, which those of a source do not replace (SI-18)."""
-    asked: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    asked: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
     """What the user asked for by name, (setting, call) in order: if it would change nothing, it is refused. What a
     preset brings along without being asked may be idle."""
-    every_is_derived: bool = field(default=False, compare=False)
+    every_is_derived: bool = field(default=False, compare=False, repr=False)
     """Whether ``watermark_every`` follows from other settings that need it, and the user has not said it."""
-    forgotten: tuple[str, ...] = field(default=(), compare=False)
+    forgotten: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """The calls whose settings a preset that came after them has replaced."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
     @property
     def follow_each_other(self) -> bool:

@@ -9,8 +9,10 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, NotRequired, TypedDict
 
+from topologies.html.page import framed, heading, monospaced, paragraph, table
 from topologies.io.times import written
 from topologies.scenarios.schema.expected import DecisionLabel
+from windowing.data.reprs import one_line
 from windowing.errors import ScenarioError
 from windowing.time.timestamps import from_datetime
 
@@ -84,6 +86,17 @@ class Answer:
     """From what was expected, in words."""
     draw: Callable[[], str] = field(default=lambda: "", repr=False, compare=False)
     """The picture of the run in plain text, with the differences."""
+
+    def __repr__(self) -> str:
+        ok = {True: "as expected", False: "not as expected", None: "nothing expected"}[self.ok]
+        rows = sum(map(len, self.outputs.values()))
+        counts = f"{len(self.windows)} windows, {rows} rows, {len(self.late)} late"
+        return one_line(f"<Answer to {self.name!r}: {ok}; {counts}>")
+
+    def _repr_html_(self) -> str:
+        accounts = [(account, count) for account, count in self.counts.items() if count]
+        parts = [heading(self.name), monospaced(self.draw()), table(["account", "events"], accounts)]
+        return framed(*parts, *(paragraph(difference, "bad") for difference in self.differences))
 
     def check(self) -> None:
         """Raise AssertionError, with the picture and the differences, unless all is as expected.

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from windowing.data.reprs import of_fields
+
 
 @dataclass(slots=True)
 class Aggregation:
@@ -28,3 +30,6 @@ class Aggregation:
     headers: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None
     """Where the events go (HEADERS, UH-25): TargetTopic, TargetKey, kafka, BranchName; for several events a list of
     such."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from windowing.data.reprs import of_fields
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -23,6 +25,9 @@ class Event:
     Headers that are not UTF-8 text, or have no value, are shown as text, and keep their bytes where they are copied
     (``HeaderText``).
     """
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
 
 class _Bare:

@@ -11,6 +11,7 @@ from topologies.step.rules.errors import RuleError
 from topologies.step.rules.event import Event
 from topologies.step.rules.headers import HeaderValue
 from topologies.step.rules.targets import Target, checked_key, checked_name, flat_headers, targets
+from windowing.data.reprs import of_fields
 
 DECLINE: Final = "decline"
 """Returned by the aggregation rule: these events produce nothing (UH-26)."""
@@ -44,6 +45,9 @@ class Out:
     branch: str | None = None
     """The step it goes to instead of the next one (BranchName, UH-32)."""
 
+    def __repr__(self) -> str:
+        return of_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
@@ -54,6 +58,9 @@ class Outputs:
     """Whether each result is the incoming event at its index, whose value is passed on unchanged (UH-27)."""
     counted: tuple[str, ...] = ()
     """What to count about the answer: DECLINED, EMPTIED, UNKNOWN_STATUS."""
+
+    def __repr__(self) -> str:
+        return of_fields(self)
 
 
 def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Outputs:
