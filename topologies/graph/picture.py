@@ -5,14 +5,14 @@ from __future__ import annotations
 from topologies.graph.describing import bolts_of, described, sink_in_words, spout_in_words, window_in_words
 from topologies.graph.model import Topology, WindowedNode
 from topologies.html.graph import Arrow, Box, as_svg
-from topologies.html.page import framed, heading, table, text
+from topologies.html.page import framed, heading, table
 from windowing.data.rows import DEFAULT_STREAM
 
 
 def topology_html(topology: Topology) -> str:
     """The graph of a topology, and its description, folded, as HTML."""
     parts = [(fact.title, word, what) for fact in described(topology) for word, what in fact.facts]
-    details = f"<details><summary>{text('all that there is to know of its parts')}</summary>"
+    details = "<details><summary>details</summary>"
     details += table(["part", "", ""], _without_repeats(parts)) + "</details>"
     return framed(heading(topology.name), topology_svg(topology), details)
 

@@ -20,7 +20,7 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True)
 class Layers:
-    """The places of the boxes of a graph without circles."""
+    """The places of the boxes of a graph."""
 
     centres: Mapping[str, float]
     """By box: how far its middle is from the left."""
@@ -33,9 +33,8 @@ class Layers:
 
 def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> Layers:
     """Place boxes of these widths; ``gap`` is the least distance between two of a layer."""
+    back, edges = _circles_broken(edges)
     layer = _layers_of(list(widths), edges)
-    back = [edge for edge in edges if layer[edge[1]] <= layer[edge[0]]]
-    edges = [edge for edge in edges if edge not in back]  # only what has not been checked yet may go in a circle
     ways = {
         edge: [f"{number}:{at}" for at in range(layer[edge[0]] + 1, layer[edge[1]])]
         for number, edge in enumerate(dict.fromkeys(edges))
@@ -65,6 +64,20 @@ def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> L
         {**dict.fromkeys(back, ()), **{edge: tuple(centres[name] for name in way) for edge, way in ways.items()}},
         max((centres[name] + all_widths[name] / 2 for name in centres), default=0.0),
     )
+
+
+def _circles_broken(edges: Sequence[Edge]) -> tuple[list[Edge], list[Edge]]:
+    """The edges that close a circle, and the others; only what has not been checked yet has circles."""
+    below: dict[str, set[str]] = defaultdict(set)
+    back, kept = [], []
+    for source, target in dict.fromkeys(edges):
+        if source == target or source in below[target]:
+            back.append((source, target))
+            continue
+        kept.append((source, target))
+        for name in [name for name in list(below) if name == source or source in below[name]] + [source]:
+            below[name] |= {target, *below[target]}
+    return back, kept
 
 
 def _layers_of(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:

@@ -22,7 +22,7 @@ _STYLE = """
 .windbolt p{margin:4px 0;white-space:pre-line}
 .windbolt pre{margin:4px 0;color:inherit;background:none;font:12px/1.25 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',
 monospace;white-space:pre;overflow-x:auto}
-.windbolt table{border-collapse:collapse;margin:4px 0;color:inherit;font-variant-numeric:tabular-nums}
+.windbolt table{border-collapse:collapse;font:inherit;margin:4px 0;color:inherit;font-variant-numeric:tabular-nums}
 .windbolt th,.windbolt td{padding:2px 10px 2px 0;text-align:left;background:none;border:0;
 border-bottom:1px solid var(--wb-line);white-space:nowrap}
 .windbolt .n{text-align:right}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
-from contextvars import copy_context
 from typing import Any, Protocol
 
 from topologies.engine.batch.report import bolts_html
@@ -62,6 +61,8 @@ class Display:
         self._run = run
         self._handles: list[Any] = []
         self._cell: object = None
+        self._last: RunStatus | None = None
+        self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def show(self) -> None:
@@ -77,20 +78,24 @@ class Display:
         display = sys.modules["IPython.display"].display
         self._handles.append(display(self._bundle(), raw=True, display_id=True))
         if self._thread is None:
-            follow = copy_context().run  # what a cell shows belongs to its own context
-            self._thread = threading.Thread(target=follow, args=(self._follow,), name="windbolt-display", daemon=True)
+            # In no cell's context: an update belongs to the cell that is executed then, whichever shows the run.
+            self._thread = threading.Thread(target=self._follow, name="windbolt-display", daemon=True)
             self._thread.start()
 
+    def refresh(self) -> None:
+        """Bring what is shown up to date, if anything has changed."""
+        with self._lock:
+            if not self._handles or (now := self._run.status) == self._last:
+                return
+            self._last, bundle = now, self._bundle()
+            for handle in self._handles:
+                with suppress(Exception):  # a kernel that ends has nowhere to show anything
+                    handle.update(bundle, raw=True)
+
     def _follow(self) -> None:
-        last, ended = None, False
-        while not ended:
-            ended = self._run.end_within(_EVERY)
-            now = self._run.status
-            if now != last:
-                last, bundle = now, self._bundle()
-                for handle in self._handles:
-                    with suppress(Exception):  # a kernel that ends has nowhere to show anything
-                        handle.update(bundle, raw=True)
+        while not self._run.end_within(_EVERY):
+            self.refresh()
+        self.refresh()
 
     def _bundle(self) -> dict[str, str]:
         if self._run.status.phase is RunPhase.FAILED:

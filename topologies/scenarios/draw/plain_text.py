@@ -16,6 +16,13 @@ _WIDTH = 110
 def picture(scenario: Scenario, answer: Replayed) -> str:
     """The timeline without colours; the differences from what was expected are its last part."""
     file = StringIO()
-    console = Console(file=file, width=_WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
+    console = Console(
+        file=file,
+        width=_WIDTH,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,  # rich would show it in the notebook, and not write it
+        legacy_windows=False,
+    )
     console.print(timeline(scenario, answer))
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())

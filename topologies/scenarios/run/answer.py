@@ -9,7 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, NotRequired, TypedDict
 
-from topologies.html.page import framed, heading, monospaced, paragraph, table
+from topologies.html.page import framed, heading, monospaced, table
 from topologies.io.times import written
 from topologies.scenarios.schema.expected import DecisionLabel
 from windowing.data.reprs import one_line
@@ -94,9 +94,10 @@ class Answer:
         return one_line(f"<Answer to {self.name!r}: {ok}; {counts}>")
 
     def _repr_html_(self) -> str:
+        """Called by notebooks: the picture of the run, which ends with the differences."""
         accounts = [(account, count) for account, count in self.counts.items() if count]
-        parts = [heading(self.name), monospaced(self.draw()), table(["account", "events"], accounts)]
-        return framed(*parts, *(paragraph(difference, "bad") for difference in self.differences))
+        drawn = self.draw()
+        return framed(monospaced(drawn) if drawn else heading(self.name) + table(["account", "events"], accounts))
 
     def check(self) -> None:
         """Raise AssertionError, with the picture and the differences, unless all is as expected.
