@@ -10,7 +10,7 @@ import numpy as np
 
 from policies.assigners.aligned import in_pieces, key_heads
 from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
-from windowing.data.order import stable_order
+from windowing.data.order import pair_order, stable_order
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration
 
@@ -49,8 +49,7 @@ class Runs:
 
     def pieces(self) -> Iterator[Assigned]:
         """Yield the windows with their members in order of (end, start, key), in pieces of bounded size."""
-        order = stable_order(self.starts)
-        order = order[stable_order(self.ends[order])]
+        order = pair_order(self.ends, self.starts)
         for begin, stop, offsets in in_pieces((self.highs - self.lows)[order]):
             chosen = order[begin:stop]
             members = np.arange(offsets[-1]) + np.repeat(self.lows[chosen] - offsets[:-1], np.diff(offsets))
@@ -218,9 +217,7 @@ def _check(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -
 
 def _furthest(live: Live, reach: NDArray[np.int64]) -> NDArray[np.int64]:
     """The greatest reach among the events of the same key up to each event."""
-    order = np.argsort(reach, kind="stable")
-    if live.keys is not None:
-        order = order[stable_order(live.keys[order])]
+    order = stable_order(reach) if live.keys is None else pair_order(live.keys, reach)
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
     return reach[order[np.maximum.accumulate(ranks)]]

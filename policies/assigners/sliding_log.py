@@ -11,7 +11,7 @@ import numpy as np
 from policies.assigners.aligned import key_heads
 from policies.assigners.assigner import Assigned, Live, WindowAssigner
 from policies.assigners.sessions import Runs
-from windowing.data.order import stable_order
+from windowing.data.order import pair_order
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration
 
@@ -70,8 +70,7 @@ class SlidingLogWindows(WindowAssigner):
         count = len(live)
         times = np.concatenate([live.starts, live.starts + self.length.micros])
         owners = np.tile(np.cumsum(key_heads(live), dtype=np.int64), 2)
-        order = stable_order(times)
-        order = order[stable_order(owners[order])]
+        order = pair_order(owners, times)
         times, owners = times[order], owners[order]
         last = np.ones(len(times), dtype=bool)
         last[:-1] = (times[1:] != times[:-1]) | (owners[1:] != owners[:-1])

@@ -11,7 +11,7 @@ import numpy as np
 from policies.assigners.aligned import in_pieces, key_heads, unfold
 from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
 from policies.assigners.sessions import Runs
-from windowing.data.order import stable_order
+from windowing.data.order import pair_order, stable_order
 from windowing.errors import ConfigError
 from windowing.settings.bounds import Bounds
 
@@ -95,8 +95,7 @@ class SnapshotWindows(WindowAssigner):
         count = len(events)
         times = np.concatenate([live.starts[events], ends[events]])
         owners = np.tile(np.cumsum(key_heads(live), dtype=np.int64)[events], 2)
-        order = stable_order(times)
-        order = order[stable_order(owners[order])]
+        order = pair_order(owners, times)
         times, owners = times[order], owners[order]
         fresh = np.ones(len(times), dtype=bool)
         fresh[1:] = (times[1:] != times[:-1]) | (owners[1:] != owners[:-1])
@@ -140,8 +139,7 @@ class Intervals:
         ends = self.stops[held]
         due = (ends > limit_at(after, self.holders[held])) & (ends <= limit_at(upto, self.holders[held]))
         held, ends = held[due], ends[due]
-        order = stable_order(self.times[held])
-        order = order[stable_order(ends[order])]
+        order = pair_order(ends, self.times[held])
         held, ends = held[order], ends[order]
         for begin, stop, offsets in in_pieces(self.crowds[held]):
             chosen = held[begin:stop]

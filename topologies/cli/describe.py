@@ -38,11 +38,11 @@ def describe(
         options = StepOptions.of(overlays, assignments, no_file_rules)
         if is_step(reference):
             step = options.load(reference)
-            said = steps.as_mermaid(step) if mermaid else steps.as_text(step)
+            said = steps.as_mermaid(step) if mermaid else steps.step_text(step)
             data = steps.to_json(step)
         else:
             topology = loaded(reference, options)
-            said = topologies_.as_mermaid(topology) if mermaid else topologies_.as_text(topology)
+            said = topologies_.as_mermaid(topology) if mermaid else topologies_.topology_text(topology)
             data = topologies_.to_json(topology)
         if as_json or mermaid:
             typer.echo(json.dumps(data, indent=2) if as_json else said)

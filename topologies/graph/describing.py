@@ -34,7 +34,7 @@ from windowing.time.durations import Count, Duration
 BoltPart = PlainNode | WindowedNode
 
 
-def as_text(topology: Topology) -> str:
+def topology_text(topology: Topology) -> str:
     """The topology for people: each spout, bolt and sink with what there is to know about it."""
     blocks = [[f"topology {topology.name}"]]
     if topology.stop_on_invalid:
@@ -178,7 +178,7 @@ def spout_in_words(spout: Spout) -> str:
         case KafkaSpout():
             limit = f", at most {spout.records_per_batch} records a batch" if spout.records_per_batch else ""
             what = "records" if spout.declared is None else "JSON"
-            return f"{what} of Kafka {spout.shown} at {spout.servers}{limit}"
+            return f"{what} of Kafka {spout.display_name} at {spout.servers}{limit}"
         case FrameSpout():
             return "a streaming DataFrame"
         case MemorySpout():

@@ -100,7 +100,7 @@ class KafkaSpout:
         return pa.schema([field for field in RECORD if field.name in wanted])
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """Its topics, for messages."""
         return f"topics like {self.pattern}" if self.pattern else f"topic {', '.join(self.topics)}"
 

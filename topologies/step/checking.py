@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from topologies.io.documents.explaining import dotted
-from topologies.io.documents.showing import shown
+from topologies.io.documents.showing import brief
 from topologies.step.bolts.calling import rules_of
 from topologies.step.config import Step, StepConfig, StepProblem
 from topologies.step.config.connecting import KafkaSource
@@ -45,7 +45,7 @@ def _unknown(config: StepConfig) -> Iterator[tuple[str, str]]:
     for section, name in uses:
         if config.connections and name not in config.connections:
             known, meant = ", ".join(config.connections), did_you_mean(name, config.connections)
-            yield f"{section}.config.name", f"expected one of the connections ({known}), found {shown(name)}{meant}"
+            yield f"{section}.config.name", f"expected one of the connections ({known}), found {brief(name)}{meant}"
 
 
 def _problems(config: StepConfig, load: bool) -> Iterator[tuple[str, str]]:

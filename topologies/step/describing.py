@@ -23,7 +23,7 @@ from topologies.step.missing import missing, snippet
 from windowing.time.durations import Duration
 
 
-def as_text(config: StepConfig) -> str:
+def step_text(config: StepConfig) -> str:
     """The step as text: where events come from, key, window, rules, and where results and failures go; then the same
     for each following step."""
     blocks = [[f"step {config.name} ({config.file})"]]

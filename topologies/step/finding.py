@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from topologies.io.documents.showing import shown
+from topologies.io.documents.showing import brief
 from topologies.io.documents.strict import exact_float, no_constant, unique_pairs
 from topologies.step.classpath import file_below
 from topologies.step.config.values import Place
@@ -56,5 +56,5 @@ def read_variables(place: Place) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{place.path} is not JSON: {error}") from None
     if not isinstance(variables, dict):
-        raise ConfigError(f"{place.path}: expected a JSON object of variables, found {shown(variables)}")
+        raise ConfigError(f"{place.path}: expected a JSON object of variables, found {brief(variables)}")
     return variables

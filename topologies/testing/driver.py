@@ -298,10 +298,10 @@ class TopologyDriver:
     ) -> None:
         number, crash_at, self._crash_at = self._batch, self._crash_at, None
 
-        def begin(step: MicroBatch) -> None:
+        def begin(micro_batch: MicroBatch) -> None:
             self._notes.begin(number)
             if promised is not None:
-                promise(self.topology, step.manifest, *promised)
+                promise(self.topology, micro_batch.manifest, *promised)
 
         plan = BatchPlan(number, TimeAdvance(clock, close=close), pieces, run=self._run.micro_batch.run_id)
         try:

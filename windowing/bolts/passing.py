@@ -43,7 +43,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
     def __init__(self, by: object, within: Time | None, rest: str | None, *, length: str = "within") -> None:
         name = type(self).__name__
         self.by = read_columns(name, "by", by)
-        self.within = None if within is None else _above_zero(name, length, within)
+        self.within = None if within is None else _length_of_time(name, length, within)
         self.rest = None if rest is None else read_name(name, "rest", rest)
         if self.rest == DEFAULT_STREAM:
             raise ConfigError(
@@ -165,7 +165,7 @@ def _begins(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
 
 
-def _above_zero(bolt: str, argument: str, given: Time) -> Duration:
+def _length_of_time(bolt: str, argument: str, given: Time) -> Duration:
     try:
         length = as_duration(given)
     except ConfigError as error:

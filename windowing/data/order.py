@@ -71,6 +71,12 @@ def order_within(groups: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[
     return np.lexsort((keys, groups))
 
 
+def pair_order(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The permutation that sorts by (first, second, position)."""
+    order = stable_order(second)
+    return order[stable_order(first[order])]
+
+
 def group_numbers(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Of keys in order: the number of the group of equal ones that each is in, from 0."""
     numbers = np.zeros(len(keys), np.int64)

@@ -24,8 +24,8 @@ class Hopping:
 
     def __init__(self, length: Time, slide: Time) -> None:
         """ConfigError for a duration of zero."""
-        object.__setattr__(self, "length", _above_zero("length", length))
-        object.__setattr__(self, "slide", _above_zero("slide", slide))
+        object.__setattr__(self, "length", _window_length("length", length))
+        object.__setattr__(self, "slide", _window_length("slide", slide))
 
 
 @dataclass(frozen=True, init=False)
@@ -45,8 +45,8 @@ class Session:
         self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
     ) -> None:
         """ConfigError for a duration of zero, and where ``touching`` is neither True nor False."""
-        longest = None if max_duration is None else _above_zero("max_duration", max_duration)
-        object.__setattr__(self, "gap", _above_zero("gap", gap))
+        longest = None if max_duration is None else _window_length("max_duration", max_duration)
+        object.__setattr__(self, "gap", _window_length("gap", gap))
         object.__setattr__(self, "touching", flag("touching", touching))
         object.__setattr__(self, "max_duration", longest)
         object.__setattr__(self, "gap_field", gap_field)
@@ -66,7 +66,7 @@ class SlidingLog:
 
     def __init__(self, length: Time) -> None:
         """ConfigError for a duration of zero."""
-        object.__setattr__(self, "length", _above_zero("length", length))
+        object.__setattr__(self, "length", _window_length("length", length))
 
 
 @dataclass(frozen=True, init=False)
@@ -122,7 +122,7 @@ class Meeting:
     """Which of the bolt's two inputs is the left one, from 0."""
 
 
-def _above_zero(name: str, value: Time) -> Duration:
+def _window_length(name: str, value: Time) -> Duration:
     duration = as_duration(value)
     if duration.micros == 0:
         raise ConfigError(f"{name}={value!r}", why="a window has a length", do="give a duration above zero")

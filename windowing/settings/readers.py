@@ -37,7 +37,7 @@ def choice(choices: type[Enum]) -> Reader:
     return Reader(" or ".join(repr(each.value) for each in choices), lambda value: one_of(choices, value), choices)
 
 
-def _above_zero(value: Any) -> Duration:
+def _duration_above_zero(value: Any) -> Duration:
     duration = as_duration(value)
     if duration.micros == 0:
         raise ConfigError(f"a duration of {value!r}", why="it must be above zero", do="make it longer, or leave it out")
@@ -137,7 +137,7 @@ def _edge(value: Any) -> OutputTime:
 
 
 DURATION = Reader("a duration", as_duration)
-ABOVE_ZERO = Reader("a duration above zero", _above_zero)
+ABOVE_ZERO = Reader("a duration above zero", _duration_above_zero)
 SHIFT = Reader("a duration, with a minus sign: back", as_shift)
 EDGE = Reader("'window end' or 'window start'", _edge, OutputTime)
 EVERY = Reader("a number of events, or a duration above zero", as_every)

@@ -115,7 +115,7 @@ class CountTrigger:
     """Whether the timeout runs from the first event; if not, from the last."""
 
     def __post_init__(self) -> None:
-        _above_zero(self.timeout)
+        _check_timeout(self.timeout)
         flag("from_first", self.from_first)
 
 
@@ -137,7 +137,7 @@ class RuleTrigger:
         return of_fields(self)
 
     def __post_init__(self) -> None:
-        _above_zero(self.timeout)
+        _check_timeout(self.timeout)
         flag("from_first", self.from_first)
         _callable(self.rule)
 
@@ -222,7 +222,7 @@ class Capacity:
             )
 
 
-def _above_zero(timeout: Duration | None) -> None:
+def _check_timeout(timeout: Duration | None) -> None:
     if timeout is not None and timeout.micros <= 0:
         raise ConfigError(
             f"timeout={timeout}",

@@ -23,7 +23,7 @@ from topologies.cli.consoles import only_json
 from topologies.cli.demo import DemoFolder
 from topologies.cli.spans import spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
-from topologies.graph.describing import as_mermaid, as_text, to_json
+from topologies.graph.describing import as_mermaid, to_json, topology_text
 from topologies.graph.rules_in_words import kind_in_words
 from windowing import Count, TemporalJoin, TupleWindow, Union, WindowedBolt, minutes, presets, seconds
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing
@@ -531,7 +531,7 @@ def _two_bolts():
 
 
 def test_a_topology_is_described_in_words() -> None:
-    text = as_text(_two_bolts())
+    text = topology_text(_two_bolts())
     for line in (
         "spout in\n  from     memory, 0 batches\n  emits    id string, ts timestamp",
         "bolt first (_Each, 3 tasks)\n  reads    in, grouping fields(id)",
@@ -585,7 +585,7 @@ def _described(bolt: WindowedBolt) -> str:
     builder.set_bolt("b", bolt.with_timestamp_field("ts")).global_grouping("in")
     built = builder.build()
     assert "(value=" not in json.dumps(to_json(built)["bolts"][0]["time"])
-    return as_text(built)
+    return topology_text(built)
 
 
 def test_the_rules_of_time_are_described_a_line_each_with_what_becomes_of_late_events() -> None:
@@ -610,7 +610,7 @@ def test_a_join_and_a_union_are_described() -> None:
     builder.set_bolt("join", join).global_grouping("one").global_grouping("two")
     union = Union().with_timestamp_field("ts")
     builder.set_bolt("all", union).global_grouping("one").global_grouping("two")
-    assert as_text(builder.build()).count("each moment at which an event begins") == 2
+    assert topology_text(builder.build()).count("each moment at which an event begins") == 2
 
 
 def test_a_topology_is_a_flowchart() -> None:

@@ -19,7 +19,7 @@ import pytest
 from policies import TimeEvictionPolicy, TimeTriggerPolicy, WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
 from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.compose.effects import NEEDS
-from topologies.graph.describing import as_text
+from topologies.graph.describing import topology_text
 from topologies.graph.model import Topology
 from topologies.scenarios.schema.model import Scenario
 from windowing import Count, TopologyError, WindowedBolt, presets, seconds
@@ -307,7 +307,7 @@ def test_all_of_a_lifetime_is_described(setting: Setting) -> None:
 @pytest.mark.parametrize("system", PRESETS)
 def test_what_changes_nothing_is_not_described(system: str) -> None:
     """Azure's rules are about watermarks and edges too, of which sessions by the clock have none."""
-    text = as_text(built(Base("session", system, clock=True), None, with_it=False))
+    text = topology_text(built(Base("session", system, clock=True), None, with_it=False))
     assert re.search(r"watermark|multiples|past its end", text) is None
 
 
@@ -317,7 +317,7 @@ def _described(base: Base, setting: Setting) -> tuple[str, str] | None:
         without, with_it = (built(base, setting, with_it=given) for given in (False, True))
     except (TopologyError, ConfigError):
         return None
-    return as_text(without), as_text(with_it)
+    return topology_text(without), topology_text(with_it)
 
 
 OUTPUT = {"output_time", "output_watermark"}

@@ -17,7 +17,7 @@ from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import SourceBatch
-from topologies.graph.describing import as_text, to_json
+from topologies.graph.describing import to_json, topology_text
 from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.local import run_local
@@ -156,7 +156,7 @@ def test_triggers_in_words() -> None:
     }
     for trigger, words in said.items():
         topology, _, _ = a_topology(Shown().with_key("key").with_trigger(trigger))
-        assert words in as_text(topology)
+        assert words in topology_text(topology)
         assert words in to_json(topology)["bolts"][0]["window"]["in_words"]
 
 

@@ -28,7 +28,7 @@ from topologies.engine.ingest import merging
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import RowPartitions, SourceBatch
 from topologies.engine.work.splits import MergedSplits
-from topologies.graph.describing import as_text
+from topologies.graph.describing import topology_text
 from topologies.graph.model import Topology
 from topologies.io.formats.bad import BAD_SCHEMA
 from topologies.sources.splits import file_splits
@@ -373,4 +373,4 @@ def test_a_column_that_gives_no_order_is_refused_when_it_is_built(column: str, s
 
 def test_merging_is_described() -> None:
     topology, _, _ = copying(spouts.files("in/*.csv", "name string, time long", merge_by="time"))
-    assert "merged by time" in as_text(topology)
+    assert "merged by time" in topology_text(topology)

@@ -36,7 +36,7 @@ from topologies.step.compile import step_topology
 from topologies.step.config import StepConfigError, load_step
 from topologies.step.config.keys import DslKey, HashKey, HeadersKey, MessageKey
 from topologies.step.config.values import FilePath
-from topologies.step.describing import as_text
+from topologies.step.describing import step_text
 from topologies.step.rules import Rule, RuleError, load_rule
 from windowing.bolts.component import TaskContext
 from windowing.bolts.plain_bolts import BatchBolt
@@ -629,7 +629,7 @@ def test_reasons_of_dead_letters_hold_nothing_of_messages_where_they_must_not(tm
     path = _step(tmp_path, *lines)
     (tmp_path / "rules.py").write_text(SECRET_RULES, encoding="utf-8")
     step = load_step(path, assignments={"errorDetails": "type", "ruleTimeLimit": "300ms"})
-    assert "no texts of exceptions" in as_text(step)
+    assert "no texts of exceptions" in step_text(step)
     run_local(step_topology(step), RunOptions())
     dead = _written(tmp_path, "dead")
     assert all(secret in row["value"] for row in dead)

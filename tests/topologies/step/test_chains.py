@@ -19,7 +19,7 @@ from topologies.run.options import RunOptions
 from topologies.step.compile import named_by, step_topology
 from topologies.step.config import Step, StepConfigError, load_step
 from topologies.step.config.connecting import Destination
-from topologies.step.describing import as_mermaid, as_text, summary, to_json
+from topologies.step.describing import as_mermaid, step_text, summary, to_json
 from windowing.errors import BoltError
 
 pytestmark = pytest.mark.feature("UH-32")
@@ -345,7 +345,7 @@ def test_what_is_laid_over_a_further_step(tmp_path: Path) -> None:
 
 def test_a_chain_in_words(tmp_path: Path) -> None:
     step = load_step(written(tmp_path))
-    text = as_text(step)
+    text = step_text(step)
     assert [line for line in text.splitlines() if line.startswith("step ")] == [
         f"step users ({tmp_path}/chain.json)", "step shops", "step large", "step rescue"
     ]  # fmt: skip

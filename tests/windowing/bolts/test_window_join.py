@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.describing import as_text
+from topologies.graph.describing import topology_text
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from windbolt import BatchBolt, ConfigError, Session, TopologyError, WindowJoin
@@ -290,5 +290,5 @@ def test_a_bolt_without_outputs_is_told_so() -> None:
 
 def test_it_is_described() -> None:
     built = topology(lambda bolt: bolt.fields_grouping("persons", "id").fields_grouping("auctions", "seller"))
-    assert "persons, auctions on id = seller (inner)" in as_text(built)
+    assert "persons, auctions on id = seller (inner)" in topology_text(built)
     topology(lambda bolt: bolt.global_grouping("persons").global_grouping("auctions"))

@@ -16,7 +16,7 @@ import typer
 
 from topologies.cli.failing import Debug, readable_errors
 from topologies.examples.aggregation.kafka import Conf, opened_topic
-from topologies.scenarios.schema.messages import shown
+from topologies.scenarios.schema.messages import sent_message
 from topologies.step.config import Step, StepConfig, load_step
 from topologies.step.config.connecting import Destination, KafkaConnection
 from topologies.step.formatting import messages_of
@@ -49,7 +49,7 @@ def show(
             reader = spark.read.format("kafka").options(**options).option("includeHeaders", True)
             messages = reader.option("subscribe", topic).load().select(*_COLUMNS)
             for row in messages.limit(most).collect():
-                typer.echo(json.dumps(shown(row.asDict(recursive=True), read), ensure_ascii=False, default=str))
+                typer.echo(json.dumps(sent_message(row.asDict(recursive=True), read), ensure_ascii=False, default=str))
             typer.echo(f"{messages.count():,} messages in {topic}", err=True)
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from topologies.io.documents.showing import kind_shown, shown
+from topologies.io.documents.showing import brief, kind_shown
 from windowing.suggestions import did_you_mean
 
 _MOST_LISTED = 25
@@ -50,7 +50,7 @@ def _explained(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Explai
     """The problems in one of pydantic's errors, one for each of its lines."""
     spot = _spot(details["loc"], model)
     context = details.get("ctx", {})
-    found = kind_shown(details["input"]) if spot.is_secret else shown(details["input"])
+    found = kind_shown(details["input"]) if spot.is_secret else brief(details["input"])
     match details["type"]:
         case "value_error":
             for line in str(context["error"]).split("\n"):
@@ -159,7 +159,7 @@ def _purpose(field: FieldInfo | None) -> str:
 
 def _choice(allowed: list[str], found: object) -> str:
     wanted = allowed[0] if len(allowed) == 1 else f"one of {', '.join(allowed)}"
-    return f"expected {wanted}, found {shown(found)}{did_you_mean(found, allowed)}"
+    return f"expected {wanted}, found {brief(found)}{did_you_mean(found, allowed)}"
 
 
 def _unknown(spot: _Spot, model: type[BaseModel]) -> str:

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 
 
-def shown(value: object) -> str:
+def brief(value: object) -> str:
     """A value as shown in errors, truncated where it is long."""
     if isinstance(value, dict | list) and not value:
         return "an empty mapping" if isinstance(value, dict) else "an empty list"
@@ -24,4 +24,4 @@ def kind_shown(value: object) -> str:
         return "a text"
     if isinstance(value, timedelta):
         return "a duration"
-    return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else shown(value)
+    return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else brief(value)

@@ -49,7 +49,7 @@ class BadRows:
 NO_BAD_ROWS = BadRows(BAD_SCHEMA.empty_table())
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """The ``repr`` of a value, truncated, as shown in reasons."""
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."

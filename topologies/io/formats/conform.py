@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from topologies.io.formats.bad import BadRow, BadRows, python_columns, row_as_json, shown
+from topologies.io.formats.bad import BadRow, BadRows, python_columns, row_as_json, short_repr
 from topologies.io.formats.convert import as_bytes, convert_column, convertible, is_bytes, is_number, is_text
 from topologies.io.formats.file_errors import type_name
 from topologies.io.formats.isolate import Mask
@@ -101,7 +101,7 @@ def parted(
 
 def misfit(name: str, value: object, kind: pa.DataType) -> str:
     """The reason why a value does not fit its declared type."""
-    return f"column {name!r}: {shown(value)} cannot be read as {type_name(kind)} without changing it"
+    return f"column {name!r}: {short_repr(value)} cannot be read as {type_name(kind)} without changing it"
 
 
 def _takeable(raw: pa.Table) -> pa.Table:
@@ -129,4 +129,4 @@ def _reason(field: pa.Field, wrong: dict[str, list[Any]], index: int) -> str:
     try:
         return misfit(field.name, value.decode("utf-8"), field.type)
     except UnicodeDecodeError:
-        return f"column {field.name!r}: {shown(value)} is not valid UTF-8"
+        return f"column {field.name!r}: {short_repr(value)} is not valid UTF-8"

@@ -27,7 +27,7 @@ class Misfit(Exception):
         return Unwritable(f"{_shortened(place.removeprefix('.')) or 'the event'}: {self.reason}")
 
 
-def shown(value: Any) -> str:
+def value_and_type(value: Any) -> str:
     """A value and its type, as shown in reasons."""
     if value is None:
         return "None"

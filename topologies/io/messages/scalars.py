@@ -17,7 +17,7 @@ from uuid import UUID
 
 import numpy as np
 
-from topologies.io.messages.misfit import Misfit, shown
+from topologies.io.messages.misfit import Misfit, value_and_type
 
 _PLAIN = frozenset({str, int, float, bool, dict, list, NoneType})
 
@@ -37,7 +37,7 @@ def simple(value: Any) -> Any:
     return value
 
 
-def as_text(value: Any) -> str | None:
+def scalar_text(value: Any) -> str | None:
     """The text of a time, decimal, UUID or bytes; None for any other value. Raises Misfit."""
     match value:
         case datetime.datetime():
@@ -76,7 +76,7 @@ def text_of(value: Any) -> str:
             return "true" if value else "false"
         case int() | float():
             return number_text(value)
-    text = as_text(value)
+    text = scalar_text(value)
     if text is None:
         raise Misfit(f"{type(value).__name__} is no single value")
     return text
@@ -90,12 +90,12 @@ def _numpys_time(value: np.datetime64 | np.timedelta64) -> Any:
         return plain
     text = str(value)
     if isinstance(value, np.timedelta64) or len(text.partition("-")[0]) != len("2024"):
-        raise Misfit(f"{shown(value)} is no time that can be written")
+        raise Misfit(f"{value_and_type(value)} is no time that can be written")
     return f"{text}Z"
 
 
 def _refused(value: Any) -> str:
-    raise Misfit(f"{shown(value)} is no number that can be written")
+    raise Misfit(f"{value_and_type(value)} is no number that can be written")
 
 
 def _known(text: str, value: Any) -> str:

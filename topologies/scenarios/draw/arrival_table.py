@@ -8,6 +8,7 @@ from itertools import chain
 from rich.table import Table
 from rich.text import Text
 
+from topologies.scenarios.draw.eliding import elided
 from topologies.scenarios.draw.table_columns import columns_shown
 from topologies.scenarios.draw.table_line import TableLine
 from topologies.scenarios.draw.table_times import TableTimes
@@ -17,9 +18,6 @@ from topologies.scenarios.schema.columns import columns_of, moment_of
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep, EventStep
 from windowing.errors import ScenarioError
-
-HEAD, TAIL = 80, 40
-"""So many rows are printed of a run that is too long: of its beginning, and of its end."""
 
 
 def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
@@ -37,11 +35,12 @@ def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
     table = Table(title="event by event", title_justify="left", title_style="bold")
     for column in columns:
         table.add_column(column.name, no_wrap=column.of not in ("own", "open"))
-    for line in lines[:HEAD]:
+    head, hidden, tail = elided(lines)
+    for line in head:
         table.add_row(*(Text(column.cell(line, show), line.style) for column in columns))
-    if len(lines) > HEAD + TAIL:
-        table.add_row(Text(f"{len(lines) - HEAD - TAIL} more", "italic"))
-    for line in lines[HEAD:][-TAIL:]:
+    if hidden:
+        table.add_row(Text(f"{len(hidden)} more", "italic"))
+    for line in tail:
         table.add_row(*(Text(column.cell(line, show), line.style) for column in columns))
     return table
 

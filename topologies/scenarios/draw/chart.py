@@ -10,6 +10,7 @@ from rich.text import Text
 from topologies.scenarios.draw.axis import Axis
 from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
+from topologies.scenarios.draw.eliding import elided
 from topologies.scenarios.draw.placing import placed
 from topologies.scenarios.run.answer import AnswerWindow, Replayed
 from topologies.scenarios.schema.model import Scenario
@@ -17,9 +18,6 @@ from topologies.scenarios.schema.steps import ClockStep, CrashStep, EventStep, E
 from windowing.suggestions import nearest
 from windowing.time.durations import Count
 from windowing.time.timestamps import FOREVER
-
-HEAD, TAIL = 80, 40
-"""So many rows are drawn of a run that is too long: of its beginning, and of its end."""
 
 WINDOWED, LATE, PENDING, NOWHERE, INVALID = "●", "✗", "○", "·", "?"
 NEW, AGAIN = "◆", "●"
@@ -230,11 +228,12 @@ def _bounds_of(answer: Replayed) -> Iterator[int]:
 
 
 def _elided(rows: list[ChartRow]) -> list[ChartRow]:
-    if len(rows) <= HEAD + TAIL:
+    head, hidden, tail = elided(rows)
+    if not hidden:
         return rows
-    hidden = Counter(row.kind for row in rows[HEAD:-TAIL])
-    parts = [f"{number} {kind}s" if number > 1 else f"1 {kind}" for kind, number in hidden.items()]
-    return [*rows[:HEAD], ChartRow("…", Text(f"{', '.join(parts)} not drawn", "italic"), "bold"), *rows[-TAIL:]]
+    kinds = Counter(row.kind for row in hidden)
+    parts = [f"{number} {kind}s" if number > 1 else f"1 {kind}" for kind, number in kinds.items()]
+    return [*head, ChartRow("…", Text(f"{', '.join(parts)} not drawn", "italic"), "bold"), *tail]
 
 
 def _members(window: AnswerWindow) -> Text:

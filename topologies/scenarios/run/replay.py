@@ -139,10 +139,10 @@ class Recording:
     reached: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     """The clock and the watermark of each bolt, before the streams ended."""
 
-    def watch(self, step: MicroBatch) -> MicroBatch:
+    def watch(self, micro_batch: MicroBatch) -> MicroBatch:
         """Have a run tell what happens in it."""
-        step.tracer = self._trace
-        return step
+        micro_batch.tracer = self._trace
+        return micro_batch
 
     def note(self, batch: ScriptBatch, report: BatchReport, prefix: str = "") -> None:
         """Note the watermarks of a batch that was committed."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from topologies.graph.model import Topology
 from topologies.io.kafka import RECORD
-from topologies.scenarios.schema.messages import shown
+from topologies.scenarios.schema.messages import sent_message
 from topologies.step.compile import AGGREGATE, failed_at, step_topology
 from topologies.step.config import load_step, step_from
 from windowing.data.rows import DEFAULT_STREAM
@@ -48,7 +48,7 @@ def messages_of(
         bolt: Any = topology.windowed[failed_at(component)].bolt
         return bolt.sender.messages.read
 
-    return {sink: [shown(row, read_by(sink)) for row in rows] for sink, rows in outputs.items()}
+    return {sink: [sent_message(row, read_by(sink)) for row in rows] for sink, rows in outputs.items()}
 
 
 def names_of(topology: Topology, prefix: str = "") -> dict[str, str]:

@@ -56,7 +56,7 @@ def message(event: Mapping[str, Any], name: str, number: int) -> dict[str, Any]:
     }
 
 
-def shown(row: Mapping[str, Any], read: Any) -> dict[str, Any]:
+def sent_message(row: Mapping[str, Any], read: Any) -> dict[str, Any]:
     """A message that was sent, as scenarios expect it; ``read`` makes a value of its bytes, or raises."""
     headers = {each["key"]: each["value"] for each in row.get("headers") or []}
     try:

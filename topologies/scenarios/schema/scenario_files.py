@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from topologies.io.documents import document_files as documents
 from topologies.io.documents.explaining import explain
-from topologies.io.documents.showing import shown
+from topologies.io.documents.showing import brief
 from topologies.scenarios.schema.model import Scenario
 from windowing.errors import ScenarioError
 
@@ -120,7 +120,7 @@ def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
 def read_scenario(given: object) -> Scenario:
     """The scenario that a mapping describes; raises ScenarioError with everything that is wrong with it."""
     if not isinstance(given, dict):
-        raise ScenarioError(f"expected a scenario (a mapping with name, bolt, steps), found {shown(given)}")
+        raise ScenarioError(f"expected a scenario (a mapping with name, bolt, steps), found {brief(given)}")
     try:
         return Scenario.model_validate(given)
     except ValidationError as error:

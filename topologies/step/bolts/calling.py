@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from topologies.io.messages import Unreadable
-from topologies.step.bolts.columns import ASKED, MessageRow, as_text, header_bytes, header_texts, reason_of
+from topologies.step.bolts.columns import ASKED, MessageRow, decoded, header_bytes, header_texts, reason_of
 from topologies.step.bolts.events import Read, read_events
 from topologies.step.config import Step
 from topologies.step.config.triggers import (
@@ -67,9 +67,9 @@ def event_of(row: MessageRow, messages: MessageFormat) -> Event:
     pairs, key = row["headers"], row["key"]
     if not pairs:  # as with most messages
         value = messages.read(row["value"])
-        return Event(value, row["topic"] or "", None if key is None else as_text(key), {})
+        return Event(value, row["topic"] or "", None if key is None else decoded(key), {})
     value = messages.read(row["value"], header_bytes(pairs))
-    return Event(value, row["topic"] or "", None if key is None else as_text(key), header_texts(pairs))
+    return Event(value, row["topic"] or "", None if key is None else decoded(key), header_texts(pairs))
 
 
 def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) -> KeyTrigger:

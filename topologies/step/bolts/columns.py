@@ -98,7 +98,7 @@ def header_texts(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
     return {pair["key"]: header_text(pair["value"]) for pair in pairs or ()}
 
 
-def as_text(value: bytes) -> str:
+def decoded(value: bytes) -> str:
     """Bytes as text; invalid UTF-8 is escaped."""
     return value.decode("utf-8", "backslashreplace")
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from topologies.io.documents.showing import shown
+from topologies.io.documents.showing import brief
 from topologies.io.documents.strict import exact_float, no_constant, unique_pairs
 from topologies.step.bolts.columns import (
     ENVELOPE,
@@ -69,7 +69,7 @@ class OpenEnvelopes(BatchBolt):
         except RecursionError:
             raise ValueError("it is nested too deep") from None
         if not isinstance(given, dict):
-            raise ValueError(f"expected an object, found {shown(given)}")
+            raise ValueError(f"expected an object, found {brief(given)}")
         unknown = sorted(set(given) - _NAMES)
         if unknown:
             raise ValueError(f"unknown {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(_NAMES))}")
@@ -119,7 +119,7 @@ def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes
         try:
             return base64.b64decode(encoded, validate=True)
         except (binascii.Error, TypeError, ValueError):
-            raise ValueError(f"{name}_base64: expected base64, found {shown(encoded)}") from None
+            raise ValueError(f"{name}_base64: expected base64, found {brief(encoded)}") from None
     if value is None:
         return None
     if isinstance(value, str):
@@ -127,20 +127,20 @@ def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes
     if jsons:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode("utf-8", "surrogatepass")
-    raise ValueError(f"{name}: expected a text, found {shown(value)}")
+    raise ValueError(f"{name}: expected a text, found {brief(value)}")
 
 
 def _name(name: str, value: object) -> str:
     """A text that a column can hold: JSON may escape single surrogates."""
     if isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value):
         return value
-    raise ValueError(f"{name}: expected a text, found {shown(value)}")
+    raise ValueError(f"{name}: expected a text, found {brief(value)}")
 
 
 def _whole(given: Mapping[str, Any], name: str, bits: int) -> int | None:
     value = given.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits):
-        raise ValueError(f"{name}: expected a whole number, found {shown(value)}")
+        raise ValueError(f"{name}: expected a whole number, found {brief(value)}")
     return value
 
 
@@ -155,7 +155,7 @@ def _moment(value: object) -> datetime | None:
             return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise ValueError(f"timestamp: expected a time (ISO 8601, or milliseconds), found {shown(value)}")
+    raise ValueError(f"timestamp: expected a time (ISO 8601, or milliseconds), found {brief(value)}")
 
 
 def _headers(value: object) -> Iterator[MessageRow]:
@@ -167,6 +167,6 @@ def _headers(value: object) -> Iterator[MessageRow]:
     elif isinstance(value, list) and all(isinstance(header, dict) for header in value):
         pairs = value
     else:
-        raise ValueError(f"headers: expected an object, or a list of {{key, value}}, found {shown(value)}")
+        raise ValueError(f"headers: expected an object, or a list of {{key, value}}, found {brief(value)}")
     for header in pairs:
         yield {"key": _name("headers", header.get("key")), "value": _bytes(header, "value")}

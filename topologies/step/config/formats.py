@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from topologies.io.documents.showing import shown
+from topologies.io.documents.showing import brief
 from topologies.step.config.values import Flag, Place, Section, Texts
 from windowing.errors import ConfigError
 
@@ -87,7 +87,7 @@ def _named(value: object) -> object:
     """Accept ``json`` for ``{type: json}``; the formats that need more are mappings."""
     if isinstance(value, str):
         if value not in ("json", "xml"):
-            raise ValueError(f'expected "json", "xml", or a mapping of type csv or avro, found {shown(value)}')
+            raise ValueError(f'expected "json", "xml", or a mapping of type csv or avro, found {brief(value)}')
         return {"type": value}
     return value
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator
 
-from topologies.io.documents.showing import shown
+from topologies.io.documents.showing import brief
 from topologies.step.config.values import Place, Section, Texts
 
 ALGORITHMS = {
@@ -30,7 +30,7 @@ def _algorithm(value: object) -> str:
     """Java's name of an algorithm, case-insensitive; SHA256 is accepted for SHA-256."""
     name = _LOOSELY.get(value.replace("-", "").replace("_", "").lower()) if isinstance(value, str) else None
     if name is None:
-        raise ValueError(f"expected one of {', '.join(ALGORITHMS)}, found {shown(value)}")
+        raise ValueError(f"expected one of {', '.join(ALGORITHMS)}, found {brief(value)}")
     return name
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import Discriminator, Field, PrivateAttr, Tag, field_validator
 
-from topologies.io.documents.showing import shown
+from topologies.io.documents.showing import brief
 from topologies.step.config.connecting import Connection, Destination, SourceSection
 from topologies.step.config.formats import Formats
 from topologies.step.config.keys import KeySection
@@ -35,7 +35,7 @@ class Placed(NamedTuple, Generic[T]):
 def _kind(value: object) -> str:
     """The kind of a section for where messages go: a topic, unless its type is that of a step."""
     kind = value.get("type", "destination") if isinstance(value, Mapping) else getattr(value, "type", "destination")
-    return kind if isinstance(kind, str) else shown(kind)
+    return kind if isinstance(kind, str) else brief(kind)
 
 
 Next: TypeAlias = Annotated[

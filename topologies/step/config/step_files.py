@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from topologies.io.documents.explaining import dotted, explain
-from topologies.io.documents.showing import shown
+from topologies.io.documents.showing import brief
 from topologies.step.config.connecting import KafkaSource, same_servers
 from topologies.step.config.errors import StepConfigError, StepProblem
 from topologies.step.config.formats import CsvSection
@@ -179,7 +179,7 @@ def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
     for location, step in config.steps:
         if step.name in seen:
             other = dotted(seen[step.name]) or "the first step"
-            yield (*location, "name"), f"expected a name of its own, found {shown(step.name)}, which is that of {other}"
+            yield (*location, "name"), f"expected a name of its own, found {brief(step.name)}, which is that of {other}"
         seen.setdefault(step.name, location)
 
 

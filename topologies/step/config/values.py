@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 from pydantic.alias_generators import to_camel
 
-from topologies.io.documents.showing import shown
+from topologies.io.documents.showing import brief
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, parse_duration
 
@@ -138,7 +138,7 @@ def listed(value: object) -> object:
 
 def shown_value(value: object) -> str:
     """A value as shown in errors; HOCON makes durations of values with a unit."""
-    return f"the duration {value}" if isinstance(value, timedelta) else shown(value)
+    return f"the duration {value}" if isinstance(value, timedelta) else brief(value)
 
 
 Text = Annotated[str, PlainValidator(_text), PlainSerializer(str)]

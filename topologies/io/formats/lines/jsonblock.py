@@ -13,7 +13,7 @@ from topologies.io.formats.bad import LONGEST_DATA, BadRow, BadRows
 from topologies.io.formats.conform import misfit
 from topologies.io.formats.isolate import Mask, either
 from topologies.io.formats.lines.jsonbytes import JsonBytes
-from topologies.io.formats.lines.jsontypes import as_text, holds_decimals, readable, typed, wider
+from topologies.io.formats.lines.jsontypes import holds_decimals, read_as_text, readable, typed, wider
 from topologies.io.formats.lines.jsonvalue import Number, Object, column_of, declared_value, jsonable, parse_json
 from topologies.io.formats.lines.long_lines import LongLine
 from topologies.io.formats.split import Chunk
@@ -107,7 +107,7 @@ class JsonBlock:
         """The type in which Arrow reads a column; for times, according to the first line."""
         if _kinds.is_timestamp(field.type):
             return pa.int64() if isinstance(self._peek(line, field.name), Number) else pa.string()
-        return pa.string() if as_text(field.type) else field.type
+        return pa.string() if read_as_text(field.type) else field.type
 
     def _peek(self, line: int, name: str) -> Any:
         try:

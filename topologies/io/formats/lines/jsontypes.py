@@ -20,12 +20,12 @@ def readable(kind: pa.DataType) -> bool:
         return _trusted(kind.value_type)
     if _kinds.is_struct(kind):
         return kind.num_fields > 0 and all(_trusted(field.type) for field in kind)
-    return as_text(kind) or _trusted(kind)
+    return read_as_text(kind) or _trusted(kind)
 
 
 def _trusted(kind: pa.DataType) -> bool:
     if _kinds.is_list(kind) or _kinds.is_struct(kind):
-        return readable(kind) and not as_text(kind)
+        return readable(kind) and not read_as_text(kind)
     return bool(
         kind == pa.string()
         or _kinds.is_boolean(kind)
@@ -41,7 +41,7 @@ def holds_decimals(kind: pa.DataType) -> bool:
     return bool(_kinds.is_decimal(kind))
 
 
-def as_text(kind: pa.DataType) -> bool:
+def read_as_text(kind: pa.DataType) -> bool:
     return bool(_kinds.is_timestamp(kind) or _kinds.is_date(kind) or _kinds.is_binary(kind))
 
 

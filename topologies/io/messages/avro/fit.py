@@ -18,7 +18,7 @@ from typing import Any
 from topologies.io.messages.avro.logical import LOGICAL
 from topologies.io.messages.avro.parsing import Parsed, avro_type, logical_type, tag_of
 from topologies.io.messages.avro.walking import SchemaWalk
-from topologies.io.messages.misfit import Misfit, shown
+from topologies.io.messages.misfit import Misfit, value_and_type
 from topologies.io.messages.scalars import simple
 
 Fit = Callable[[Any, int], Any]
@@ -71,13 +71,13 @@ class _Fits(SchemaWalk[Fit]):
 
 def _null(value: Any, levels: int) -> None:
     if value is not None:
-        raise Misfit(f"{shown(value)} is not None")
+        raise Misfit(f"{value_and_type(value)} is not None")
 
 
 def _boolean(value: Any, levels: int) -> bool:
     value = simple(value)
     if not isinstance(value, bool):
-        raise Misfit(f"{shown(value)} is no boolean")
+        raise Misfit(f"{value_and_type(value)} is no boolean")
     return value
 
 
@@ -88,9 +88,9 @@ def _whole(bits: int) -> Fit:
         if type(value) is not int:
             value = simple(value)
             if not isinstance(value, int) or isinstance(value, bool):
-                raise Misfit(f"{shown(value)} is no whole number")
+                raise Misfit(f"{value_and_type(value)} is no whole number")
         if not -beyond <= value < beyond:
-            raise Misfit(f"{shown(value)} is no number of {bits} bits")
+            raise Misfit(f"{value_and_type(value)} is no number of {bits} bits")
         return int(value)
 
     return fit
@@ -100,13 +100,13 @@ def _double(value: Any, levels: int) -> float:
     if type(value) is not float:
         value = simple(value)
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise Misfit(f"{shown(value)} is no number")
+            raise Misfit(f"{value_and_type(value)} is no number")
     try:
         number = float(value)
     except OverflowError:
-        raise Misfit(f"{shown(value)} is beyond a double") from None
+        raise Misfit(f"{value_and_type(value)} is beyond a double") from None
     if number != value and not math.isnan(number):
-        raise Misfit(f"{shown(value)} would be rounded as a double")
+        raise Misfit(f"{value_and_type(value)} would be rounded as a double")
     return number
 
 
@@ -115,9 +115,9 @@ def _float(value: Any, levels: int) -> float:
     try:
         (rounded,) = struct.unpack("<f", struct.pack("<f", number))
     except OverflowError:
-        raise Misfit(f"{shown(value)} is beyond a float") from None
+        raise Misfit(f"{value_and_type(value)} is beyond a float") from None
     if isinstance(value, int) and rounded != number:
-        raise Misfit(f"{shown(value)} would be rounded as a float")
+        raise Misfit(f"{value_and_type(value)} would be rounded as a float")
     return number
 
 
@@ -125,18 +125,18 @@ def _string(value: Any, levels: int) -> str:
     if type(value) is not str:
         value = simple(value)
         if not isinstance(value, str):
-            raise Misfit(f"{shown(value)} is no text")
+            raise Misfit(f"{value_and_type(value)} is no text")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise Misfit(f"{shown(value)} has half a surrogate pair, which is no Unicode") from None
+            raise Misfit(f"{value_and_type(value)} has half a surrogate pair, which is no Unicode") from None
     return str(value)
 
 
 def _bytes(value: Any, levels: int) -> bytes:
     if not isinstance(value, bytes | bytearray):
-        raise Misfit(f"{shown(value)} is no bytes")
+        raise Misfit(f"{value_and_type(value)} is no bytes")
     return bytes(value)
 
 
@@ -154,7 +154,7 @@ def _enum(name: str, symbols: tuple[str, ...]) -> Fit:
     def fit(value: Any, levels: int) -> str:
         value = simple(value)
         if not isinstance(value, str) or value not in symbols:
-            raise Misfit(f"{shown(value)} is no symbol of {name}")
+            raise Misfit(f"{value_and_type(value)} is no symbol of {name}")
         return str(value)
 
     return fit
@@ -164,7 +164,7 @@ def _array(inner: Fit) -> Fit:
     def fit(value: Any, levels: int) -> list[Any]:
         value = simple(value)
         if not isinstance(value, list | tuple):
-            raise Misfit(f"{shown(value)} is no list")
+            raise Misfit(f"{value_and_type(value)} is no list")
         if levels == 0:
             raise Misfit(_TOO_DEEP)
         made: list[Any] = []
@@ -181,13 +181,13 @@ def _array(inner: Fit) -> Fit:
 def _map(inner: Fit) -> Fit:
     def fit(value: Any, levels: int) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise Misfit(f"{shown(value)} is no object")
+            raise Misfit(f"{value_and_type(value)} is no object")
         if levels == 0:
             raise Misfit(_TOO_DEEP)
         made = {}
         for key, item in value.items():
             if not isinstance(key, str):
-                raise Misfit(f"the name {shown(key)} is no text")
+                raise Misfit(f"the name {value_and_type(key)} is no text")
             try:
                 made[_string(key, levels)] = inner(item, levels - 1)
             except Misfit as misfit:
@@ -200,7 +200,7 @@ def _map(inner: Fit) -> Fit:
 def _record(name: str, fields: Mapping[str, Fit], defaults: Mapping[str, Any]) -> Fit:
     def fit(value: Any, levels: int) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise Misfit(f"{shown(value)} is no object, as {name} is")
+            raise Misfit(f"{value_and_type(value)} is no object, as {name} is")
         if levels == 0:
             raise Misfit(_TOO_DEEP)
         made = {}
@@ -219,7 +219,7 @@ def _record(name: str, fields: Mapping[str, Fit], defaults: Mapping[str, Any]) -
             raise misfit.inside(key) from None
         if len(value) != len(made) - absent:
             extra = next(key for key in value if key not in fields)
-            raise Misfit(f"{name} has no field {shown(extra)}")
+            raise Misfit(f"{name} has no field {value_and_type(extra)}")
         return made
 
     return fit
@@ -237,7 +237,7 @@ def _union(branches: tuple[tuple[str, Fit], ...], nullable: bool) -> Fit:
             except Misfit:
                 if len(branches) == 1:
                     raise
-        raise Misfit(f"{shown(value)} fits none of {tags}")
+        raise Misfit(f"{value_and_type(value)} fits none of {tags}")
 
     return fit
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from topologies.io.messages.misfit import Misfit, shown
+from topologies.io.messages.misfit import Misfit, value_and_type
 
 LogicalFit = Callable[[Any, int], Any]
 
@@ -67,7 +67,7 @@ def _decimal(schema: Any) -> LogicalFit:
 
     def fit(value: Any, levels: int) -> bytes:
         if not isinstance(value, Decimal | int) or isinstance(value, bool):
-            raise Misfit(f"{shown(value)} is no Decimal")
+            raise Misfit(f"{value_and_type(value)} is no Decimal")
         try:
             unscaled = Decimal(value).scaleb(scale, context).to_integral_exact(context=context)
             if unscaled and unscaled.adjusted() >= context.prec:
@@ -75,7 +75,9 @@ def _decimal(schema: Any) -> LogicalFit:
             number = int(unscaled) if unscaled else 0
             return number.to_bytes(size or number.bit_length() // 8 + 1, signed=True)
         except (ArithmeticError, ValueError):
-            raise Misfit(f"{shown(value)} is no decimal of {context.prec} digits, {scale} after the point") from None
+            raise Misfit(
+                f"{value_and_type(value)} is no decimal of {context.prec} digits, {scale} after the point"
+            ) from None
 
     return fit
 
@@ -85,14 +87,14 @@ def _uuid(schema: Any) -> LogicalFit:
         try:
             return str(value if isinstance(value, UUID) else UUID(value))
         except (ValueError, AttributeError, TypeError):
-            raise Misfit(f"{shown(value)} is no UUID") from None
+            raise Misfit(f"{value_and_type(value)} is no UUID") from None
 
     return fit
 
 
 def _number(value: Any, first: int, last: int, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not first <= value <= last:
-        raise Misfit(f"{shown(value)} is no {what}")
+        raise Misfit(f"{value_and_type(value)} is no {what}")
     return int(value)
 
 

@@ -17,7 +17,7 @@ from topologies.io.messages.avro.schema import AvroSchema
 from topologies.io.messages.errors import Unreadable, Unwritable
 from topologies.io.messages.limits import MAX_BYTES, MAX_DEPTH, check_limits, present, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
-from topologies.io.messages.misfit import shown
+from topologies.io.messages.misfit import value_and_type
 from windowing.errors import ConfigError
 
 SCHEMA_NAME = "schemaName"
@@ -76,7 +76,7 @@ class AvroMessages:
     def _unknown(self, headers: Headers) -> str:
         name = bytes(headers[SCHEMA_NAME]).decode("utf-8", "backslashreplace")
         known = ", ".join(schema.name for schema in self.schemas)
-        return f"there is no schema {shown(name)}, the header {SCHEMA_NAME} may name {known}"
+        return f"there is no schema {value_and_type(name)}, the header {SCHEMA_NAME} may name {known}"
 
 
 def _check(schemas: tuple[AvroSchema, ...]) -> None:

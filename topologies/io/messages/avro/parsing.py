@@ -10,7 +10,7 @@ from fastavro.schema import UnknownType, parse_schema
 
 from topologies.io.messages.errors import Unreadable
 from topologies.io.messages.json.messages import JsonMessages
-from topologies.io.messages.misfit import shown
+from topologies.io.messages.misfit import value_and_type
 from windowing.errors import ConfigError
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -52,7 +52,7 @@ def parsed(text: str) -> Parsed:
         raise ConfigError(f"the text of an Avro schema cannot be read: {error}") from None
     if not isinstance(given, dict) or str(given.get("type")) not in NAMED:
         raise ConfigError(
-            f"the Avro schema is {shown(given)}",
+            f"the Avro schema is {value_and_type(given)}",
             why="messages refer to schemas by name",
             do="give a record, an enum or a fixed",
         )
@@ -61,11 +61,11 @@ def parsed(text: str) -> Parsed:
         schema: Any = parse_schema(given, named)
     except UnknownType as error:
         raise ConfigError(
-            f"the Avro schema {shown(given.get('name'))} is wrong: there is no type {error.name!r}",
+            f"the Avro schema {value_and_type(given.get('name'))} is wrong: there is no type {error.name!r}",
             do=f"use one of {', '.join(sorted(PRIMITIVES))}, or a type that the schema has defined before",
         ) from error
     except Exception as error:  # fastavro raises all kinds of exceptions for what is not a schema
-        raise ConfigError(f"the Avro schema {shown(given.get('name'))} is wrong: {error!r}") from error
+        raise ConfigError(f"the Avro schema {value_and_type(given.get('name'))} is wrong: {error!r}") from error
     made = Parsed(schema, named)
     for problem in _problems(made.schema, made):
         raise ConfigError(f"the Avro schema {made.schema['name']} is wrong: {problem}")

@@ -27,7 +27,7 @@ from topologies.io.messages.csv.types import TYPES, CsvType, Guessed
 from topologies.io.messages.errors import Unreadable, Unwritable
 from topologies.io.messages.limits import MAX_BYTES, check_limits, present, within
 from topologies.io.messages.message_format import NO_HEADERS, Headers
-from topologies.io.messages.misfit import Misfit, shown
+from topologies.io.messages.misfit import Misfit, value_and_type
 from windowing.errors import ConfigError
 
 _BOM = b"\xef\xbb\xbf"
@@ -86,7 +86,7 @@ class CsvMessages:
 
     def _texts(self, event: Any) -> list[str]:
         if not isinstance(event, Mapping):
-            raise Misfit(f"an object with the fields is needed, not {shown(event)}")
+            raise Misfit(f"an object with the fields is needed, not {value_and_type(event)}")
         texts = []
         for name, kind in self._kinds:
             if name not in event:
@@ -97,7 +97,7 @@ class CsvMessages:
                 raise misfit.inside(name) from None
         if len(event) > len(texts):
             extra = next(name for name in event if name not in self.fields)
-            raise Misfit(f"{shown(extra)} is none of the fields {', '.join(self.fields)}")
+            raise Misfit(f"{value_and_type(extra)} is none of the fields {', '.join(self.fields)}")
         return texts
 
 

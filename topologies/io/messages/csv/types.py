@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from topologies.io.documents.strict import exact_float
 from topologies.io.messages.errors import Unreadable
-from topologies.io.messages.misfit import Misfit, shown
+from topologies.io.messages.misfit import Misfit, value_and_type
 from topologies.io.messages.scalars import simple, text_of
 
 _ENDS_OF_NUMBERS = frozenset("0123456789")
@@ -71,13 +71,13 @@ class Typed:
                 return self._value(text)
             except ValueError as error:  # more digits than the type has
                 raise Unreadable(f"field {name}: {error}") from None
-        raise Unreadable(f"field {name}: {shown(text)} is no {self.name}")
+        raise Unreadable(f"field {name}: {value_and_type(text)} is no {self.name}")
 
     def text(self, value: Any) -> str:
         value = simple(value)
         fits = isinstance(value, self.kinds) and isinstance(value, bool) == (self.name == "bool")
         if not fits and value is not None:
-            raise Misfit(f"{shown(value)} is no {self.name}")
+            raise Misfit(f"{value_and_type(value)} is no {self.name}")
         return text_of(value)
 
     def _value(self, text: str) -> bool | int | float:

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from topologies.io.messages.misfit import Misfit, shown
-from topologies.io.messages.scalars import as_text, number_text, simple
+from topologies.io.messages.misfit import Misfit, value_and_type
+from topologies.io.messages.scalars import number_text, scalar_text, simple
 
 _LARGEST = 2**64 - 1
 _NESTS = frozenset({dict, list, tuple})
@@ -53,7 +53,7 @@ def _object(value: dict[Any, Any], max_depth: int) -> dict[str, Any]:
     made = {}
     for name, item in value.items():
         if not isinstance(name, str):
-            raise Misfit(f"the name {shown(name)} is no text")
+            raise Misfit(f"the name {value_and_type(name)} is no text")
         try:
             made[_encodable(name)] = plain(item, max_depth)
         except Misfit as misfit:
@@ -81,9 +81,9 @@ def _other(value: Any, max_depth: int) -> Any:
         return int(value) if -_LARGEST // 2 <= value <= _LARGEST else orjson.Fragment(number_text(value))
     if isinstance(value, float):
         return plain(float(value), max_depth)
-    text = as_text(value)
+    text = scalar_text(value)
     if text is None:
-        raise Misfit(f"{shown(value)} has no form in JSON")
+        raise Misfit(f"{value_and_type(value)} has no form in JSON")
     return text
 
 
@@ -98,5 +98,5 @@ def _encodable(text: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise Misfit(f"{shown(text)} has half a surrogate pair, which is no Unicode") from None
+            raise Misfit(f"{value_and_type(text)} has half a surrogate pair, which is no Unicode") from None
     return text

@@ -10,7 +10,7 @@ from xml.parsers import expat
 
 from topologies.io.messages.errors import Unwritable
 from topologies.io.messages.limits import too_deep
-from topologies.io.messages.misfit import Misfit, shown
+from topologies.io.messages.misfit import Misfit, value_and_type
 from topologies.io.messages.scalars import simple, text_of
 
 _PROLOG = '<?xml version="1.0" encoding="utf-8"?>\n'
@@ -101,7 +101,7 @@ def _is_attribute(key: Any) -> bool:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not (_PLAIN_NAME.fullmatch(name) or _is_name(name)):
-        raise Misfit(f"{shown(name)} is no name in XML")
+        raise Misfit(f"{value_and_type(name)} is no name in XML")
     return name
 
 
@@ -121,4 +121,4 @@ def _is_name(name: str) -> bool:
 
 
 def _summary(event: Any) -> str:
-    return f"one with {len(event)}" if isinstance(event, dict) else shown(event)
+    return f"one with {len(event)}" if isinstance(event, dict) else value_and_type(event)
