@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from manager.keyed.tuple_windows import GatheredEvents
 from topologies.io.messages import MessageFormat, Unreadable, read_many
-from topologies.step.bolts.columns import ASKED, Pairs, as_text, header_bytes, header_texts
+from topologies.step.bolts.columns import ASKED, Pairs, decoded, header_bytes, header_texts
 from topologies.step.rules.event import Event, events_of
 from windowing.data.tuples import objects_of
 from windowing.window import TupleWindow
@@ -108,7 +108,7 @@ def _texts(column: pa.ChunkedArray) -> list[str | None]:
     try:
         return objects_of(column.cast(pa.string()))
     except pa.ArrowInvalid:
-        return [None if value is None else as_text(value) for value in objects_of(column)]
+        return [None if value is None else decoded(value) for value in objects_of(column)]
 
 
 def _at_once(table: pa.Table) -> int:
