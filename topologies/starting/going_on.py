@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 from typing import Generic, Protocol, TypeVar
@@ -37,15 +38,16 @@ class RunsGoingOn(Generic[R]):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: list[R] = []
-        self._registered = False
+        self._process = 0
+        """The process whose runs these are: a child that it forks has none of their threads."""
 
     def add(self, run: R) -> None:
         """Note a run that begins."""
         with self._lock:
-            if not self._registered:
+            if self._process != os.getpid():
                 # What is registered last is called first: before Spark's and windbolt's own workers are ended.
                 atexit.register(self.end)
-                self._registered = True
+                self._process, self._runs = os.getpid(), []
             self._runs = [each for each in self._runs if _matters(each)] + [run]
 
     def now(self) -> list[R]:
@@ -58,6 +60,8 @@ class RunsGoingOn(Generic[R]):
 
         The batch that takes too long, or that the end of the interpreter breaks off, is not committed: it runs again.
         """
+        if self._process != os.getpid():
+            return
         with self._lock:
             runs, self._runs = self._runs, []
         cut_off = [run for run in runs if not run.ended]

@@ -24,7 +24,7 @@ LEAVES = """
 topology, _ = shop(folder / "in")
 run = topology.start(folder / "ck", engine="local", every="5ms", on_report=reached)
 reached.wait_for(1)
-print(run.status.phase)
+print(run.status.phase, flush=True)
 """
 LEAVES_IN_A_BATCH = """
 inside, out = threading.Event(), []
@@ -39,6 +39,15 @@ topology, _ = shop(folder / "in")
 topology.start(folder / "ck", engine="local", every="5ms", on_report=late)
 assert inside.wait(60)
 """
+FORKS = (
+    LEAVES
+    + """
+child = os.fork()
+if child == 0:
+    sys.exit(0)  # it has none of the threads: it would wait for them in vain
+os.waitpid(child, 0)
+"""
+)
 EXITS = LEAVES + "\nsys.exit(3)\n"
 FAILS_UNSEEN = """
 topology, _ = shop(folder / "in", Broken())
@@ -87,9 +96,10 @@ def program(folder: Path, rest: str) -> subprocess.CompletedProcess[str]:
         (LEAVES, "running\n", 0),
         (LEAVES_IN_A_BATCH, "committed 0\n", 0),
         (EXITS, "running\n", 3),
+        (FORKS, "running\n", 0),
         (INTERRUPTED, "interrupted\n", 0),
     ],
-    ids=["leaves", "in a batch", "exits", "interrupted"],
+    ids=["leaves", "in a batch", "exits", "forks", "interrupted"],
 )
 def test_a_run_stops_after_its_batch_and_the_next_one_goes_on(
     script: str, said: str, status: int, tmp_path: Path

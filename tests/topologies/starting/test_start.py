@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,23 @@ def test_a_run_is_looked_at_stopped_and_goes_on_later(tmp_path: Path) -> None:
     assert again.status.watermarks == {"revenue": datetime(2024, 1, 1, 6, 0, 40, tzinfo=UTC)}, "its last window's end"
     assert again.status.emitted == 2
     assert [row["revenue"] for row in sink.rows] == [1.0, 2.0, 1.0]
+
+
+def test_a_status_says_which_input_holds_the_watermark_back() -> None:
+    builder = TopologyBuilder("two")
+    for name, minute in (("orders", 5), ("payments", 2)):
+        rows = [("ada", 1.0, datetime(2024, 1, 1, 6, minute, tzinfo=UTC))]
+        builder.set_spout(name, spouts.memory(SCHEMA, rows))
+    bolt = Revenue().with_tumbling_window("10s").with_timestamp_field("ts").with_lag("1m")
+    builder.set_bolt("revenue", bolt).global_grouping("orders").global_grouping("payments")
+    builder.set_sink("out", sinks.discard()).from_("revenue")
+    run = builder.build().start(engine="local", flush=False)
+    run.wait()
+    six = datetime(2024, 1, 1, 6, tzinfo=UTC)
+    inputs = {"orders": six + timedelta(minutes=4), "payments": six + timedelta(minutes=1)}
+    assert run.status.inputs == {"revenue": inputs}
+    assert run.status.watermarks == {"revenue": min(inputs.values())}
+    assert "payments" in run._repr_html_()
 
 
 def test_run_is_start_and_wait(tmp_path: Path) -> None:
