@@ -29,9 +29,9 @@ stay in the processor's cache."""
 def read_events(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
     """The messages of a table, which has at least the columns ``ASKED``; read as they are asked for."""
     table = table.select(list(ASKED))
-    step = _at_once(table)
+    step, any_headers = _at_once(table), has_headers(table)
     for low in range(0, table.num_rows, step):
-        yield from _read(table.slice(low, step), messages)
+        yield from _read(table.slice(low, step), messages, any_headers=any_headers)
 
 
 def readable(read: Iterable[Read]) -> list[Event]:
@@ -78,22 +78,21 @@ class WindowEvents:
         self._ahead = list(read_events(table.slice(0, max(len(members), _at_once(table))), self._messages))
 
 
-def headers_of(table: pa.Table) -> list[Pairs | None] | None:
-    """The headers of each message; None where none has any, which is the usual case."""
-    column = table.column("headers")
-    return objects_of(column) if pc.max(pc.list_value_length(column)).as_py() else None
+def has_headers(table: pa.Table) -> bool:
+    """Whether any message has headers; in most topics none has."""
+    return bool(pc.max(pc.list_value_length(table.column("headers"))).as_py())
 
 
-def _read(table: pa.Table, messages: MessageFormat) -> list[Read]:
-    count, pairs = table.num_rows, headers_of(table)
+def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> list[Read]:
     values = objects_of(table.column("value"))
     topic = table.column("topic")
     topics = objects_of(topic.fill_null("") if topic.null_count else topic)
     keys = _texts(table.column("key"))
     headers: list[dict[str, str]]
-    if pairs is None:
-        read, headers = read_many(messages, values), [{} for _ in range(count)]
+    if not any_headers:
+        read, headers = read_many(messages, values), [{} for _ in values]
     else:
+        pairs: list[Pairs | None] = objects_of(table.column("headers"))
         read = read_many(messages, values, [header_bytes(each) for each in pairs])
         headers = [header_texts(each) for each in pairs]
     events: list[Read] = list(events_of(read, topics, keys, headers))
