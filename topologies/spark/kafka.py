@@ -36,6 +36,9 @@ _READING = {
     "kafka.default.api.timeout.ms": "20000",  # Spark asks three times
     "kafka.request.timeout.ms": "15000",
     "kafkaConsumer.pollTimeoutMs": "60000",
+    # After each poll Spark asks the broker twice for the offsets there are. A poll has 500 records by default; that they
+    # fit into memory is seen to in bytes, by max.partition.fetch.bytes.
+    "kafka.max.poll.records": "10000",
 }
 _WRITING = {
     "kafka.max.block.ms": "15000",  # a task is tried up to four times
