@@ -36,8 +36,8 @@ _READING = {
     "kafka.default.api.timeout.ms": "20000",  # Spark asks three times
     "kafka.request.timeout.ms": "15000",
     "kafkaConsumer.pollTimeoutMs": "60000",
-    # After each poll Spark asks the broker twice for the offsets there are. A poll has 500 records by default; that they
-    # fit into memory is seen to in bytes, by max.partition.fetch.bytes.
+    # After each poll Spark asks the broker for offsets, in two requests; by default a poll has at most 500 records.
+    # max.partition.fetch.bytes still limits it.
     "kafka.max.poll.records": "10000",
 }
 _WRITING = {
