@@ -1,4 +1,4 @@
-"""The live events of a task in order of (key, time), as assigners see them; what has become of each; their accounts."""
+"""The live events of a task in order of (key, time), as assigners see them; their flags, and their accounts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SortedEvents:
 
     @property
     def keyed(self) -> bool:
-        """Whether events have a key that windows are told."""
+        """Whether events have a key, which their windows then have too."""
         return any(self._keys)
 
     def places(self, members: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from manager.storage.storage_errors import UNREADABLE, during
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 KEPT_BATCHES = 3
-"""So many of the last batches are kept, so that two can be gone back by."""
+"""Number of last batches whose manifests are kept by default: one can go back by two."""
 
 
 class Checkpoint(Protocol):

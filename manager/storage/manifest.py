@@ -16,15 +16,15 @@ from manager.watermarks.watermark import WatermarkState
 
 @dataclass
 class BoltState:
-    """What a windowed bolt has: its watermark, its accounts, its tasks."""
+    """State of a windowed bolt: its watermark, its accounts, and the states of its tasks."""
 
     accounts: Accounts
     tasks: list[TaskState]
     watermark: WatermarkState = field(default_factory=WatermarkState)
     frontier: int | None = None
-    """Up to where its windows have been evaluated, in microseconds."""
+    """Frontier of the last evaluation of its windows, in microseconds; None before the first."""
     anchor: int | None = None
-    """From where aligned windows are counted, if that is the first clock of the run; microseconds."""
+    """Time in microseconds from which aligned windows are counted, where that is the first clock of the run."""
 
     @property
     def pending(self) -> list[int]:
@@ -50,7 +50,7 @@ class BoltState:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What the bolt, and the rule of its trigger, have counted so far, in order of the names."""
+        """Counters of the bolt and of the rule of its trigger so far, sorted by name."""
         total: Counter[str] = Counter()
         for task in self.tasks:
             total.update(task.bolt.counters)
@@ -75,9 +75,9 @@ class Manifest:
     """Whether this is the end of a run, after the batch: a closing tick, and no events."""
     clock: int | None = None
     query: str | None = None
-    """Which of Spark's queries it belongs to."""
+    """Id of Spark's query that it belongs to; None without Spark."""
     origin: str = ""
-    """What tells this checkpoint from all others, also after a way back: it comes from the plan of its first batch."""
+    """Identifies this checkpoint, also after going back: the id in the plan of its first batch."""
     bolts: dict[str, BoltState] = field(default_factory=dict)
     spouts: dict[str, dict[str, int]] = field(default_factory=dict)
     """Per spout: rows read, rows it could not read, files it could not read."""
@@ -97,7 +97,7 @@ class Manifest:
                         yield flags
 
     def to_values(self) -> dict[str, Any]:
-        """As what JSON can say."""
+        """As plain JSON values."""
         return {
             "batch": self.batch,
             "closing": self.closing,

@@ -1,4 +1,4 @@
-"""References to sections of segments: where rows of a task lie, and what is known of them."""
+"""References to sections of segments: where rows of a task lie, how many are needed, and from when they are."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Ref:
     latest_live: int | None = None
     """The greatest time of the live rows, likewise."""
     by_stream: tuple[int, ...] = ()
-    """How many of the rows still needed each input stream has."""
+    """Per input stream, the number of rows still needed."""
     level: int = 0
-    """How often its rows have been compacted."""
+    """Number of times its rows have been compacted."""
     flags: Flags | None = None
-    """Where it is written what has become of each row, if not only the first are not needed (manager.keyed.held)."""
+    """Where the flags of the rows lie (``manager.keyed.held``); None where all from ``start`` on are needed."""
     checksum: int = 0
     """The CRC-32 of the section; 0 for one in memory."""
 

@@ -9,7 +9,7 @@ import zlib
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 FORMAT = 9
-"""The format of a checkpoint. It is raised by whoever changes what the files hold; others are refused."""
+"""The format of a checkpoint. Raise it with every change of what the files hold; other formats are refused."""
 
 _HEADER = re.compile(rb'\{"windbolt": (\d{1,9}), "crc32": "[0-9a-f]{8}"\}')
 

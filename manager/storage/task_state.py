@@ -1,4 +1,4 @@
-"""What one task of a windowed bolt keeps between two batches, by the family of its windows."""
+"""State of one task of a windowed bolt between two batches, by the family of its windows."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _FAMILIES: dict[str, type[WindowsState]] = {"queue": QueueState, "assigned": Ass
 
 @dataclass(frozen=True)
 class BoltTaskState:
-    """What the bolt itself has left behind in one task."""
+    """State of the bolt itself in one task."""
 
     fired: int = 0
     """Number of windows fired so far."""
@@ -76,7 +76,7 @@ class BoltTaskState:
     """Per output stream, the rows that a later firing of their windows may retract."""
 
     def plus(self, further: BoltTaskState) -> BoltTaskState:
-        """The state after further calls, which have kept nothing."""
+        """The state after further calls, which have no state of the user's to store."""
         emitted = dict(self.emitted)
         for stream, rows in further.emitted.items():
             emitted[stream] = emitted.get(stream, 0) + rows
@@ -131,7 +131,7 @@ class TaskState:
 
     @property
     def tables(self) -> list[Ref]:
-        """What its windows remember in columns, beside their events."""
+        """The stored tables of its windows, apart from their events."""
         return [value for value in _values(self.windows).values() if isinstance(value, Ref)]
 
     def all_refs(self) -> Iterator[Ref]:

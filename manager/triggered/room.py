@@ -1,4 +1,4 @@
-"""How much room the open windows of keys have left, where a bolt limits what a window may hold."""
+"""Remaining capacity of the open windows of keys, where a bolt limits what a window may hold."""
 
 from __future__ import annotations
 

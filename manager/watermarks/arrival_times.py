@@ -106,5 +106,5 @@ class MarksAround:
 
     @classmethod
     def none_yet(cls, events: int) -> MarksAround:
-        """Of so many events, to be filled in."""
+        """Empty columns for this number of events."""
         return cls(*(np.full(events, NONE, np.int64) for _ in range(4)))

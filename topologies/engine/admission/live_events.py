@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class AdmittedSoFar:
     """Which of the events that arrive are admitted, as they come: those accepted, but for the duplicates found so far.
 
-    Whoever finds a duplicate turns it away here; whoever tells which events are live asks here what has come.
+    ``Repeats`` turns duplicates away; ``IsLive`` asks which events have been admitted.
     """
 
     def __init__(self, accepted: NDArray[np.bool_]) -> None:

@@ -1,4 +1,4 @@
-"""Who runs the tasks of a batch."""
+"""Executors, which run the tasks of a batch."""
 
 from __future__ import annotations
 

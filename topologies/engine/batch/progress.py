@@ -66,7 +66,7 @@ class BatchProgress:
                 spout[what] = spout.get(what, 0) + number
 
     def take_fired(self, item: FireItem, outcome: FireOutcome) -> None:
-        """Add what a task of a windowed bolt has come to."""
+        """Add the outcome of a task of a windowed bolt."""
         tasks = self.state.bolts[item.bolt].tasks
         if outcome.state is None:  # a further share of the windows of a task
             tasks[item.task].bolt = tasks[item.task].bolt.plus(outcome.done)

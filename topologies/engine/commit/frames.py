@@ -1,4 +1,4 @@
-"""What Spark does for sinks, and what serves a run without Spark."""
+"""The part of sinks that needs Spark, as a protocol, and its replacement for a run without Spark."""
 
 from __future__ import annotations
 

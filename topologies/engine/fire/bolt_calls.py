@@ -185,7 +185,7 @@ class BoltCalls:
 
     @cached_property
     def _at_once(self) -> bool:
-        """Whether the bolt is called for many windows at once, and nobody has put another ``execute`` in its place."""
+        """Whether the bolt is called for many windows at once, and has no ``execute`` of its own."""
         execute = getattr(self._ready().execute, "__func__", None)
         return self._retractions is None and execute is BatchWindowedBolt.execute
 

@@ -1,4 +1,4 @@
-"""Adjacent segments of a task as one."""
+"""Compacting: adjacent segments of a task are written as one."""
 
 from __future__ import annotations
 

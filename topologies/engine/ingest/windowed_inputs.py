@@ -1,5 +1,5 @@
-"""The inputs of windowed bolts, where events are read: events get their times, and are admitted for the bolt's tasks or
-left to these to decide about."""
+"""The inputs of windowed bolts in tasks that read events: events get their times, and are admitted, or left
+to the tasks of the bolt to decide about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of a run: the windows that fired and the late events, by the ids of their events."""
+"""Traces of a run: the windows that fired, the decisions about events, and late events, by the ids of the events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of the streams of a bolt."""
+"""Closing: the frontier and the watermark of a bolt after its streams have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tick of a bolt, of whatever family its windows are."""
+"""One tick of a bolt: its watermark, its frontiers, and the tasks that may have windows due."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class EvaluationScope:
 
     events: Held
     count: int
-    """The first so many of the events."""
+    """Number of events, from the first one on, that are looked at."""
     after: int
     upto: int | None
     last: LastWindows | None
