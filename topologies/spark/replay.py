@@ -32,7 +32,8 @@ from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
 from topologies.scenarios.run.side_by_side import joined, prefixed
 from topologies.scenarios.schema.model import Scenario
 from topologies.spark.executor import TaskExecutor
-from topologies.spark.jvm.session import check_session, open_session
+from topologies.spark.jvm.session import check_session
+from topologies.spark.jvm.sharing import shared_session
 from topologies.spark.runner import Guarded
 from topologies.spark.source import new_files
 from topologies.spark.workers.pool import executor_for
@@ -49,8 +50,7 @@ def replay_on_spark(
     scenarios: Sequence[Scenario], topology: Topology | None = None, *, spark: SparkSession | None = None
 ) -> list[Replayed]:
     """The answers to scenarios, in their order, from real Spark queries."""
-    session, own = (spark, False) if spark is not None else open_session(_MASTER, {})
-    try:
+    with shared_session(spark, _MASTER, {}) as session:
         check_session(session)
         midway = [list(scenario.midway.items()) for scenario in scenarios]
         prefixes = [prefix for found in midway for _, prefix in found]
@@ -64,9 +64,6 @@ def replay_on_spark(
             ]
         finally:
             replays.executor.close()
-    finally:
-        if own:
-            session.stop()
 
 
 @dataclass
