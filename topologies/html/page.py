@@ -25,6 +25,7 @@ monospace;white-space:pre;overflow-x:auto}
 .windbolt table{border-collapse:collapse;font:inherit;margin:4px 0;color:inherit;font-variant-numeric:tabular-nums}
 .windbolt th,.windbolt td{padding:2px 10px 2px 0;text-align:left;background:none;border:0;
 border-bottom:1px solid var(--wb-line);white-space:nowrap}
+.windbolt details td:last-child{white-space:normal}
 .windbolt .n{text-align:right}
 .windbolt .dim{opacity:.75}
 .windbolt .phase{border:1px solid currentColor;border-radius:9px;padding:0 8px;margin-left:6px;font-weight:400;

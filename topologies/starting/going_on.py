@@ -8,8 +8,7 @@ import sys
 import threading
 from typing import Generic, Protocol, TypeVar
 
-from windowing.data.printable import printable, told
-from windowing.errors import WindboltError
+from topologies.starting.telling import in_lines
 
 PATIENCE = 60.0
 """Seconds that the end of the process waits for the current batches of its runs."""
@@ -81,9 +80,4 @@ def _matters(run: Background) -> bool:
 
 def _tell(text: str, error: BaseException | None = None) -> None:
     """Write to standard error what happened, and an error in windbolt's three lines: what, why, do."""
-    if isinstance(error, WindboltError):
-        parts = (("why", error.why), ("do", error.do))
-        text += f": {error.what}" + "".join(f"\n  {word + ':':<5}{part}" for word, part in parts if part)
-    elif error is not None:
-        text += f": {told(error)}"
-    sys.stderr.write(printable(f"windbolt: {text}", keep="\n\t") + "\n")
+    sys.stderr.write(f"windbolt: {text}{'' if error is None else f': {in_lines(error)}'}\n")

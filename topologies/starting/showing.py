@@ -11,6 +11,7 @@ from topologies.engine.batch.report import bolts_html
 from topologies.html.page import framed, heading, paragraph, table, text
 from topologies.run.options import Summary
 from topologies.starting.status import RunPhase, RunStatus, counted, show_moment
+from topologies.starting.telling import in_lines
 
 _EVERY = 0.5
 """Seconds between two looks at a run that is shown."""
@@ -28,6 +29,8 @@ class Shown(Protocol):
     def status(self) -> RunStatus: ...
     @property
     def report(self) -> Summary: ...
+    @property
+    def failure(self) -> BaseException | None: ...
     def end_within(self, seconds: float) -> bool: ...
 
 
@@ -38,8 +41,8 @@ def run_html(run: Shown) -> str:
     facts = [f"since {show_moment(status.since)}", counted(status.batches, "batch", "batches")]
     facts += [f"{counted(status.rows, 'row')} read", f"{counted(status.emitted, 'row')} emitted"]
     parts = [heading(run.name, phase), paragraph(" · ".join(facts), "dim")]
-    if status.error is not None:
-        parts.append(paragraph(status.error, "bad"))
+    if run.failure is not None:
+        parts.append(paragraph(in_lines(run.failure), "bad"))
     if report.last is not None:
         parts.append(bolts_html(report.last.bolts))
     held = [

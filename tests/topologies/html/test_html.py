@@ -13,7 +13,7 @@ from tests.house.test_reprs import builder
 from topologies.graph.picture import topology_html, topology_svg
 from topologies.html.graph import Arrow, Box, as_svg
 from topologies.html.page import framed, heading, monospaced, paragraph, table, text
-from windbolt import AggregateBolt, Topology, TopologyBuilder, aggregates, replay, sinks, spouts
+from windbolt import AggregateBolt, Topology, TopologyBuilder, WindboltError, aggregates, replay, sinks, spouts
 
 HOSTILE = '<script>alert("1")</script>&\'\x1b[31m'
 VOID = {"br", "hr", "img", "input", "meta", "link"}
@@ -110,13 +110,14 @@ def test_a_failed_run_shows_what_why_and_what_to_do() -> None:
     run.end_within(60)
     words = check(run._repr_html_())
     assert "failed" in words
-    assert "<no> & never" in words
-    with pytest.raises(Exception, match="<no> & never"):
+    with pytest.raises(WindboltError, match="<no> & never") as error:
         run.wait()
+    what, why, do = error.value.what, error.value.why, error.value.do
+    assert f"{what}\n  why: {why}\n  do:  {do}" in words
 
 
 def _fail(frame: object, batch: int) -> None:
-    raise ValueError("<no> & never")
+    raise WindboltError("<no> & never", why="it is <so>", do="leave it")
 
 
 def test_an_answer_shows_its_picture(shown: dict[str, Any]) -> None:
