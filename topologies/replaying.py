@@ -12,6 +12,7 @@ from topologies.run.built import check_built
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Problem, load, located, read_scenario
+from windowing.calls.checked import checked
 from windowing.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from topologies.scenarios.run.answer import Answer, Replayed
 
 
+@checked
 def replay(
     scenario: Scenario | dict[str, Any] | str | os.PathLike[str],
     topology: Topology | None = None,

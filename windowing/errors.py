@@ -25,6 +25,14 @@ class ConfigError(WindboltError, ValueError):
     """A setting that cannot be, found where it was given (a negative length, an unknown unit)."""
 
 
+def together(call: str, problems: Sequence[ConfigError]) -> ConfigError:
+    """All mistakes of one call as one error; a single one as it is."""
+    if len(problems) == 1:
+        return problems[0]
+    lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
+    return ConfigError(f"{call} with {len(problems)} mistakes:\n{lines}")
+
+
 class TopologyError(WindboltError, ValueError):
     """Everything that is wrong with a topology, found by ``build()`` and reported together."""
 

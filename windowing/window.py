@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from windowing.calls.checked import checked_on_failure
 from windowing.data.order import is_sorted, stable_order
 from windowing.data.tuples import Tuple
 from windowing.data.views import read_only
@@ -182,15 +183,18 @@ class TupleWindow:
         """Event times in microseconds, one per event of the window; they cannot be written to."""
         return read_only(self._source.timestamps(self._members))
 
+    @checked_on_failure
     def column(self, name: str) -> NDArray[Any]:
         """One column of the window as a NumPy array; nulls as NaN or None. KeyError where there is no such column."""
         return _numpy(_column(self.table, name))
 
+    @checked_on_failure
     def to_pandas(self) -> pd.DataFrame:
         """All events of the window as a pandas DataFrame."""
         frame: pd.DataFrame = self.table.to_pandas()
         return frame
 
+    @checked_on_failure
     def stream(self, name: str) -> pa.Table:
         """The events that came on one of the bolt's input streams."""
         code = self._code(name)
@@ -198,10 +202,12 @@ class TupleWindow:
             return self.table
         return self.table.filter(pa.array(self._streams() == code))
 
+    @checked_on_failure
     def places(self, stream: str) -> NDArray[np.int64]:
         """Which rows of the table came on one of the bolt's input streams."""
         return np.flatnonzero(self._streams() == self._code(stream))
 
+    @checked_on_failure
     def groups(self, by: str, *columns: str, stream: str | None = None) -> Iterator[tuple[Any, ...]]:
         """For each value of ``by``: the value, then the chosen columns of its events as NumPy arrays.
 
@@ -219,25 +225,28 @@ class TupleWindow:
             order = stable_order(codes)
             codes, arrays = codes[order], [array[order] for array in arrays]
         if not len(codes):
-            return
+            return iter(())
         starts = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1])
         names = [*values.dictionary.to_pylist(), None]
         # No Python per group but what its caller does: groups are often of a few events.
         runs = list(map(slice, starts.tolist(), [*starts[1:].tolist(), len(codes)]))
-        yield from zip(
+        return zip(
             map(names.__getitem__, codes[starts].tolist()),
             *(map(array.__getitem__, runs) for array in arrays),
             strict=True,
         )
 
+    @checked_on_failure
     def get(self) -> list[Tuple]:
         """All events of the window as objects; slower than the table."""
         return self._tuples(self._members)
 
+    @checked_on_failure
     def get_new(self) -> list[Tuple]:
         """The new events as objects."""
         return self._tuples(self._new)
 
+    @checked_on_failure
     def get_expired(self) -> list[Tuple]:
         """The expired events as objects."""
         return self._tuples(self._left(), self._expired_from)

@@ -59,7 +59,7 @@ LAYERS = {
 
 ORDER = {
     "manager": "accounts queue watermarks storage keyed triggered slices window_manager",
-    "windowing": "errors suggestions time data settings window window_batch aggregates bolts",
+    "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
     "topologies": "html io graph compose engine sources run checkpoints preflight step named_topology scenarios local"
     " spark starting replaying testing examples.flights cli examples pytest_plugin",
     "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks spouts messages",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections import Counter
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from topologies.cli.check import check
 from topologies.cli.checkpoint import checkpoint
@@ -15,6 +17,26 @@ from topologies.cli.new import new
 from topologies.cli.replay import replay
 from topologies.cli.run import run
 
+
+class Command(TyperCommand):
+    """A command that takes each option once: of two values the last would win, and nobody would know."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Called with the words after the command."""
+        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        times = Counter(each.name for each in given if each.param_type_name == "option" and not each.multiple)
+        for each in given:
+            if times[each.name] > 1 and not ctx.resilient_parsing:
+                raise typer.BadParameter(
+                    f"it is given {'twice' if times[each.name] == 2 else 'several times'}, "
+                    "and only one of them could count; leave the others out.",
+                    ctx=ctx,
+                    param_hint=" / ".join(each.opts),
+                )
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+
 app = typer.Typer(
     name="windbolt",
     help="Windowed bolts, as Apache Storm has them, in Python, on Spark.",
@@ -22,13 +44,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command()(new)
-app.command()(run)
-app.command()(replay)
-app.command()(describe)
-app.command()(check)
-app.command()(checkpoint)
+app.command(cls=Command)(demo)
+app.command(cls=Command)(new)
+app.command(cls=Command)(run)
+app.command(cls=Command)(replay)
+app.command(cls=Command)(describe)
+app.command(cls=Command)(check)
+app.command(cls=Command)(checkpoint)
 
 
 def _print_version(wanted: bool) -> None:

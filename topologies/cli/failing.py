@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +19,7 @@ from windowing.errors import (
     ConfigError,
     EnvironmentMissing,
     ScenarioError,
+    SchemaError,
     TopologyError,
     WindboltError,
 )
@@ -39,8 +43,43 @@ def readable_errors(*, debug: bool) -> Iterator[None]:
         console = err()
         if debug:
             console.print_exception(width=None)
-        say(console, in_words(error))
+        say(console, in_words(error).append(users_line(error)))
         raise typer.Exit(UNUSABLE if isinstance(error, _UNUSABLE) else FAILED) from error
+
+
+_HOME = Path(__file__).parents[2]
+_NOT_THE_USERS = (
+    *(f"{_HOME / each}/" for each in ("windbolt", "windowing", "policies", "manager", "topologies")),
+    f"{sysconfig.get_path('stdlib')}/",
+    "<",
+)
+_EXAMPLES = f"{_HOME / 'topologies/examples'}/"
+"""Written as users write."""
+
+
+def users_line(error: BaseException) -> Text:
+    """Where in the user's own code a wrong value was given, as a line to follow the error; empty where it was not."""
+    if isinstance(error, TopologyError) or not isinstance(error, ConfigError | SchemaError):
+        return Text()
+    for raised in (error, error.__cause__):
+        frames = traceback.extract_tb(None if raised is None else raised.__traceback__)
+        own = [frame for frame in frames if _is_users(frame.filename)]
+        if own:
+            last = own[-1]
+            text = Text("\n  at:  ", "cyan").append(f"{_shown(last.filename)}, line {last.lineno}", "not bold default")
+            return text.append(printable(f": {last.line}") if last.line else "", "not bold default")
+    return Text()
+
+
+def _is_users(filename: str) -> bool:
+    if filename.startswith(_EXAMPLES):
+        return True
+    return "site-packages" not in filename and not filename.startswith(_NOT_THE_USERS)
+
+
+def _shown(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def in_words(error: WindboltError, title: str = "error", style: str = "bold red") -> Text:

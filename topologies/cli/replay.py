@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -32,8 +32,11 @@ DRAWN = 3
 
 def replay(
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Scenarios: .yaml, .json or .jsonl files, or folders that hold some."),
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Scenarios: .yaml, .json or .jsonl files, or folders that hold some. With --record: the input.",
+        ),
     ],
     engine: Annotated[Engine, typer.Option(help="Where to run them; spark runs a real query.")] = Engine.LOCAL,
     topology: Annotated[
@@ -42,6 +45,13 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object per scenario.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Draw nothing; name only what fails.")] = False,
     draw: Annotated[bool, typer.Option("--draw", help=f"Draw all, also where there are more than {FEW}.")] = False,
+    record: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE:NAME",
+            help="Print a scenario of this topology: the rows of the input, and what comes out of them.",
+        ),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Replay again at every save, until Ctrl-C.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -51,15 +61,46 @@ def replay(
     """
     with readable_errors(debug=debug):
         _together(draw=draw, quiet=quiet, as_json=as_json)
+        if record is not None:
+            others = {"--json": as_json, "--quiet": quiet, "--draw": draw, "--watch": watch, "--topology": topology}
+            _alone("--record", [name for name, given in others.items() if given])
+            raise typer.Exit(_record(record, files))
+        paths = [Path(file) for file in files]
         if watch:
-            raise typer.Exit(_watch(files, topology))
+            raise typer.Exit(_watch(paths, topology))
         chosen = None if topology is None else loaded(topology)
-        items = list(_all(files))
+        items = list(_all(paths))
         with _output(items, as_json=as_json, quiet=quiet, draw=draw) as output:
             report = _Report(output, debug=debug)
             report.all(items, engine, chosen)
     if report.status:
         raise typer.Exit(report.status)
+
+
+def _record(reference: str, inputs: Sequence[str]) -> int:
+    """Print the scenario of a topology's input; the exit status says whether it comes out the same again."""
+    from topologies.scenarios.run.recorded import recorded
+
+    topology = loaded(reference)
+    with redirect_stdout(sys.stderr):  # what bolts print is no part of it
+        made = recorded(reference, topology, inputs)
+    sys.stdout.write(made.text)
+    if made.unreadable:
+        rows = "1 row that cannot be read is" if made.unreadable == 1 else f"{made.unreadable:,} unreadable rows are"
+        say(err(), Text(f"warning: {rows} not in it", "bold yellow"))
+    if not made.differences:
+        return 0
+    text = Text.assemble(("error: ", "bold red"), "replayed again, it does not come out the same")
+    for difference in made.differences:
+        text.append(f"\n  {difference}")
+    text.append("\n  do:  leave out of expect what changes from run to run")
+    say(err(), text)
+    return FAILED
+
+
+def _alone(option: str, others: Sequence[str]) -> None:
+    if others:
+        raise ConfigError(f"{option} and {others[0]}", why=f"{option} only prints a scenario", do="choose one of them")
 
 
 def _all(files: Sequence[Path]) -> Iterator[Loaded | Problem]:

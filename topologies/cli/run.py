@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import typer
@@ -77,10 +77,11 @@ def run(
         settings = settings_of(conf or [])
         _check(engine, options, master, settings)
         topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
-        _tell_doubts(topology, strict=strict)
+        doubts = _tell_doubts(topology, strict=strict)
         summary = run_watched(topology, runner(topology, engine, master, settings), options, as_json=as_json)
         if not as_json:
             print_summary(out(), topology, summary, checkpoint)
+        _tell_doubts(topology, strict=strict, told=doubts)
 
 
 def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:
@@ -103,13 +104,17 @@ def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[s
         )
 
 
-def _tell_doubts(topology: Topology, *, strict: bool) -> None:
-    """Warn of input that is probably not what is meant; with ``strict`` such is an error."""
-    doubts = dubious_input(topology)
+def _tell_doubts(topology: Topology, *, strict: bool, told: Collection[str] = ()) -> list[str]:
+    """Warn of input that is probably not what is meant; with ``strict`` such is an error.
+
+    Returns what was told. Input that came during the run is looked at after it: ``told`` is what was told before.
+    """
+    doubts = [doubt for doubt in dubious_input(topology) if str(doubt) not in told]
     if strict and doubts:
         raise doubts[0]
     for doubt in doubts:
         say(err(), in_words(doubt, "warning", "bold yellow"))
+    return [*told, *map(str, doubts)]
 
 
 def settings_of(conf: Sequence[str]) -> dict[str, str]:

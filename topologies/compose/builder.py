@@ -9,6 +9,7 @@ from topologies.compose.compile import build_topology
 from topologies.compose.declarers import BoltDeclarer, DeclaredTopology, SinkDeclarer
 from topologies.compose.drawing import declared_html
 from topologies.graph.model import Topology
+from windowing.calls.checked import checked, checked_value
 from windowing.data.reprs import one_line
 from windowing.errors import ConfigError
 from windowing.time.durations import Count, Duration, as_duration
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 class TopologyBuilder:
     """Gathers the parts of a topology; ``build`` checks them all and reports every mistake at once."""
 
+    @checked_value
     def __init__(
         self,
         name: str,
@@ -63,6 +65,7 @@ class TopologyBuilder:
     def _repr_html_(self) -> str:
         return declared_html(self._declared)
 
+    @checked
     def set_spout(self, name: str, spout: Spout, *, time: Preset | None = None) -> None:
         """Add a source of events.
 
@@ -74,18 +77,21 @@ class TopologyBuilder:
         self._declared.spouts.append((name, spout))
         self._declared.times[name] = time
 
+    @checked
     def set_bolt(self, name: str, bolt: Bolt | BatchBolt | WindowedBolt, parallelism: int = 1) -> BoltDeclarer:
         """Add a bolt with so many tasks; call a ``..._grouping`` method on the result for each stream it reads."""
         declarer = BoltDeclarer(name, bolt, parallelism)
         self._declared.bolts.append(declarer)
         return declarer
 
+    @checked
     def set_sink(self, name: str, sink: Sink) -> SinkDeclarer:
         """Add a sink; call ``from_`` on the result for each stream it takes."""
         declarer = SinkDeclarer(name, sink)
         self._declared.sinks.append(declarer)
         return declarer
 
+    @checked
     def build(self) -> Topology:
         """The topology; TopologyError with all its mistakes where there are any."""
         return build_topology(self._declared)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from topologies.graph.groupings import AllGrouping, FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from topologies.graph.model import Input, Stream
+from windowing.calls.checked import checked
 from windowing.data.reprs import of_fields
 from windowing.data.rows import DEFAULT_STREAM
 
@@ -31,6 +32,7 @@ class BoltDeclarer:
     def __repr__(self) -> str:
         return of_fields(self)
 
+    @checked
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Read a stream; events with equal fields go to the same task.
 
@@ -38,14 +40,17 @@ class BoltDeclarer:
         """
         return self._read(Input((component, stream), FieldsGrouping(fields)))
 
+    @checked
     def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Read a stream; the tasks take turns, by the place of an event in its source."""
         return self._read(Input((component, stream), ShuffleGrouping()))
 
+    @checked
     def global_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Read a stream; all events go to the first task."""
         return self._read(Input((component, stream), GlobalGrouping()))
 
+    @checked
     def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Read a stream; every task gets a copy of every event."""
         return self._read(Input((component, stream), AllGrouping()))
@@ -66,6 +71,7 @@ class SinkDeclarer:
     def __repr__(self) -> str:
         return of_fields(self)
 
+    @checked
     def from_(self, component: str, stream: str = DEFAULT_STREAM) -> SinkDeclarer:
         """Take a stream. Of several streams, all must have the same columns."""
         self.streams.append((component, stream))

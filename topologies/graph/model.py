@@ -27,6 +27,7 @@ from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.temporal_join import TemporalJoin
 from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.calls.checked import checked
 from windowing.data.reprs import one_line
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP
@@ -365,6 +366,7 @@ class Topology:
     takers: Mapping[Stream, tuple[str, ...]] = field(default_factory=dict)
     """Per stream: the sinks that take it."""
 
+    @checked
     def start(
         self,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -394,6 +396,7 @@ class Topology:
         options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report)
         return start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics, show=show)
 
+    @checked
     def run(
         self,
         checkpoint: str | os.PathLike[str] | None = None,

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
+from windowing.calls.checked import checked, checked_value
 from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
 
@@ -65,6 +66,7 @@ class MemorySink:
         table = self.table
         return [] if table is None else table.to_pylist()
 
+    @checked
     def to_pandas(self) -> pd.DataFrame:
         """All rows so far as a pandas DataFrame; without rows and columns before the first batch with rows."""
         import pandas as pd
@@ -107,6 +109,7 @@ class DiscardSink:
 Sink = FileSink | ConsoleSink | MemorySink | FunctionSink | KafkaSink | DiscardSink
 
 
+@checked_value
 def files(path: str | os.PathLike[str], format: FormatName = "parquet", **options: Any) -> FileSink:
     """Parquet, CSV, JSON lines or Arrow files in a folder.
 
@@ -117,16 +120,21 @@ def files(path: str | os.PathLike[str], format: FormatName = "parquet", **option
     return FileSink(text if "://" in text else os.path.abspath(text), file_format(format, **options))
 
 
+@checked_value
 def console(rows: int = 20) -> ConsoleSink:
     """Print up to ``rows`` rows of each batch."""
+    if rows < 1:
+        raise ConfigError(f"console(rows={rows})", why="it prints the first rows of a batch", do="give 1 or more")
     return ConsoleSink(rows)
 
 
+@checked_value
 def memory() -> MemorySink:
     """Keep the rows: ``sink.rows`` and ``sink.table``."""
     return MemorySink()
 
 
+@checked_value
 def foreach_batch(
     function: Callable[[Any, int], None], frame: Literal["spark", "arrow", "pandas"] = "spark"
 ) -> FunctionSink:
@@ -144,6 +152,7 @@ def foreach_batch(
     return FunctionSink(function, frame)
 
 
+@checked_value
 def kafka(
     servers: str | Sequence[str],
     topic: str | None = None,
@@ -162,6 +171,7 @@ def kafka(
     return KafkaSink(checked_servers(servers), topic, checked_options(options), tuple(topics))
 
 
+@checked_value
 def discard() -> DiscardSink:
     """Discard the rows."""
     return DiscardSink()

@@ -28,6 +28,7 @@ from topologies.io.kafka import (
 )
 from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates
+from windowing.calls.checked import checked_value
 from windowing.data.reprs import call, of_fields
 from windowing.data.rows import DEFAULT_STREAM, EmittedRows, tables
 from windowing.data.schema import SchemaLike, format_schema, parse_schema
@@ -188,6 +189,7 @@ class MemorySpout:
 Spout = FileSpout | FrameSpout | KafkaSpout | MemorySpout
 
 
+@checked_value
 def files(
     path: str | os.PathLike[str],
     schema: SchemaLike | None = None,
@@ -269,6 +271,7 @@ def _check_choices(text: str, on_missing: str, options: Mapping[str, Any]) -> No
         )
 
 
+@checked_value
 def stream(make: Callable[[Any], Any] | Any, schema: SchemaLike | None = None) -> FrameSpout:
     """Events from a streaming DataFrame: rate, sockets, Delta, a Python data source.
 
@@ -288,6 +291,7 @@ def stream(make: Callable[[Any], Any] | Any, schema: SchemaLike | None = None) -
     return FrameSpout(make, schema)
 
 
+@checked_value
 def kafka(
     servers: str | Sequence[str],
     topics: str | Iterable[str] | None = None,
@@ -354,6 +358,7 @@ def _check_records(
         )
 
 
+@checked_value
 def memory(schema: SchemaLike, *batches: EmittedRows) -> MemorySpout:
     """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame."""
     return MemorySpout(schema, batches)

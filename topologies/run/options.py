@@ -14,6 +14,7 @@ from topologies.engine.time.first_output import as_moment
 from topologies.html.page import framed, heading, paragraph
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import Clock, system_clock
+from windowing.calls.checked import checked, checked_value
 from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, as_duration
@@ -28,6 +29,7 @@ RECORDS_PER_BATCH = 500_000
 """Default maximum number of Kafka records per batch; without one the first batch would be a whole topic."""
 
 
+@checked_value
 @dataclass(frozen=True)
 class RunOptions:
     """The options of a run, the same for ``run_local``, ``run_on_spark`` and the command ``windbolt run``.
@@ -132,6 +134,7 @@ class Summary:
             parts.append(bolts_html(self.last.bolts))
         return framed(*parts, *(paragraph(complaint, "bad") for complaint in self.complaints))
 
+    @checked
     def to_pandas(self) -> pd.DataFrame:
         """A row for each windowed bolt, by its name: what it has done in this run. ``windows`` it fired, ``emitted`` in
         rows, and its accounts, but for the events that are pending."""
@@ -143,6 +146,7 @@ class Summary:
         }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("bolt")
 
+    @checked
     def this_run(self) -> dict[str, BoltTotals]:
         """What the windowed bolts have done in this run alone."""
         bolts = {} if self.last is None else self.last.bolts
@@ -166,6 +170,7 @@ class Summary:
         self.last = report
         self.complaints.extend(report.complaints[: _COMPLAINTS - len(self.complaints)])
 
+    @checked
     def to_json(self) -> dict[str, Any]:
         """The summary as plain JSON."""
         return {

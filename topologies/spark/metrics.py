@@ -23,6 +23,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from topologies.engine.batch.report import BatchReport
+from windowing.calls.checked import checked_value
 from windowing.data.reprs import call
 
 Listen = Callable[[BatchReport, StreamingQueryProgress | None], None]
@@ -79,6 +80,7 @@ class TimeMetrics(StreamingQueryListener):
     def __repr__(self) -> str:
         return call("TimeMetrics", self.function)
 
+    @checked_value
     def __init__(self, function: Listen | None = None) -> None:
         self.function: Listen = function or log_line
         self.last: BatchReport | None = None

@@ -36,6 +36,7 @@ from topologies.spark.through_java import failure_in
 from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
 from topologies.spark.workers.pool import executor_for
 from topologies.spark.workers.processes import WorkerDied
+from windowing.calls.checked import checked
 from windowing.errors import ConfigError, WindboltError
 
 _MAX_RESTARTS = 3
@@ -48,6 +49,7 @@ class StopRequested(Exception):
     """Raised when the run is to stop: the batch about to start is left to the next run."""
 
 
+@checked
 def run_on_spark(
     topology: Topology,
     options: RunOptions,

@@ -17,6 +17,7 @@ from topologies.run.options import BoltTotals, RunOptions, Summary
 from topologies.starting.going_on import RunsGoingOn
 from topologies.starting.showing import Display, run_html
 from topologies.starting.status import RunPhase, RunStatus, counted, moment_of
+from windowing.calls.checked import checked
 from windowing.data.printable import printable, told
 from windowing.errors import WindboltError
 from windowing.time.timestamps import to_datetime
@@ -77,6 +78,7 @@ class Run:
     def _ipython_display_(self) -> None:
         self.show()
 
+    @checked
     def show(self) -> None:
         """Show it in the output of this cell of a notebook, where it is kept up to date; elsewhere as a line of
         text."""
@@ -127,11 +129,13 @@ class Run:
         with self._lock:
             return list(self._reports)
 
+    @checked
     def to_pandas(self) -> pd.DataFrame:
         """A row for each of its latest 1,000 batches and each windowed bolt, for plots; with the columns of
         ``BatchReport.to_pandas``."""
         return frame_of(self.reports)
 
+    @checked
     def wait(self, timeout: float | None = None) -> Summary:
         """Wait for its end, for ``timeout`` seconds at most, and return the summary.
 
@@ -150,6 +154,7 @@ class Run:
             raise self._error.with_traceback(self._trace)
         return self.report
 
+    @checked
     def stop(self, timeout: float | None = None) -> Summary:
         """Stop it between two batches, and return the summary: the current batch completes and is committed.
 
@@ -216,6 +221,7 @@ class Run:
 _GOING_ON: RunsGoingOn[Run] = RunsGoingOn()
 
 
+@checked
 def runs() -> list[Run]:
     """The runs of this process that were started in the background and have not ended, the oldest first."""
     return _GOING_ON.now()

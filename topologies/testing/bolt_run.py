@@ -19,6 +19,7 @@ from topologies.testing.watched import LATE
 from topologies.testing.windows import inputs_of
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import SchemaLike
 from windowing.errors import ConfigError
@@ -56,12 +57,14 @@ class BoltRun:
         accounts = ", ".join(f"{number} {name}" for name, number in self.accounts.items() if number)
         return f"<BoltRun: {len(self.windows)} windows, {len(self.rows)} rows{f'; {accounts}' if accounts else ''}>"
 
+    @checked_value
     def to_pandas(self) -> pd.DataFrame:
         """What it emitted on its default stream, as a DataFrame."""
         frame: pd.DataFrame = self.table.to_pandas()
         return frame
 
 
+@checked_value
 def run_bolt(
     bolt: Bolt | BatchBolt | WindowedBolt,
     rows: GivenRows | Mapping[str, GivenRows],

@@ -26,6 +26,7 @@ from topologies.sources.splits import TableSource
 from topologies.testing.fired import FiredWindow, Notes
 from topologies.testing.rows import GivenRows, Moment, as_moment, as_table
 from topologies.testing.watched import WATCHER, watched
+from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean
@@ -47,6 +48,7 @@ class TopologyDriver:
 
     __test__ = False
 
+    @checked_value
     def __init__(self, topology: Topology, *, clock: Moment | None = None) -> None:
         check_built("TopologyDriver", topology)
         self._notes = Notes()
@@ -72,6 +74,7 @@ class TopologyDriver:
 
     # -- what happens
 
+    @checked_value
     def push(self, spout: str, rows: GivenRows, *, clock: Moment | None = None) -> None:
         """Let rows come from a spout, in a micro-batch of their own; ``clock``: where the clock is then.
 
@@ -81,6 +84,7 @@ class TopologyDriver:
         """
         self.push_together({spout: rows}, clock=clock)
 
+    @checked_value
     def push_together(self, rows: Mapping[str, GivenRows], *, clock: Moment | None = None) -> None:
         """Let rows of several spouts come in one micro-batch, in the order in which the spouts were declared."""
         if not isinstance(rows, Mapping):
@@ -100,6 +104,7 @@ class TopologyDriver:
         for name in order:
             self._pushed[name] += found[name].num_rows
 
+    @checked_value
     def advance_clock(self, by: Duration | timedelta | str | None = None, *, to: Moment | None = None) -> None:
         """Let the clock move on, by a duration (``"5s"``) or to a time, in a micro-batch without rows."""
         self._open("the clock")
@@ -112,6 +117,7 @@ class TopologyDriver:
         else:
             self._batch_of([], self._moved("to", to), told=True)
 
+    @checked_value
     def advance_watermark(self, to: Moment, *, bolt: str | None = None) -> None:
         """Let the spouts promise that nothing from before this time will come, in a micro-batch without rows.
 
@@ -145,6 +151,7 @@ class TopologyDriver:
             )
         self._batch_of([], self._now(), promised=(chosen, moment))
 
+    @checked_value
     def crash(self, at: Phase = "commit") -> None:
         """Let the next micro-batch crash as this phase begins: all in memory is gone, and it runs again as it was.
 
@@ -160,6 +167,7 @@ class TopologyDriver:
             )
         self._crash_at = at
 
+    @checked_value
     def close(self) -> None:
         """Let the streams end: windows that are open fire, and nothing can be pushed any more."""
         self._open("the end")
@@ -168,6 +176,7 @@ class TopologyDriver:
 
     # -- what has come of it
 
+    @checked_value
     def read(self, name: str) -> list[dict[str, Any]]:
         """What a sink was given since the last ``read``, as dicts; or what was on a stream.
 
@@ -179,6 +188,7 @@ class TopologyDriver:
         self._read[name] = found.num_rows
         return list(found.slice(before).to_pylist())
 
+    @checked_value
     def table(self, name: str) -> pa.Table:
         """All that a sink was given, or that was on a stream, from the beginning."""
         if name not in self._streams:
@@ -187,12 +197,14 @@ class TopologyDriver:
         sinks = self.topology.sinks
         return sinks[name if name in sinks else WATCHER + name].schema.empty_table() if found is None else found
 
+    @checked_value
     def late(self, bolt: str) -> list[dict[str, Any]]:
         """The late events of a bolt since they were last read, with ``_reason``, ``_watermark`` and so on."""
         part = self._part(bolt)
         stream = part.bolt.settings.late_stream
         return [] if stream is None else self.read(f"{bolt}.{stream}")
 
+    @checked_value
     def windows(self, bolt: str) -> list[FiredWindow]:
         """The windows of a bolt that have fired since this was last asked, with what it emitted for each."""
         self._part(bolt)
@@ -201,17 +213,20 @@ class TopologyDriver:
         self._seen[bolt] = len(fired)
         return fired[before:]
 
+    @checked_value
     def accounts(self, bolt: str) -> dict[str, int]:
         """Where the events of a bolt are: ``received`` is the sum of the others, but for ``adjusted``."""
         self._part(bolt)
         state = self._run.micro_batch.manifest.bolts[bolt]
         return state.accounts.totals(sum(state.pending))
 
+    @checked_value
     def counters(self, bolt: str) -> dict[str, int]:
         """What a bolt has counted by itself (``context.counters``)."""
         self._part(bolt)
         return self._run.micro_batch.manifest.bolts[bolt].counters
 
+    @checked_value
     def pending(self, bolt: str) -> list[dict[str, Any]]:
         """The events of a bolt that are in no window yet, and may still be in one.
 
@@ -230,6 +245,7 @@ class TopologyDriver:
                 found.extend(events.select(part.schema.names).to_pylist())
         return found
 
+    @checked_value
     def watermark(self, bolt: str) -> datetime | None:
         """The watermark of a bolt in UTC; None before the first, and in processing time."""
         part = self._part(bolt)
@@ -241,6 +257,7 @@ class TopologyDriver:
         """The clock in UTC."""
         return to_datetime(self._now())
 
+    @checked_value
     def story(self) -> str:
         """Where everything is, in a few lines: for a test that has failed."""
         lines = [repr(self)]

@@ -15,6 +15,7 @@ from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.component import Component, TaskContext
 from windowing.bolts.shifts import AlterLifetime
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
+from windowing.calls.checked import checked_value
 from windowing.data.order import stable_order
 from windowing.data.schema import SchemaLike, parse_schema
 from windowing.errors import ConfigError, SchemaError
@@ -53,6 +54,7 @@ class Handmade:
         return self._codes[np.asarray(members, np.int64)]
 
 
+@checked_value
 def make_window(
     rows: GivenRows | Mapping[str, GivenRows],
     schema: SchemaLike | Mapping[str, SchemaLike] | None = None,
@@ -82,6 +84,9 @@ def make_window(
 
     ConfigError or SchemaError where rows, columns or times cannot be.
     """
+    for name, number in (("kind", kind), ("task", task)):
+        if number is not None and number < 0:
+            raise ConfigError(f"make_window({name}={number})", why="they are counted from 0", do="give 0 or more")
     inputs = inputs_of(rows, stream, schema)
     times_of = () if timestamp_field is None else (timestamp_field,)
     tables = {
@@ -120,6 +125,7 @@ def make_window(
     )
 
 
+@checked_value
 def prepared(
     bolt: AnyBolt, schema: SchemaLike | Mapping[str, SchemaLike] | None = None, *, name: str = "bolt"
 ) -> AnyBolt:

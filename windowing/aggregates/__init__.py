@@ -38,6 +38,7 @@ from windowing.aggregates.picked import one_or_several
 from windowing.aggregates.registers import ApproximateCount
 from windowing.aggregates.sketches import Quantile
 from windowing.aggregates.tallies import Mode
+from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError
 
 __all__ = [
@@ -73,11 +74,13 @@ __all__ = [
 _SIZE = 500
 
 
+@checked_value
 def count(field: str | None = None) -> Aggregate:
     """How many events a group has; of a column: how many of its values are not null."""
     return Count(field)
 
 
+@checked_value
 def sum(field: str) -> Aggregate:  # noqa: A001 - as in SQL, and in pyspark
     """The sum of a column: whole numbers as long, floating point as double, decimals (p, s) as decimal(p + 10, s).
 
@@ -87,6 +90,7 @@ def sum(field: str) -> Aggregate:  # noqa: A001 - as in SQL, and in pyspark
     return Sum(field)
 
 
+@checked_value
 def mean(field: str) -> Aggregate:
     """The mean of a column of numbers, as double.
 
@@ -95,6 +99,7 @@ def mean(field: str) -> Aggregate:
     return Mean(field)
 
 
+@checked_value
 def weighted_mean(field: str, weight: str) -> Aggregate:
     """The mean of a column with another one as its weights, as double: ``weighted_mean("price", "volume")``.
 
@@ -104,6 +109,7 @@ def weighted_mean(field: str, weight: str) -> Aggregate:
     return WeightedMean(field, other=weight)
 
 
+@checked_value
 def covariance(field: str, other: str, *, ddof: int = 1) -> Aggregate:
     """The covariance of two columns of numbers or decimals: of a sample (``ddof=1``), or of all there is (``ddof=0``).
 
@@ -113,6 +119,7 @@ def covariance(field: str, other: str, *, ddof: int = 1) -> Aggregate:
     return Covariance(field, other=other, ddof=ddof)
 
 
+@checked_value
 def corr(field: str, other: str) -> Aggregate:
     """Pearson's correlation of two columns of numbers or decimals, from -1 to 1.
 
@@ -121,16 +128,19 @@ def corr(field: str, other: str) -> Aggregate:
     return Correlation(field, other=other)
 
 
+@checked_value
 def variance(field: str, *, ddof: int = 1) -> Aggregate:
     """The variance of a column of numbers: of a sample (``ddof=1``), or of all there is (``ddof=0``)."""
     return Variance(field, ddof=ddof)
 
 
+@checked_value
 def std(field: str, *, ddof: int = 1) -> Aggregate:
     """The standard deviation, the root of ``variance``."""
     return Variance(field, ddof=ddof, root=True)
 
 
+@checked_value
 def min(field: str) -> Aggregate:  # noqa: A001
     """The least value of a column: of numbers, times, dates, booleans, decimals, texts (by code point) or binaries.
 
@@ -140,21 +150,25 @@ def min(field: str) -> Aggregate:  # noqa: A001
     return Min(field)
 
 
+@checked_value
 def max(field: str) -> Aggregate:  # noqa: A001
     """The greatest value of a column, of any type that ``min`` takes."""
     return Max(field)
 
 
+@checked_value
 def first(field: str) -> Aggregate:
     """The value of the first event, by time and among equal times by arrival; null where that value is null."""
     return First(field)
 
 
+@checked_value
 def last(field: str) -> Aggregate:
     """The value of the last event, by time and among equal times by arrival; null where that value is null."""
     return Last(field)
 
 
+@checked_value
 def max_by(field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
     """A column's value in the event with the greatest value of another: ``max_by("item", by="price")``.
 
@@ -166,11 +180,13 @@ def max_by(field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
     return MaxBy(**one_or_several(field), by=by)
 
 
+@checked_value
 def min_by(field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
     """A column's value in the event with the least value of another, otherwise as ``max_by``."""
     return MaxBy(**one_or_several(field), by=by, greatest=False)
 
 
+@checked_value
 def top(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
     """What ``max_by`` is, of the ``k`` events with the greatest values: an array, the greatest first.
 
@@ -180,11 +196,13 @@ def top(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggrega
     return Top(**one_or_several(field), by=by, limit=k)
 
 
+@checked_value
 def bottom(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
     """What ``min_by`` is, of the ``k`` events with the least values: an array, the least first; as ``top``."""
     return Top(**one_or_several(field), by=by, limit=k, greatest=False)
 
 
+@checked_value
 def collect(
     field: str | Sequence[str], *, order_by: str | None = None, descending: bool = False, limit: int | None = None
 ) -> Aggregate:
@@ -201,6 +219,7 @@ def collect(
     return Collect(**one_or_several(field), by=order_by, descending=descending, limit=limit)
 
 
+@checked_value
 def distinct_count(field: str, *, standard_error: float | None = None) -> Aggregate:
     """How many different values a column has, exactly; all NaNs are one value, and so are 0.0 and -0.0.
 
@@ -214,6 +233,7 @@ def distinct_count(field: str, *, standard_error: float | None = None) -> Aggreg
     return DistinctCount(field) if standard_error is None else ApproximateCount(field, standard_error=standard_error)
 
 
+@checked_value
 def mode(field: str) -> Aggregate:
     """The value that occurs most often, of several the least, as in Spark's ``mode(a, true)``; null is none.
 
@@ -223,6 +243,7 @@ def mode(field: str) -> Aggregate:
     return Mode(field)
 
 
+@checked_value
 def histogram(field: str, edges: Iterable[HistogramEdge]) -> Aggregate:
     """How many values lie between edges: an array with one count more than there are edges.
 
@@ -238,6 +259,7 @@ def histogram(field: str, edges: Iterable[HistogramEdge]) -> Aggregate:
     return Histogram(field, edges=tuple(edge.item() if isinstance(edge, np.generic) else edge for edge in edges))
 
 
+@checked_value
 def quantile(field: str, q: float, *, size: int = _SIZE, relative_error: float | None = None) -> Aggregate:
     """The value that a share ``q`` of a column's values lies below, about, as double; ``q=0.95``: the 95th percentile.
 
@@ -265,11 +287,13 @@ def quantile(field: str, q: float, *, size: int = _SIZE, relative_error: float |
     return bounded
 
 
+@checked_value
 def median(field: str, *, size: int = _SIZE, relative_error: float | None = None) -> Aggregate:
     """The ``quantile`` in the middle."""
     return quantile(field, 0.5, size=size, relative_error=relative_error)
 
 
+@checked_value
 def combine(
     field: str,
     *,
@@ -302,11 +326,13 @@ def combine(
     )
 
 
+@checked_value
 def window_start() -> Aggregate:
     """The start of the window, a timestamp; null where the length is a count."""
     return WindowStart()
 
 
+@checked_value
 def window_end() -> Aggregate:
     """The end of the window, a timestamp."""
     return WindowEnd()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,10 +18,11 @@ from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, NumberedRows
 from windowing.bolts.bound_aggregates import BoundAggregates
 from windowing.bolts.columns import unified
 from windowing.bolts.empty_rows import filled, in_order, rows_of_nothing
+from windowing.calls.checked import checked_value
 from windowing.data.reprs import one_line
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import value_type
-from windowing.errors import ConfigError
+from windowing.errors import ConfigError, together
 from windowing.time.durations import Time
 from windowing.window import whole
 from windowing.window_batch import WindowBatch
@@ -45,30 +46,18 @@ class AggregateBolt(BatchWindowedBolt):
     topology is built.
     """
 
+    @checked_value
     def __init__(self, by: str | Iterable[str] | None = None, **aggregates: Aggregate) -> None:
-        if by is not None and not isinstance(by, Iterable):
-            raise ConfigError(f"AggregateBolt(by={by!r:.60})", why="a key is made of columns", do="give their names")
-        self._by = (by,) if isinstance(by, str) else None if by is None else tuple(by)
+        columns: Iterable[Any] = by if isinstance(by, Iterable) and not isinstance(by, str) else (by,)
+        self._by = None if by is None else tuple(columns)
         self.aggregates = dict(aggregates)
         self.bound_aggregates: BoundAggregates | None = None
         """What it computes; known once the topology is built."""
         self.fill: Mapping[str, Any] = {}
         """By column, the values of aggregates in the rows of windows without events, where others are wanted."""
-        for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
-                raise ConfigError(
-                    f"AggregateBolt({name}={aggregate!r:.60})",
-                    why="that is not an aggregate",
-                    do=f"use windowing.aggregates, such as {name}=count()",
-                )
-        if not aggregates:
-            raise ConfigError(
-                "AggregateBolt without aggregates",
-                why="it would emit keys only",
-                do="name at least one output column and its aggregate, such as n=count()",
-            )
-        if not all(isinstance(name, str) and name for name in self.by):
-            raise ConfigError(f"AggregateBolt(by={by!r})", why="a key is made of columns", do="give their names")
+        problems = [*self._strange(by)]
+        if problems:
+            raise together("AggregateBolt()", problems)
         self._check_names()
 
     def _repr_of_call(self) -> str:
@@ -80,6 +69,24 @@ class AggregateBolt(BatchWindowedBolt):
         """The columns of the key of its rows."""
         return self.settings.key if self._by is None else self._by
 
+    def _strange(self, by: object) -> Iterator[ConfigError]:
+        """An error for each argument that cannot be."""
+        if not all(isinstance(name, str) and name for name in self.by):
+            yield ConfigError(f"AggregateBolt(by={by!r:.60})", why="a key is made of columns", do="give their names")
+        for name, aggregate in self.aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                yield ConfigError(
+                    f"AggregateBolt({name}={aggregate!r:.60})",
+                    why="that is not an aggregate",
+                    do=f"use windowing.aggregates, such as {name}=count()",
+                )
+        if not self.aggregates:
+            yield ConfigError(
+                "AggregateBolt without aggregates",
+                why="it would emit keys only",
+                do="name at least one output column and its aggregate, such as n=count()",
+            )
+
     def _check_names(self) -> None:
         """ConfigError where two columns have one name."""
         twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
@@ -88,6 +95,7 @@ class AggregateBolt(BatchWindowedBolt):
                 f"AggregateBolt with two columns {twice[0]!r}", why="a column is known by its name", do="rename one"
             )
 
+    @checked_value
     def with_empty_windows(self, *, until: Time, fill: Mapping[str, Any] | None = None) -> Self:
         """A window without events is a row too: of its key, which has to have the columns of ``by`` (``with_key``).
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowing.aggregates.keys import Keys
 from windowing.bolts.columns import read_columns
 from windowing.bolts.passing import Passing, limited
+from windowing.calls.checked import checked_value
 from windowing.data.order import stable_order
 from windowing.errors import ConfigError
 from windowing.time.durations import Time
@@ -38,6 +39,7 @@ class Changes(Passing):
 
     held_back = "unchanged"
 
+    @checked_value
     def __init__(
         self,
         by: str | Iterable[str] | None = (),

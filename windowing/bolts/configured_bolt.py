@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from windowing.bolts.component import Component
 from windowing.data.reprs import one_line
-from windowing.errors import ConfigError
+from windowing.errors import ConfigError, together
 from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
 from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, WindowKind
@@ -51,10 +51,15 @@ class ConfiguredBolt(Component):
             raise ConfigError(
                 f"{method}() without an argument", why="nothing would change", do="name the settings to change"
             )
-        bolt = self
+        bolt, problems = self, list[ConfigError]()
         for argument, value in given.items():
             declared = ARGUMENTS[method, argument]
-            bolt = bolt._ask({declared.name: self._read(method, argument, value)}, declared.call)
+            try:
+                bolt = bolt._ask({declared.name: self._read(method, argument, value)}, declared.call)
+            except ConfigError as problem:
+                problems.append(problem)
+        if problems:
+            raise together(f"{method}()", problems)
         return bolt
 
     def _read(self, method: str, argument: str, value: Any) -> Any:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from windowing.aggregates.keys import Keys
 from windowing.bolts.passing import Passing, limited
+from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError
 from windowing.time.durations import Time
 
@@ -35,6 +36,7 @@ class Deduplicate(Passing):
 
     held_back = "repeats"
 
+    @checked_value
     def __init__(self, by: str | Iterable[str], *, within: Time, rest: str | None = None) -> None:
         super().__init__(by, within, rest)
         if not self.by:

@@ -15,6 +15,7 @@ from windowing.aggregates.ranked import can_be_ranked, ranks
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
 from windowing.bolts.columns import check_groups, check_new, read_columns, read_name, unified
 from windowing.bolts.limits import read_limit
+from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
@@ -48,6 +49,7 @@ class Rank(BatchWindowedBolt):
     ConfigError for another ``method``, and for columns that are none or are there already.
     """
 
+    @checked_value
     def __init__(
         self,
         order_by: str,
@@ -150,6 +152,7 @@ class TopN(Rank):
     ConfigError for an ``n`` that is no whole number above 0, and for what ``Rank`` refuses.
     """
 
+    @checked_value
     def __init__(
         self,
         n: int,

@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowing.aggregates.keys import Keys
 from windowing.bolts.limits import read_limit
 from windowing.bolts.passing import Passing, limited
+from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError
 from windowing.time.durations import Time
 
@@ -39,6 +40,7 @@ class RateLimit(Passing):
 
     held_back = "over the limit"
 
+    @checked_value
     def __init__(self, n: int, *, per: Time, by: str | Iterable[str] | None = (), rest: str | None = None) -> None:
         super().__init__(by, per, rest, length="per")
         self.n = read_limit("RateLimit", n, "events that may pass")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowing.bolts.plain_bolts import BatchBolt
+from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM, EmittedRows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
@@ -38,6 +39,7 @@ class ShiftTime(BatchBolt):
     have no time yet, it moves these columns only.
     """
 
+    @checked_value
     def __init__(self, by: Time, *, fields: Sequence[str] = ()) -> None:
         self.time_shift = as_shift(by)
         self._fields = (fields,) if isinstance(fields, str) else tuple(fields)
@@ -73,6 +75,7 @@ class AlterLifetime(BatchBolt):
         AlterLifetime("until", start="ts", duration="10s")
     """
 
+    @checked_value
     def __init__(
         self,
         end: str,

@@ -12,6 +12,7 @@ import pyarrow as pa
 from windowing.bolts.join import Join
 from windowing.bolts.join_columns import BOTH, END, LEFT, RIGHT, START, On
 from windowing.bolts.operators import Operator
+from windowing.calls.checked import checked_value
 from windowing.data.rows import EmittedRows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
@@ -65,6 +66,7 @@ class TemporalJoin(Join, Operator):
     ``rename`` that names no column; other mistakes are reported when the topology is built.
     """
 
+    @checked_value
     def __init__(
         self,
         left: str,

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from windowing.bolts.columns import unified
 from windowing.bolts.operators import Operator
+from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM, EmittedRows
 from windowing.errors import ConfigError
 from windowing.window import TupleWindow
@@ -28,6 +29,10 @@ class Union(Operator):
     """
 
     _schema: pa.Schema | None = None
+
+    @checked_value
+    def __init__(self) -> None:
+        """It takes nothing: its inputs say what it is of."""
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """Its columns are those of its inputs; where types differ, ``build`` says so."""

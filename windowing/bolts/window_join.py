@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from windowing.bolts.join import Join
 from windowing.bolts.join_columns import BOTH, END, LEFT, RIGHT, START, JoinColumn, On
 from windowing.bolts.matching import pairs
+from windowing.calls.checked import checked_value
 from windowing.data.schema import TIMESTAMP
 from windowing.settings.joins import How, check_how
 from windowing.window import TupleWindow, whole
@@ -52,6 +53,7 @@ class WindowJoin(Join):
     ``rename`` that names no column; other mistakes are reported when the topology is built.
     """
 
+    @checked_value
     def __init__(
         self,
         left: str,

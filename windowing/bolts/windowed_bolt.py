@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 from windowing.bolts.configured_bolt import UNSET, ConfiguredBolt, Unset, named_arguments
 from windowing.bolts.state import StateType, new_state
+from windowing.calls.checked import checked_value
 from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED
@@ -106,6 +107,7 @@ class WindowedBolt(ConfiguredBolt):
     def with_window(self, length: Extent, slide: Extent | None = None) -> Self: ...
     @overload
     def with_window(self, *kinds: WindowKind) -> Self: ...
+    @checked_value
     def with_window(self, *windows: Any, length: Extent | None = None, slide: Extent | None = None) -> Self:
         """Windows of a length, sliding by so much; or windows of other kinds, ``with_window(Session("30m"))``.
 
@@ -139,15 +141,18 @@ class WindowedBolt(ConfiguredBolt):
         slides = Count(1) if given["slide"] is None else as_extent(given["slide"])
         return self._windows(kinds=(), length=as_extent(given["length"]), slide=slides)
 
+    @checked_value
     def with_tumbling_window(self, length: Extent) -> Self:
         """Windows of this length, one after the other (ST-1, ST-2, ST-25)."""
         return self._windows(kinds=(), length=as_extent(length), slide=as_extent(length))
 
+    @checked_value
     def with_timestamp_field(self, field: str) -> Self:
         """Event time from a column: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9)."""
         self._one_time_source(f"with_timestamp_field({field!r})")
         return self._with(timestamp_field=self._read("with_timestamp_field", "", field))
 
+    @checked_value
     def with_timestamp_extractor(self, extractor: Callable[..., Any], *, columns: bool = False) -> Self:
         """Event time from a function of the tuple: milliseconds since the epoch, or a datetime (ST-9).
 
@@ -160,18 +165,22 @@ class WindowedBolt(ConfiguredBolt):
         self._one_time_source("with_timestamp_extractor")
         return self._with(timestamp_extractor=extractor, extractor_on_columns=flag("columns", columns))
 
+    @checked_value
     def with_lag(self, lag: Time) -> Self:
         """How far behind the latest event the watermark stays (ST-13); 0 by default."""
         return self._give("with_lag", {"": lag})._replaced(ahead=Duration(0))
 
+    @checked_value
     def with_watermark_interval(self, interval: Time) -> Self:
         """Emit a watermark at most this often, by the clock (ST-15); by default at every micro-batch."""
         return self._give("with_watermark_interval", {"": interval})
 
+    @checked_value
     def with_late_tuple_stream(self, stream: str) -> Self:
         """Late events go to this output stream (ST-18), with ``_reason``, ``_late_by_us``, ``_watermark`` and so on."""
         return self._give("with_late_tuple_stream", {"": stream})
 
+    @checked_value
     def with_message_id_field(self, field: str) -> Self:
         """Drop messages that come again (ST-27): an event whose id is that of a live one is counted as ``duplicate``.
 
@@ -183,6 +192,7 @@ class WindowedBolt(ConfiguredBolt):
 
     # -- keys, triggers and policies
 
+    @checked_value
     def with_key(self, *fields: str) -> Self:
         """Windows for each value of these columns, not for each task; ``window.key`` says which.
 
@@ -211,6 +221,7 @@ class WindowedBolt(ConfiguredBolt):
         max_bytes: int | None = None,
         bytes_of: Sequence[str] = (),
     ) -> Self: ...
+    @checked_value
     def with_trigger(
         self,
         trigger: KeyTrigger | Panes,
@@ -257,6 +268,7 @@ class WindowedBolt(ConfiguredBolt):
             key_trigger=trigger, refused_stream=refused_stream, capacity=None if capacity == Capacity() else capacity
         )
 
+    @checked_value
     def with_empty_windows(self, *, until: Time) -> Self:
         """Windows without events fire too: of each key that has had events, or of the task where there is no key.
 
@@ -267,6 +279,7 @@ class WindowedBolt(ConfiguredBolt):
         """
         return self._give("with_empty_windows", {"until": until})
 
+    @checked_value
     def with_policies(
         self, *, eviction: Any | Unset = UNSET, trigger: Any | Unset = UNSET, expired: bool | Unset = UNSET
     ) -> Self:
@@ -285,6 +298,7 @@ class WindowedBolt(ConfiguredBolt):
 
     # -- time settings
 
+    @checked_value
     def with_time(
         self,
         preset: Preset | None = None,
@@ -320,6 +334,7 @@ class WindowedBolt(ConfiguredBolt):
             bolt = bolt._with(processing_time=True)
         return bolt._give("with_time", given) if given or bolt is self else bolt
 
+    @checked_value
     def with_watermark(
         self,
         *,
@@ -376,6 +391,7 @@ class WindowedBolt(ConfiguredBolt):
             bolt = bolt._replaced(lag=None)
         return bolt._derived_every(self.settings, said=every is not UNSET)
 
+    @checked_value
     def with_lateness(
         self,
         *,
@@ -412,6 +428,7 @@ class WindowedBolt(ConfiguredBolt):
             ),
         )
 
+    @checked_value
     def with_alignment(
         self,
         *,
@@ -440,6 +457,7 @@ class WindowedBolt(ConfiguredBolt):
             ),
         )  # fmt: skip
 
+    @checked_value
     def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
         """Events that last from their timestamp to ``end_field`` (SI-3); ``Lifetime`` says how."""
         if isinstance(edge_key, str):

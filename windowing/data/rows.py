@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from windowing.calls.checked import checked_on_failure
 from windowing.data.decimals import bounded
 from windowing.data.reprs import of_fields
 from windowing.data.schema import format_schema
@@ -21,6 +22,7 @@ EmittedRows = Any
 """None, a table, record batch, DataFrame, one row as a dict or tuple, ``Emit``, or an iterable of any of these."""
 
 
+@checked_on_failure
 @dataclass(frozen=True)
 class Emit:
     """Rows for a named output stream: ``yield Emit(rows, stream="alerts")``."""
@@ -49,7 +51,7 @@ def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[t
     gathered: Loose = []
     last = ""
     for stream, part in _flatten(rows, DEFAULT_STREAM):
-        if stream not in outputs:
+        if not isinstance(stream, str) or stream not in outputs:
             raise SchemaError(
                 f"rows for a stream {stream!r}",
                 why=f"the bolt declares {', '.join(map(repr, outputs)) or 'no outputs'}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError
 from windowing.settings.joins import How
 from windowing.settings.rules import flag
@@ -22,6 +23,7 @@ class Hopping:
     slide: Duration
     """How far the next window begins after it."""
 
+    @checked_value
     def __init__(self, length: Time, slide: Time) -> None:
         """ConfigError for a duration of zero."""
         object.__setattr__(self, "length", _window_length("length", length))
@@ -41,6 +43,7 @@ class Session:
     gap_field: str | None
     """A column that gives each event a gap of its own, in place of ``gap``: a duration, or milliseconds."""
 
+    @checked_value
     def __init__(
         self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
     ) -> None:
@@ -52,6 +55,7 @@ class Session:
         object.__setattr__(self, "gap_field", gap_field)
 
 
+@checked_value
 @dataclass(frozen=True)
 class Snapshot:
     """A window between each two moments at which a lifetime begins or ends (SI-29); for points, one an instant."""
@@ -64,6 +68,7 @@ class SlidingLog:
     length: Duration
     """How long an event stays in the window."""
 
+    @checked_value
     def __init__(self, length: Time) -> None:
         """ConfigError for a duration of zero."""
         object.__setattr__(self, "length", _window_length("length", length))
@@ -76,11 +81,13 @@ class CountByStart:
     count: Count
     """How many distinct start times."""
 
+    @checked_value
     def __init__(self, count: int | Count) -> None:
         """ConfigError for a count below one."""
         object.__setattr__(self, "count", count if isinstance(count, Count) else Count(count))
 
 
+@checked_value
 @dataclass(frozen=True)
 class Calendar:
     """Hours, days, weeks (from Monday) or months by the clocks of a zone: ``Calendar("day", "Europe/Berlin")``.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from windowing.calls.checked import checked_value
 from windowing.data.views import make_read_only
 from windowing.errors import ConfigError
 from windowing.settings.rules import one_of
@@ -85,6 +86,7 @@ class PaneTrigger:
     def __and__(self, other: PaneTrigger) -> PaneTrigger:
         return AllOf((self, other))
 
+    @checked_value
     def once(self) -> PaneTrigger:
         """The same, for the first firing of a window only."""
         return Once(self)
@@ -180,6 +182,7 @@ class Panes:
     mode: PaneMode
     """Which events a firing shows: all so far, or only the new ones, or all after the rows of the last firing again."""
 
+    @checked_value
     def __init__(
         self,
         early: PaneTrigger | int | Count | Time | None = None,
@@ -213,16 +216,19 @@ class Panes:
         return any(trigger is not None and trigger.uses_clock for trigger in (self.early, self.late))
 
 
+@checked_value
 def after_count(count: int | Count) -> PaneTrigger:
     """Fire whenever so many events have come to a window since it fired last."""
     return AfterCount(count if isinstance(count, Count) else Count(count))
 
 
+@checked_value
 def after_clock(wait: Time) -> PaneTrigger:
     """Fire a window that has new events when so much of the clock has passed since it fired last."""
     return AfterClock(as_duration(wait))
 
 
+@checked_value
 def after_event_time(wait: Time) -> PaneTrigger:
     """Fire a window that has new events when the watermark has moved so far since it fired last."""
     return AfterEventTime(as_duration(wait))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from windowing.calls.checked import checked_value
 from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED, SOURCE_ONLY, azure_words
@@ -71,12 +72,14 @@ class Preset:
         return Preset(self.name, {**self.rules, **rules}, kept)
 
 
+@checked_value
 def storm(lag: Time = "0s") -> Preset:
     """Apache Storm (ST-10 to ST-18): ``(start, end]``, a watermark at each tick, late when the watermark has passed."""
     span = as_duration(lag)
     return Preset("storm", {"lag": span}, (("lag", "presets.storm(lag=...)"),) if span.micros else ())
 
 
+@checked_value
 def atlas(
     allowed_lateness: Time | None = None,
     *,
@@ -118,6 +121,7 @@ def atlas(
     )
 
 
+@checked_value
 def streaminsight(
     every: Count | int | Time | None = 1,
     delay: Time | None = None,
@@ -169,16 +173,19 @@ def streaminsight(
     )
 
 
+@checked_value
 def increasing_start_time() -> Preset:
     """StreamInsight's AdvanceTimeSettings.IncreasingStartTime (SI-9): each event may be as early as the one before."""
     return streaminsight(1, "0s", to_infinity=True)
 
 
+@checked_value
 def strictly_increasing_start_time() -> Preset:
     """StreamInsight's AdvanceTimeSettings.StrictlyIncreasingStartTime (SI-9): each event is later than the last."""
     return streaminsight(1, "-1us", to_infinity=True)
 
 
+@checked_value
 def azure(
     *,
     late: Time | int | None = "5s",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError
 from windowing.time.durations import Count, Duration, Time, as_duration
 
@@ -166,6 +167,7 @@ class Arrival:
     action: LateAction
     """What becomes of an event that is late by its arrival."""
 
+    @checked_value
     def __init__(
         self,
         field: str | None = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
+from windowing.calls.checked import checked_on_failure, checked_value
 from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
 from windowing.settings.rules import flag
@@ -50,6 +51,7 @@ class FiredBy(StrEnum):
     """It held as much as its Capacity allows, or the next event would not have fitted in; it is cleared then."""
 
 
+@checked_on_failure
 @dataclass(slots=True)
 class TriggerCall:
     """What a rule is told beside its event (UH-19); easily made in a test: ``TriggerCall()``."""
@@ -99,6 +101,7 @@ def asking(rule: Any) -> Callable[..., Any]:
     return function
 
 
+@checked_value
 @dataclass(frozen=True)
 class CountTrigger:
     """Fires and purges at ``count`` events (UH-14), or when the timeout has passed (UH-15).
@@ -119,6 +122,7 @@ class CountTrigger:
         flag("from_first", self.from_first)
 
 
+@checked_value
 @dataclass(frozen=True)
 class RuleTrigger:
     """Fires by what a rule says of each event (UH-16 to UH-19), or when the timeout has passed (UH-15).
@@ -142,6 +146,7 @@ class RuleTrigger:
         _callable(self.rule)
 
 
+@checked_value
 @dataclass(frozen=True)
 class DailyTrigger:
     """Fires and purges once a day at a time of day (UH-20, UH-21); an event at that moment is in the next window."""
@@ -161,6 +166,7 @@ class DailyTrigger:
         _some(self.max_empty)
 
 
+@checked_value
 @dataclass(frozen=True)
 class DailyByRule:
     """Fires and purges once a day at the time that a rule takes from the events (UH-23).

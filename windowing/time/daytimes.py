@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from windowing.calls.checked import checked_on_failure
 from windowing.errors import ConfigError
 from windowing.time.daytime_letters import TimeText, time_text
 from windowing.time.timestamps import EARLIEST, LATEST, to_datetime
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000
 
 
+@checked_on_failure
 @dataclass(frozen=True)
 class DayTime:
     """A time of day: microseconds after midnight by the clocks of a zone.

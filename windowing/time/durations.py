@@ -8,6 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 from numbers import Real
 
+from windowing.calls.checked import checked_on_failure, checked_value
 from windowing.errors import ConfigError
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
@@ -16,6 +17,7 @@ _TEXT = re.compile(r"\s*(-?)\s*(\d+)\s*(us|ms|s|m|h|d)\s*")
 _LONGEST = 10_000 * 366 * _UNITS["d"]
 
 
+@checked_on_failure
 @dataclass(frozen=True, order=True, slots=True)
 class Duration:
     """A length of time in whole microseconds; never negative."""
@@ -47,6 +49,7 @@ class Duration:
         return f"parse_duration({str(self)!r})"
 
 
+@checked_on_failure
 @dataclass(frozen=True, order=True, slots=True)
 class Count:
     """A number of events; at least one."""
@@ -82,36 +85,43 @@ Extent = Time | Count | int
 """A length or slide of windows: a duration, or a number of events."""
 
 
+@checked_value
 def micros(number: int) -> Duration:
     """A duration of so many microseconds, the finest there is."""
     return Duration(number)
 
 
+@checked_value
 def millis(number: float) -> Duration:
     """A duration of so many milliseconds."""
     return _of(number, "ms")
 
 
+@checked_value
 def seconds(number: float) -> Duration:
     """A duration of so many seconds; ``seconds(0.5)`` is half of one."""
     return _of(number, "s")
 
 
+@checked_value
 def minutes(number: float) -> Duration:
     """A duration of so many minutes."""
     return _of(number, "m")
 
 
+@checked_value
 def hours(number: float) -> Duration:
     """A duration of so many hours."""
     return _of(number, "h")
 
 
+@checked_value
 def days(number: float) -> Duration:
     """A duration of so many days of 24 hours."""
     return _of(number, "d")
 
 
+@checked_value
 def parse_duration(text: str) -> Duration:
     """The duration that a text names: ``"150us"``, ``"20ms"``, ``"5s"``, ``"2m"``, ``"1h"``, ``"1d"``."""
     match = _TEXT.fullmatch(text)

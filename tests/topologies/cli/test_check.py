@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from topologies.cli.app import app
 from topologies.cli.new import make_project
+from topologies.run.options import Summary
 
 
 @pytest.fixture
@@ -55,9 +56,7 @@ def test_a_warning_ends_with_0_and_with_strict_with_1(project: Path) -> None:
     _changed(project, "id string, user string", "id string, place string, user string")
     result = _check(project)
     assert result.exit_code == 0
-    assert (
-        "warning: spout 'orders': none of the first 8 rows has 'place'\n  why: its values are null\n" in result.stdout
-    )
+    assert "warning: spout 'orders': no row has 'place'\n  why: its values are null\n" in result.stdout
     assert result.stdout.endswith("1 warning\n")
     assert _check(project, "--strict").exit_code == 1
 
@@ -103,3 +102,21 @@ def test_a_run_warns_of_the_same_and_with_strict_refuses(project: Path) -> None:
     assert loose.stderr.startswith("warning: spout 'orders': no file matches ")
     assert strict.stderr.startswith("error: spout 'orders': no file matches ")
     assert strict.stdout == ""
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_input_that_came_during_a_run_is_looked_at_after_it(
+    project: Path, strict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (given,) = sorted((project / "data/orders").iterdir())
+
+    def running(*args: object, **kwargs: object) -> Summary:
+        given.write_text(given.read_text().replace('"user"', '"usr"'))
+        return Summary()
+
+    monkeypatch.setattr("topologies.cli.run.run_watched", running)
+    words = ["run", f"{project}/topology.py:topology", "--engine", "local", "--json", *(["--strict"] if strict else [])]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == (2 if strict else 0)
+    said = "error" if strict else "warning"
+    assert done.stderr.startswith(f"{said}: spout 'orders': no row has 'user'; did you mean 'usr'?")

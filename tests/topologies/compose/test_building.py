@@ -278,11 +278,17 @@ def test_names_that_are_taken_twice() -> None:
     assert "'orders' is set 2 times" in the_problem(builder)
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "../x", "-a", 5, None])
+@pytest.mark.parametrize("name", ["", "a/b", "../x", "-a"])
 def test_names_that_are_none(name: Any) -> None:
     builder = a_builder()
     builder.set_sink(name, sinks.memory()).from_("orders")
     assert f"{name!r} cannot be a name" in the_problem(builder)
+
+
+@pytest.mark.parametrize("name", [5, None])
+def test_names_that_are_no_texts_are_refused_where_they_are_given(name: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"set_sink\(name={name}\).*a text"):
+        a_builder().set_sink(name, sinks.memory())
 
 
 @pytest.mark.feature("ST-18")
@@ -385,11 +391,17 @@ def test_a_bolt_that_is_none(bolt: Any) -> None:
     assert "subclass one of them" in the_problem(builder)
 
 
-@pytest.mark.parametrize("parallelism", [0, -1, 1.5, "2"])
+@pytest.mark.parametrize("parallelism", [0, -1])
 def test_a_parallelism_that_is_none(parallelism: Any) -> None:
     builder = a_builder()
     builder.set_bolt("more", timed(), parallelism).global_grouping("orders")
     assert f"parallelism {parallelism!r}" in the_problem(builder)
+
+
+@pytest.mark.parametrize("parallelism", [1.5, "2", True])
+def test_a_parallelism_that_is_no_whole_number_is_refused_where_it_is_given(parallelism: Any) -> None:
+    with pytest.raises(ConfigError, match="whole number"):
+        a_builder().set_bolt("more", timed(), parallelism)
 
 
 def test_outputs_that_cannot_be_read() -> None:

@@ -111,9 +111,29 @@ def test_a_folder_that_is_not_there_is_a_problem_and_one_without_files_a_warning
 def test_a_column_that_no_row_has_is_a_warning(tmp_path: Path) -> None:
     rows = [order(), {"usr": "bob", "ts": "2024-01-01T06:00:02Z"}, "no JSON", "5"]
     spout = spouts.files(written(tmp_path / "in", *rows), f"{SCHEMA}, usrs string", format="jsonl")
-    (warning,) = [each for each in found(spout).warnings if "none of" in str(each)]
-    assert str(warning).startswith("spout 'orders': none of the first 2 rows has 'usrs'; did you mean 'usr'?")
+    (warning,) = [each for each in found(spout).warnings if "no row" in str(each)]
+    assert str(warning).startswith("spout 'orders': no row has 'usrs'; did you mean 'usr'?")
     assert "the rows have usr besides" in str(warning)
+
+
+RARE = [
+    ("in no row", {}, 1, True),
+    ("in a row after the first thousand", {"usr": "ada"}, 1, False),
+    ("as an escaped key", '{"\\u0075sr": "ada"}', 1, False),
+    ("as a value alone", {"name": "usr"}, 1, True),
+    ("within another object", {"of": {"usr": "ada"}}, 1, True),
+    ("in a file after the first twenty", {"usr": "ada"}, 30, False),
+]
+
+
+@pytest.mark.parametrize(("row", "files", "told"), [each[1:] for each in RARE], ids=[each[0] for each in RARE])
+def test_a_column_is_looked_for_in_all_rows(tmp_path: Path, row: object, files: int, told: bool) -> None:
+    others: list[object] = [{"ts": "2024-01-01T06:00:02Z"}] * 1_500
+    for number in range(files - 1):
+        written(tmp_path / "in", *others[:2], name=f"{number:02}.jsonl")
+    written(tmp_path / "in", *others, row, *others[:3], name="last.jsonl")
+    warnings = found(spouts.files(f"{tmp_path}/in/*.jsonl", "usr string, ts timestamp")).warnings
+    assert [str(each).startswith("spout 'orders': no row has 'usr'") for each in warnings] == [True] * told
 
 
 def test_a_column_that_one_row_has_is_none(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NotRequired, TypedDict
 from topologies.html.page import framed, heading, monospaced, table
 from topologies.io.times import written
 from topologies.scenarios.schema.expected import DecisionLabel
+from windowing.calls.checked import checked
 from windowing.data.reprs import one_line
 from windowing.errors import ScenarioError
 from windowing.time.timestamps import from_datetime
@@ -30,6 +31,8 @@ class AnswerWindow(TypedDict):
 
     step: NotRequired[str]
     """The aggregation step whose window it is, where there are several."""
+    bolt: NotRequired[str]
+    """The bolt of a topology whose window it is, where several have windows."""
     start: int | None
     end: int | None
     events: list[str]
@@ -71,7 +74,8 @@ class Answer:
     name: str
     ok: bool | None
     windows: list[dict[str, Any]]
-    """``start``, ``end``, ``events``, ``new``, ``expired``, ``step``, ``task``, ``key``, ``kind``, ``pane``, ``by``."""
+    """``start``, ``end``, ``events``, ``new``, ``expired``, ``step``, ``bolt``, ``task``, ``key``, ``kind``, ``pane``,
+    ``by``."""
     late: list[str]
     watermarks: list[int | float | str | None]
     """One for each tick; None where none was emitted."""
@@ -99,6 +103,7 @@ class Answer:
         drawn = self.draw()
         return framed(monospaced(drawn) if drawn else heading(self.name) + table(["account", "events"], accounts))
 
+    @checked
     def check(self) -> None:
         """Raise AssertionError, with the picture and the differences, unless all is as expected.
 
@@ -114,6 +119,7 @@ class Answer:
             text = self.draw() or "\n".join(self.differences)
             raise AssertionError(f"{self.name} is not as expected\n\n{text}")
 
+    @checked
     def to_json(self) -> dict[str, Any]:
         """The answer as ``replay --json`` prints it: all of it plain JSON."""
         hidden = ("differences", "draw")
@@ -190,6 +196,8 @@ def window_json(window: AnswerWindow) -> dict[str, Any]:
     }
     if "step" in window:
         shown = {"step": window["step"], **shown}
+    if "bolt" in window:
+        shown = {"bolt": window["bolt"], **shown}
     if "task" in window:
         shown["task"] = window["task"]
     if "key" in window:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -19,7 +19,7 @@ from topologies.scenarios.run.answer import (
     plain,
     window_json,
 )
-from topologies.scenarios.schema.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow
+from topologies.scenarios.schema.expected import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow, Includes
 from topologies.scenarios.schema.model import Scenario
 from windowing.errors import ScenarioError
 from windowing.time.timestamps import from_datetime
@@ -62,6 +62,8 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
     if expect.windows is not None:
         for name, wanted_windows, fired in _by_step(expect.windows, answer):
             yield from _window_differences(name, wanted_windows, fired)
+    if expect.includes is not None:
+        yield from _missing(expect.includes, answer)
     if expect.late is not None:
         yield from _list_difference("late", expect.late, answer.late)
     if expect.watermarks is not None:
@@ -72,10 +74,7 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
         yield from _event_differences(expect.events, answer.events)
     if expect.clocks is not None:
         yield from _list_difference("clocks", _times(expect.clocks), _times(answer.clocks))
-    for name, wanted_value in (expect.metrics or {}).items():
-        found_value = answer.metrics.get(name)
-        if found_value is None or not _same_number(wanted_value, found_value):
-            yield f"metrics.{name}: expected {_flow(wanted_value)}, found {_flow(found_value)}"
+    yield from _metric_differences(expect.metrics or {}, answer.metrics)
     for account in _names(expect.counts, answer.counts):
         wanted_count, found_count = (expect.counts or {}).get(account, 0), answer.counts.get(account, 0)
         if wanted_count != found_count:
@@ -83,6 +82,47 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
     for sink in _names(expect.outputs, answer.outputs):
         wanted, found = (expect.outputs or {}).get(sink, []), answer.outputs.get(sink, [])
         yield from _row_differences(sink, wanted, found if whole else list(_on_fields(wanted, found)))
+
+
+def _metric_differences(expected: Mapping[str, int | float], found: Mapping[str, int | float]) -> Iterator[str]:
+    for name, wanted in expected.items():
+        value = found.get(name)
+        if value is None or not _same_number(wanted, value):
+            yield f"metrics.{name}: expected {_flow(wanted)}, found {_flow(value)}"
+
+
+def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
+    """What is not among the answer: windows of each bolt, late events, and rows of each sink, in order."""
+    windows, late = includes.windows or [], includes.late or []
+    for bolt in dict.fromkeys(each.bolt for each in windows):
+        wanted = [each for each in windows if each.bolt == bolt]
+        fired = [each for each in answer.windows if bolt is None or each.get("bolt", bolt) == bolt]
+        for at in _not_among(wanted, fired, _fits):
+            yield f"includes.windows: expected {_show_expected(wanted[at])}, not fired{_before(at)}"
+    for at in _not_among(late, answer.late, lambda wanted, found: wanted == found):
+        yield f"includes.late: expected {_flow(late[at])}, found {_flow(answer.late)}"
+    for sink, rows in (includes.outputs or {}).items():
+        found = answer.outputs.get(sink, [])
+        for at in _not_among(rows, found, _fits_row):
+            yield f"includes.outputs.{sink}: expected {_row(rows[at])}, not among {_rows(len(found))}{_before(at)}"
+
+
+def _before(at: int) -> str:
+    """What the order says, where there is one."""
+    return f" after the {at} before it" if at else ""
+
+
+def _not_among(wanted: Sequence[Any], found: Sequence[Any], fits: Callable[[Any, Any], bool]) -> list[int]:
+    """The place of the first that is wanted and not found after those before it; empty where all are."""
+    rest = iter(found)
+    for at, each in enumerate(wanted):
+        if not any(fits(each, one) for one in rest):
+            return [at]
+    return []
+
+
+def _fits_row(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    return all(name in found and _same(value, found[name]) for name, value in wanted.items())
 
 
 def _on_fields(expected: ExpectedRows, found: ExpectedRows) -> Iterator[dict[str, Any]]:
@@ -147,8 +187,8 @@ def _fits(expected: ExpectedWindow, found: AnswerWindow) -> bool:
 
 
 def _fits_in(name: str, expected: ExpectedWindow, found: AnswerWindow) -> bool:
-    if name == "step":
-        return True  # they are compared step by step
+    if name == "step" or (name == "bolt" and "bolt" not in found):
+        return True  # they are compared step by step; and of a single bolt all windows are
     wanted, value = expected.given[name], found.get(name)
     if isinstance(wanted, ExpectedPane):
         return isinstance(value, dict) and all(value[field] == wish for field, wish in wanted.given.items())

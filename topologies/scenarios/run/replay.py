@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,10 +59,12 @@ def watched_topology(scenario: Scenario, topology: Topology | None = None, prefi
     if scenario.bolt is not None:
         builder = TopologyBuilder("scenario")
         add_bare_bolt(builder, scenario, prefix)
-        return builder.build()
+        bare = builder.build()
+        _check_names(scenario, bare)
+        return bare
     if scenario.step is not None and topology is None:
         stepped = step_of(scenario)
-        _check_sinks(scenario, stepped)
+        _check_names(scenario, stepped)
         return stepped
     chosen = topology or load_topology(scenario.topology or "")
     sinks = {name: replace(part, sink=MemorySink()) for name, part in chosen.sinks.items()}
@@ -73,21 +75,36 @@ def watched_topology(scenario: Scenario, topology: Topology | None = None, prefi
             why=f"the spouts of the topology are {', '.join(chosen.spouts)}",
             do="name a spout as the stream of each event",
         )
-    _check_sinks(scenario, chosen)
+    _check_names(scenario, chosen)
     return replace(chosen, sinks=sinks)
 
 
-def _check_sinks(scenario: Scenario, topology: Topology) -> None:
-    """Raise ScenarioError for outputs of a sink that is not there: that it gets nothing would always hold."""
+def _check_names(scenario: Scenario, topology: Topology) -> None:
+    """Raise ScenarioError for a sink, a column or a bolt that is not there: that it gets nothing would always hold."""
     asked = {"expect": scenario.expect} | {f"{at}.expect": prefix.expect for at, prefix in scenario.midway.items()}
     for place, expect in asked.items():
+        some = expect and expect.includes
         for name in (expect and expect.outputs) or {}:
-            if name not in topology.sinks:
-                raise ScenarioError(
-                    f"scenario {scenario.name!r} expects outputs of a sink {name!r}, which does not exist",
-                    why=f"the sinks are {', '.join(topology.sinks) or 'none'}{did_you_mean(name, topology.sinks)}",
-                    do=f"correct the name in {place}.outputs",
-                )
+            _known(scenario, f"{place}.outputs", "sink", name, topology.sinks)
+        for name, rows in ((some and some.outputs) or {}).items():
+            _known(scenario, f"{place}.includes.outputs", "sink", name, topology.sinks)
+            if scenario.step is None:
+                columns = topology.sinks[name].schema.names
+                for column in (column for row in rows for column in row):
+                    _known(scenario, f"{place}.includes.outputs.{name}", "column", column, columns)
+        for window in [*((expect and expect.windows) or []), *((some and some.windows) or [])]:
+            if window.bolt is not None:
+                _known(scenario, f"{place}.windows", "windowed bolt", window.bolt, topology.windowed)
+
+
+def _known(scenario: Scenario, place: str, what: str, name: str, known: Iterable[str]) -> None:
+    names = list(known)
+    if name not in names:
+        raise ScenarioError(
+            f"scenario {scenario.name!r} expects something of a {what} {name!r}, which does not exist",
+            why=f"the {what}s are {', '.join(names) or 'none'}{did_you_mean(name, names)}",
+            do=f"correct the name in {place}",
+        )
 
 
 @dataclass(frozen=True)
@@ -195,7 +212,7 @@ class Recording:
             metrics["watermark_delay"] = _milliseconds(clock - watermark)
         return Replayed(
             scenario.name,
-            windows=[_window(topology, row, steps) for row in windows],
+            windows=[_window(topology, row, steps, mine, prefix) for row in windows],
             late=late,
             watermarks=list(self.watermarks.get(first, [])),
             pending=pending,
@@ -229,8 +246,14 @@ def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterat
             yield from event_ids(events)
 
 
-def _window(topology: Topology, row: dict[str, Any], steps: Mapping[str, str]) -> AnswerWindow:
-    """A window of an answer; ``steps``: the names of aggregation steps by those of their bolts."""
+def _window(
+    topology: Topology, row: dict[str, Any], steps: Mapping[str, str], bolts: Sequence[str], prefix: str
+) -> AnswerWindow:
+    """A window of an answer.
+
+    ``steps``: the names of aggregation steps by those of their bolts. ``bolts``: those that have windows, with the
+    prefix that their names have here.
+    """
     part = topology.windowed[row["bolt"]]
     settings = part.bolt.settings
     counts = isinstance(settings.length, Count) and isinstance(settings.slide, Count)
@@ -243,6 +266,8 @@ def _window(topology: Topology, row: dict[str, Any], steps: Mapping[str, str]) -
     )
     if len(steps) > 1:
         window["step"] = steps[row["bolt"]]
+    if not steps and len(bolts) > 1:
+        window["bolt"] = row["bolt"].removeprefix(prefix)
     if part.parallelism > 1:
         window["task"] = row["task"]
     key, pane = row.get("key"), row.get("pane")

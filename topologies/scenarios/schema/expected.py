@@ -66,6 +66,8 @@ class ExpectedWindow(Strict):
 
     step: str | None = None
     """The step whose window it is; None: the first."""
+    bolt: str | None = None
+    """The bolt of a topology whose window it is; None: any."""
     start: EndValue | None = None
     end: EndValue | None = None
     events: list[EventId] | None = None
@@ -79,7 +81,7 @@ class ExpectedWindow(Strict):
 
     @model_validator(mode="after")
     def _says_something(self) -> ExpectedWindow:
-        if not self.model_fields_set - {"step"}:
+        if not self.model_fields_set - {"step", "bolt"}:
             raise ScenarioError("expected a window with some of start, end, events, new, expired, found {}")
         lists = {"events", "new", "expired"}
         empty = [name for name, value in self.given.items() if name in lists and value is None]
@@ -101,8 +103,31 @@ class ExpectedEvent(Strict):
     """The mark of its own input, partition or key after it."""
 
 
+class Includes(Strict):
+    """What must be among what comes out, in this order; what else comes is not looked at."""
+
+    windows: list[ExpectedWindow] | None = None
+    late: list[EventId] | None = None
+    outputs: dict[str, list[dict[str, Any]]] | None = None
+    """Rows of sinks; each is compared on the columns that it gives."""
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Includes:
+        lists = [self.windows, self.late, *(self.outputs.values() if self.outputs is not None else [])]
+        given = [each for each in lists if each is not None]
+        if not given or not all(given) or not all(row for rows in (self.outputs or {}).values() for row in rows):
+            raise ScenarioError(
+                "expected something to be included, found nothing",
+                do="name windows, late events or rows, or leave it out; to expect none use windows, late or outputs",
+            )
+        return self
+
+
 class Expect(Strict):
     """What must come out; a key that is left out is not checked, one that is given is checked whole."""
+
+    includes: Includes | None = None
+    """What must be among it."""
 
     windows: list[ExpectedWindow] | None = None
     late: list[EventId] | None = None

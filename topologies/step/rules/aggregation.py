@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from windowing.calls.checked import checked_on_failure
 from windowing.data.reprs import of_fields
 
 
+@checked_on_failure
 @dataclass(slots=True)
 class Aggregation:
     """A call of the aggregation rule (UH-29); ``Aggregation()`` is enough for a test."""

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from windowing.calls.checked import checked_on_failure
 from windowing.data.reprs import of_fields
 
 
+@checked_on_failure
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event that came in (UH-9, UH-19, UH-29); ``Event({"id": "42"})`` is enough for a test."""

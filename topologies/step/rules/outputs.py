@@ -11,6 +11,7 @@ from topologies.step.rules.errors import RuleError
 from topologies.step.rules.event import Event
 from topologies.step.rules.headers import HeaderValue
 from topologies.step.rules.targets import Target, checked_key, checked_name, flat_headers, targets
+from windowing.calls.checked import checked_on_failure
 from windowing.data.reprs import of_fields
 
 DECLINE: Final = "decline"
@@ -27,6 +28,7 @@ UNKNOWN_STATUS: Final = "unknown_status"
 """Counter of windows for which the rule returned a text that is not a status (UH-28)."""
 
 
+@checked_on_failure
 @dataclass(frozen=True, slots=True)
 class Out:
     """An outgoing event: ``Out({"n": 2}, key="k")``; a plain value is the same as an Out with nothing else.

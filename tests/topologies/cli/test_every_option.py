@@ -1,0 +1,142 @@
+"""Every command with each of its arguments misspelled, wrong, missing and doubled: it says so, and does nothing.
+
+Commands and options are those of the command line itself; a new one needs a valid value in ``VALID``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from topologies.cli.app import app
+
+TOPOLOGY = """
+from windbolt import AggregateBolt, TopologyBuilder, sinks, spouts
+from windbolt.aggregates import count
+
+builder = TopologyBuilder("counting")
+builder.set_spout("events", spouts.files("in/*.jsonl", schema="id string, ts timestamp"))
+bolt = AggregateBolt(n=count()).with_tumbling_window("10s").with_timestamp_field("ts")
+builder.set_bolt("count", bolt).global_grouping("events")
+builder.set_sink("out", sinks.files("out", format="jsonl")).from_("count")
+topology = builder.build()
+"""
+SCENARIO = """
+name: one
+topology: t.py:topology
+steps:
+  - {event: {id: a, ts: 1000}, stream: events}
+  - {close: true}
+expect: {late: []}
+"""
+ANY_TEXT = None
+"""Where no text is wrong."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command's valid words, and for each option a valid value and a wrong one."""
+
+    arguments: list[str]
+    wrong_argument: str | None
+    options: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    """By the option: a valid value, None for a flag; and a wrong one, ANY_TEXT where there is none."""
+    always: list[str] = field(default_factory=list)
+    """Options without which the command does more than a test should."""
+
+
+FLAG = (None, None)
+OF_STEPS = {
+    "--with": ("more.conf", "missing.conf"),
+    "--set": ("trigger.time=1", "nonsense"),
+    "--no-file-rules": FLAG,
+    "--debug": FLAG,
+}
+VALID = {
+    "demo": Command([], None, {"--engine": ("local", "sprak"), "--output": ("demo", ANY_TEXT),
+                               "--lag": ("1h", "5 parsecs"), "--json": FLAG, "--debug": FLAG}),
+    "new": Command(["shop"], "t.py", {"--debug": FLAG}),
+    "run": Command(
+        ["t.py:topology"], "missing.py:topology",
+        {"--checkpoint": ("ck", ""), "--engine": ("local", "sprak"), "--every": ("2s", "5 parsecs"),
+         "--keep-open": FLAG, "--first-output": ("2024-01-01T00:00:00Z", "yesterday"), "--keep-batches": ("3", "many"),
+         "--master": ("local[1]", ANY_TEXT), "--conf": ("a=b", "nonsense"), "--strict": FLAG, "--json": FLAG,
+         **OF_STEPS},
+        always=["--engine", "local"],
+    ),
+    "replay": Command(
+        ["one.yaml"], "missing.yaml",
+        {"--engine": ("local", "sprak"), "--topology": ("t.py:topology", "t.py:nothing"), "--json": FLAG,
+         "--quiet": FLAG, "--draw": FLAG, "--watch": FLAG, "--record": ("t.py:topology", "t.py:nothing"),
+         "--debug": FLAG},
+    ),
+    "describe": Command(["t.py:topology"], "t.py:nothing", {"--mermaid": FLAG, "--json": FLAG, **OF_STEPS}),
+    "check": Command(["t.py:topology"], "t.py:nothing", {"--load": FLAG, "--strict": FLAG, **OF_STEPS}),
+    "checkpoint": Command(["ck"], "missing", {"--back-to": ("0", "yesterday"), "--json": FLAG, "--debug": FLAG}),
+}  # fmt: skip
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def _options(name: str) -> dict[str, Any]:
+    params = COMMANDS[name].params
+    return {each.opts[0]: each for each in params if each.param_type_name == "option" and each.name != "help"}
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.jsonl").write_text('{"id": "a", "ts": "2024-01-01T00:00:00Z"}\n')
+    (tmp_path / "t.py").write_text(TOPOLOGY)
+    (tmp_path / "one.yaml").write_text(SCENARIO)
+    (tmp_path / "more.conf").write_text("")
+
+
+def test_there_are_valid_values_for_every_option() -> None:
+    assert {name: set(_options(name)) for name in COMMANDS} == {name: set(VALID[name].options) for name in VALID}
+
+
+def _mistakes(name: str) -> Iterator[tuple[str, list[str]]]:
+    command = VALID[name]
+    words = [*command.always, *command.arguments]
+    yield "an unknown option", [*words, "--no-such-option"]
+    positional = [each for each in COMMANDS[name].params if each.param_type_name == "argument"]
+    if command.arguments:
+        yield "without its argument", command.always
+        yield "a wrong argument", [*command.always, str(command.wrong_argument)]
+    if not any(each.nargs == -1 for each in positional):
+        yield "an argument too many", [*words, "more"]
+    for option, (value, wrong) in command.options.items():
+        rest = words if option not in command.always else command.arguments
+        given = [option] if value is None else [option, value]
+        yield f"{option} misspelled", [*rest, option[:-1], *given[1:]]
+        if not _options(name)[option].multiple:
+            yield f"{option} twice", [*rest, *given, *given]
+        if value is None:
+            yield f"{option} with a value", [*rest, f"{option}=yes"]
+        else:
+            yield f"{option} without a value", [*rest, option]
+        if wrong is not None:
+            yield f"{option} {wrong}", [*rest, option, wrong]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [pytest.param(name, words, id=f"{name}: {label}") for name in VALID for label, words in _mistakes(name)],
+)
+def test_every_mistake_is_told(name: str, words: list[str]) -> None:
+    before = sorted(Path().rglob("*"))
+    done = CliRunner().invoke(app, [name, *words])
+    told = done.output
+    assert isinstance(done.exception, SystemExit), (told, done.exception)
+    assert done.exit_code == 2, told
+    assert "Traceback" not in told
+    assert re.search(r"do: |Usage: |requires an argument|does not take a value|malformed: ", told), told
+    assert [each for each in sorted(Path().rglob("*")) if "__pycache__" not in str(each)] == before, "it did something"

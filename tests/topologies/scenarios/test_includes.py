@@ -1,0 +1,106 @@
+"""Partial expectations: some rows of a sink, some columns, some windows of one bolt by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topologies.compose.builder import TopologyBuilder
+from topologies.io import sinks, spouts
+from topologies.replaying import replay
+from windowing import AggregateBolt, WindowedBolt
+from windowing.aggregates import count, sum
+from windowing.errors import ScenarioError
+from windowing.window import TupleWindow
+
+
+class _Revenue(WindowedBolt):
+    outputs = "user string, revenue double, size long"
+
+    def execute(self, window: TupleWindow) -> Any:
+        for user, amounts in window.groups("user", "amount"):
+            yield user, amounts.sum(), len(amounts)
+
+
+def _topology() -> Any:
+    builder = TopologyBuilder("shop")
+    builder.set_spout("orders", spouts.memory("id string, user string, amount double, ts timestamp"))
+    bolt = _Revenue().with_tumbling_window("10s").with_timestamp_field("ts")
+    builder.set_bolt("revenue", bolt).global_grouping("orders")
+    total = AggregateBolt(n=count(), total=sum("revenue")).with_tumbling_window("20s")
+    builder.set_bolt("total", total).global_grouping("revenue")
+    builder.set_sink("out", sinks.memory()).from_("revenue")
+    builder.set_sink("totals", sinks.memory()).from_("total")
+    return builder.build()
+
+
+def _scenario(**includes: Any) -> dict[str, Any]:
+    orders = [("a", "ada", 2.0, 1), ("b", "bob", 1.0, 4), ("c", "ada", 3.0, 15)]
+    steps = [
+        {"event": {"id": n, "user": u, "amount": x, "ts": f"2024-01-01T06:00:{s:02}Z"}, "stream": "orders"}
+        for n, u, x, s in orders
+    ]
+    late = {"event": {"id": "d", "user": "cy", "amount": 1.0, "ts": "2024-01-01T06:00:02Z"}, "stream": "orders"}
+    all_steps = [*steps, {"tick": "watermark"}, late, {"close": True}]
+    return {"name": "part", "topology": "given", "steps": all_steps, "expect": {"includes": includes}}
+
+
+END = "2024-01-01T06:00:10Z"
+
+
+@pytest.mark.parametrize(
+    "includes",
+    [
+        {"outputs": {"out": [{"user": "bob"}]}},
+        {"outputs": {"out": [{"user": "ada"}, {"user": "ada", "revenue": 3.0}]}},
+        {"outputs": {"totals": [{"n": 3}]}},
+        {"windows": [{"bolt": "revenue", "end": END, "events": ["a", "b"]}]},
+        {"windows": [{"bolt": "total", "end": "2024-01-01T06:00:20Z"}, {"bolt": "revenue", "end": END}]},
+        {"windows": [{"end": END}]},
+        {"late": ["d"]},
+        {"late": ["d"], "outputs": {"out": [{"size": 1}]}},
+    ],
+)
+def test_what_is_among_the_answer(includes: dict[str, Any]) -> None:
+    answer = replay(_scenario(**includes), _topology())
+    assert answer.ok, answer.differences
+
+
+@pytest.mark.parametrize(
+    ("includes", "difference"),
+    [
+        ({"outputs": {"out": [{"user": "cy"}]}}, "includes.outputs.out: expected {user: cy}, not among 3 rows"),
+        (
+            {"outputs": {"out": [{"user": "bob"}, {"revenue": 2.0}]}},
+            "includes.outputs.out: expected {revenue: 2.0}, not among 3 rows after the 1 before it",
+        ),
+        (
+            {"windows": [{"bolt": "total", "end": END}]},
+            'includes.windows: expected {bolt: total, end: "2024-01-01T06:00:10Z"}, not fired',
+        ),
+        ({"windows": [{"bolt": "revenue", "events": ["a"]}]}, "includes.windows: expected"),
+        ({"late": ["a"]}, "includes.late: expected a, found [d]"),
+    ],
+)
+def test_what_is_not(includes: dict[str, Any], difference: str) -> None:
+    answer = replay(_scenario(**includes), _topology())
+    assert not answer.ok
+    assert difference in answer.differences[0]
+
+
+@pytest.mark.parametrize(
+    ("includes", "problem"),
+    [
+        ({"outputs": {"ot": [{"user": "ada"}]}}, "did you mean 'out'"),
+        ({"outputs": {"out": [{"usr": "ada"}]}}, "did you mean 'user'"),
+        ({"windows": [{"bolt": "revenu", "end": END}]}, "did you mean 'revenue'"),
+        ({}, "found nothing"),
+        ({"outputs": {"out": []}}, "found nothing"),
+        ({"outputs": {"out": [{}]}}, "found nothing"),
+        ({"window": []}, "did you mean 'windows'"),
+    ],
+)
+def test_what_could_not_fail_is_malformed(includes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ScenarioError, match=problem):
+        replay(_scenario(**includes), _topology())
