@@ -29,11 +29,11 @@ from topologies.run.built import check_built
 from topologies.run.options import RunOptions, Summary
 from topologies.sources.splits import TableSource, file_splits
 from topologies.sources.unnameable import refuse_unnameable
-from windowing.calls.checked import checked
+from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError
 
 
-@checked
+@checked_value
 def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     """Run a topology in this process.
 

@@ -17,7 +17,7 @@ FILE_METADATA = pa.schema([("file_path", pa.string()), ("file_modified", TIMESTA
 _PREFIX = "file_"
 
 
-def checked_file_metadata(asked: bool | Iterable[str]) -> tuple[str, ...]:
+def checked_file_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
     """The names of the requested metadata columns, given with or without their prefix. Raises ConfigError for unknown
     ones."""
     if isinstance(asked, bool):

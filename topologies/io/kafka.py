@@ -228,7 +228,7 @@ def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
     )
 
 
-def checked_metadata(asked: bool | Iterable[str]) -> tuple[str, ...]:
+def checked_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
     """The names of metadata columns. Raises ConfigError for unknown ones."""
     if isinstance(asked, bool):
         return tuple(METADATA) if asked else ()

@@ -197,7 +197,7 @@ def files(
     format: FormatName | None = None,
     files_per_batch: int | None = None,
     bytes_per_batch: int | None = None,
-    metadata: bool | Iterable[str] = False,
+    metadata: bool | str | Iterable[str] = False,
     merge_by: str | None = None,
     on_missing: Literal["stop", "invalid"] = "stop",
     **options: Any,
@@ -302,7 +302,7 @@ def kafka(
     records_per_batch: int | None = None,
     key: Form = "binary",
     value: Form = "binary",
-    metadata: bool | Iterable[str] = False,
+    metadata: bool | str | Iterable[str] = False,
     options: Mapping[str, Any] | None = None,
 ) -> KafkaSpout:
     """Events from Kafka, by Spark's connector; ``servers`` is ``"host:9092,host:9092"``.

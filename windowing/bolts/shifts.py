@@ -40,7 +40,7 @@ class ShiftTime(BatchBolt):
     """
 
     @checked_value
-    def __init__(self, by: Time, *, fields: Sequence[str] = ()) -> None:
+    def __init__(self, by: Time, *, fields: str | Sequence[str] = ()) -> None:
         self.time_shift = as_shift(by)
         self._fields = (fields,) if isinstance(fields, str) else tuple(fields)
         self._schema: pa.Schema | None = None

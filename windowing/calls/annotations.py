@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from inspect import Parameter
@@ -99,7 +99,8 @@ def _is_plain(value: object, kind: Any) -> bool:
 
 def _is_generic(value: object, origin: type, parts: tuple[Any, ...], names: Mapping[str, Any]) -> bool:
     letters = isinstance(value, str | bytes) and origin is not os.PathLike  # a sequence of letters, which nobody means
-    if letters or not isinstance(value, origin):
+    listed = origin is Sequence and isinstance(value, Iterable) and not isinstance(value, Mapping)  # a set will do
+    if letters or not (listed or isinstance(value, origin)):
         return False
     if isinstance(value, Mapping) and len(parts) == _PAIR:
         return all(is_one(k, parts[0], names) and is_one(v, parts[1], names) for k, v in value.items())

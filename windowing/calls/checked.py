@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import Parameter
+from numbers import Real
 from typing import Any, TypeVar
 
 from windowing.calls.annotations import choices, in_words, is_one
@@ -190,10 +191,11 @@ class _Signature:
     def _strange(self, call: str, parameter: Parameter, value: object, shown: str) -> ConfigError:
         words = in_words(parameter.annotation, self._names)
         name = shown.removesuffix("=") or parameter.name
+        unit = "; a bare number has no unit" if isinstance(value, Real) and "a duration" in words else ""
         known = [each for each in choices(parameter.annotation, self._names) if isinstance(each, str)]
         return ConfigError(
             f"{call}({shown}{value!r:.60})",
-            why=f"{name} is {words}{did_you_mean(value, known)}" if words else f"that is no {name}",
+            why=f"{name} is {words}{unit}{did_you_mean(value, known)}" if words else f"that is no {name}",
             do=f"call the class: {value.__name__}(...)" if isinstance(value, type) else f"give {words or 'another'}",
         )
 
