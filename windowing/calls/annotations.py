@@ -20,7 +20,7 @@ _WORDS: Mapping[Any, str] = {
     dict: "a dict",
     list: "a list",
     tuple: "a tuple",
-    datetime: "a datetime",
+    datetime: "a time such as '2024-01-01T12:10:00Z'",
     timedelta: "a timedelta",
     os.PathLike: "a path",
     types.NoneType: "None",
