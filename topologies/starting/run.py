@@ -148,7 +148,7 @@ class Run:
                 why="it goes on in the background",
                 do="wait longer, look at run.status, or stop it with run.stop()",
             )
-        self._display.refresh()
+        self._display.refresh(again=True)
         if self._error is not None:
             self.error_was_told = True
             raise self._error.with_traceback(self._trace)

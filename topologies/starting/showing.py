@@ -85,10 +85,14 @@ class Display:
             self._thread = threading.Thread(target=self._follow, name="windbolt-display", daemon=True)
             self._thread.start()
 
-    def refresh(self) -> None:
-        """Bring what is shown up to date, if anything has changed."""
+    def refresh(self, *, again: bool = False) -> None:
+        """Bring what is shown up to date, if anything has changed, or ``again`` in any case.
+
+        A program that executes notebooks hears of changes only while a cell is executed; who waits says it again.
+        """
         with self._lock:
-            if not self._handles or (now := self._run.status) == self._last:
+            now = self._run.status
+            if not self._handles or (now == self._last and not again):
                 return
             self._last, bundle = now, self._bundle()
             for handle in self._handles:

@@ -70,8 +70,9 @@ def test_a_failed_run_says_so_where_it_is_shown_though_nobody_waits(
 ) -> None:
     cells = [
         BEGINNING,
-        "def fail(frame, batch): raise ValueError('no such thing')\nrun = topology(fail).start(engine='local')",
-        "run._display._thread.join(60)",
+        "def fail(frame, batch):\n    gate.wait(60)\n    raise ValueError('no such thing')\n"
+        "run = topology(fail).start(engine='local')",
+        "gate.set(); run._display._thread.join(60)",
     ]
     notebook = executed(notebook_of(cells), tmp_path, monkeypatch)
     (page,) = shown(notebook.cells[1])
