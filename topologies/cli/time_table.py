@@ -20,6 +20,8 @@ FOUND = {
     "dropped": "dropped",
 }
 """The counters and their titles."""
+FRESH = 86_400_000_000
+"""Microseconds, a day: of input that is older the watermark delay is not shown."""
 
 
 def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
@@ -32,18 +34,20 @@ def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
         return None
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="what the rules of time found", title_justify="left")
     table.add_column("", style="bold")
-    table.add_column("watermark delay", justify="right")
+    is_fresh = any(delay for _, delay, _ in rows)
+    if is_fresh:
+        table.add_column("watermark delay", justify="right")
     shown = [name for name in FOUND if any(counts.get(name) for _, _, counts in rows)]
     for name in shown:
         table.add_column(FOUND[name], justify="right")
     for title, delay, counts in rows:
-        table.add_row(title, delay, *(number(counts.get(name, 0)) for name in shown))
+        table.add_row(title, *([delay] if is_fresh else []), *(number(counts.get(name, 0)) for name in shown))
     return table
 
 
 def time_words(bolt: BoltReport) -> dict[str, str]:
     """The counts of one bolt, without zeros: title and value."""
-    words = {} if bolt.delay is None else {"watermark delay": _delay(bolt.delay)}
+    words = {"watermark delay": delay} if (delay := _delay(bolt)) else {}
     counted = _found(bolt)
     counts = {**{title: counted.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
     return words | {what: number(count) for what, count in counts.items() if count}
@@ -78,9 +82,9 @@ def start_words(report: BatchReport) -> list[str]:
 
 def _rows(name: str, bolt: BoltReport) -> Iterator[tuple[str | Text, str, Mapping[str, int]]]:
     counted = _found(bolt)
-    if bolt.delay is None and not any(counted.values()):
+    if not _delay(bolt) and not any(counted.values()):
         return
-    yield Text(name), "" if bolt.delay is None else _delay(bolt.delay), counted
+    yield Text(name), _delay(bolt), counted
     if len(bolt.streams) > 1:
         for stream, counts in bolt.streams.items():
             yield Text(f"  from {stream}", "not bold"), "", counts
@@ -94,5 +98,9 @@ def _counted(count: int, what: str) -> str:
     return f"{number(count)} {what}" + ("" if count == 1 else "s")
 
 
-def _delay(micros: int) -> str:
+def _delay(bolt: BoltReport) -> str:
+    """The watermark delay; empty where there is none, or the input is old: then it says nothing but how old."""
+    micros = bolt.delay
+    if micros is None or micros > FRESH:
+        return ""
     return spoken(micros) if micros >= 0 else f"{spoken(-micros)} ahead"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from topologies import RunOptions, Summary, TopologyBuilder, run_local, spouts
 from topologies.cli.app import app
 from topologies.cli.progress import LineProgress, LiveProgress
 from topologies.cli.summary import print_summary
+from topologies.cli.time_table import FRESH, time_table, time_words
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.model import Topology
 from windowing import TupleWindow, WindowedBolt, presets
@@ -163,6 +165,20 @@ def test_a_line_names_what_is_not_zero() -> None:
     with console.capture() as capture:
         LineProgress(topology, console).report(reports[-1])
     assert "watermark delay 2m 10s, early 1, late arrival 1, out of order 1, dropped 2" in capture.get()
+
+
+def test_the_delay_of_old_input_is_not_shown() -> None:
+    topology = over(azure(), [event(5)])
+    _, reports, _ = run(topology)
+    (name, bolt), *_ = reports[-1].bolts.items()
+    assert bolt.delay is not None
+    assert "watermark delay" in time_words(replace(bolt, delay=FRESH))
+    old = replace(bolt, delay=FRESH + 1)
+    assert "watermark delay" not in time_words(old)
+    assert time_table({name: replace(old, metrics={}, accounts={})}) is None
+    late = replace(old, metrics={"late_input": 3}, accounts={})
+    assert "watermark delay" not in shown(time_table({name: late}))
+    assert "late arrival" in shown(time_table({name: late}))
 
 
 @pytest.mark.feature("AZ-23", "AZ-24")
