@@ -152,7 +152,7 @@ def test_accounts_of_many_bolts_are_several_tables_that_fit(tmp_path: Path) -> N
     print_summary(console, built, run_local(built), None)
     assert max(map(len, lines(console))) <= 80
     for name in names:
-        assert sum(name in line for line in lines(console)) == 1, "among the accounts; the input is too old for a watermark delay"
+        assert sum(name in line for line in lines(console)) == 1, "the input is too old for a watermark delay"
     assert sum("where the events are" in line for line in lines(console)) == 3
 
 
