@@ -32,9 +32,14 @@ def simple(value: Any) -> Any:
         return _numpys_time(value)
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray):
-        return list(value) if value.ndim and value.dtype.kind in "mM" else value.tolist()
-    return value
+    return _unpacked(value) if isinstance(value, np.ndarray) else value
+
+
+def _unpacked(array: np.ndarray[Any, Any]) -> Any:
+    """The list of an array, or the value of one without axes; numpy would make numbers of its times."""
+    if not array.ndim:
+        return simple(array[()])
+    return list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
 def scalar_text(value: Any) -> str | None:

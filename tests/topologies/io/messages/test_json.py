@@ -219,3 +219,9 @@ def test_what_json_has_not_is_unwritable_and_told_where(wrong: Any) -> None:
 def test_values_beyond_json_have_one_form_whatever_is_beside_them(value: Any, written: Any) -> None:
     assert JSON.read(JSON.write({"a": value})) == {"a": written}
     assert JSON.read(JSON.write([None, b"", value])) == [None, "", written]  # the slow way
+
+
+def test_a_time_in_an_array_without_axes_is_a_time_and_no_number() -> None:
+    for unit in ("us", "ns"):
+        written = JsonMessages().write({"a": np.array("2024-01-01T01", f"datetime64[{unit}]")})
+        assert b'"2024-01-01T01:00:00' in written

@@ -17,9 +17,9 @@ from typing import Any
 
 from topologies.io.messages.avro.logical import LOGICAL
 from topologies.io.messages.avro.parsing import Parsed, avro_type, logical_type, tag_of
+from topologies.io.messages.avro.plain import plain
 from topologies.io.messages.avro.walking import SchemaWalk
 from topologies.io.messages.misfit import Misfit, value_and_type
-from topologies.io.messages.scalars import simple
 
 Fit = Callable[[Any, int], Any]
 
@@ -70,12 +70,12 @@ class _Fits(SchemaWalk[Fit]):
 
 
 def _null(value: Any, levels: int) -> None:
-    if value is not None:
+    if plain(value) is not None:
         raise Misfit(f"{value_and_type(value)} is not None")
 
 
 def _boolean(value: Any, levels: int) -> bool:
-    value = simple(value)
+    value = plain(value)
     if not isinstance(value, bool):
         raise Misfit(f"{value_and_type(value)} is no boolean")
     return value
@@ -86,7 +86,7 @@ def _whole(bits: int) -> Fit:
 
     def fit(value: Any, levels: int) -> int:
         if type(value) is not int:
-            value = simple(value)
+            value = plain(value)
             if not isinstance(value, int) or isinstance(value, bool):
                 raise Misfit(f"{value_and_type(value)} is no whole number")
         if not -beyond <= value < beyond:
@@ -98,7 +98,7 @@ def _whole(bits: int) -> Fit:
 
 def _double(value: Any, levels: int) -> float:
     if type(value) is not float:
-        value = simple(value)
+        value = plain(value)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise Misfit(f"{value_and_type(value)} is no number")
     try:
@@ -111,6 +111,7 @@ def _double(value: Any, levels: int) -> float:
 
 
 def _float(value: Any, levels: int) -> float:
+    value = plain(value)
     number = _double(value, levels)
     try:
         (rounded,) = struct.unpack("<f", struct.pack("<f", number))
@@ -123,7 +124,7 @@ def _float(value: Any, levels: int) -> float:
 
 def _string(value: Any, levels: int) -> str:
     if type(value) is not str:
-        value = simple(value)
+        value = plain(value)
         if not isinstance(value, str):
             raise Misfit(f"{value_and_type(value)} is no text")
     if not value.isascii():
@@ -135,6 +136,7 @@ def _string(value: Any, levels: int) -> str:
 
 
 def _bytes(value: Any, levels: int) -> bytes:
+    value = plain(value)
     if not isinstance(value, bytes | bytearray):
         raise Misfit(f"{value_and_type(value)} is no bytes")
     return bytes(value)
@@ -152,7 +154,7 @@ def _fixed(size: int) -> Fit:
 
 def _enum(name: str, symbols: tuple[str, ...]) -> Fit:
     def fit(value: Any, levels: int) -> str:
-        value = simple(value)
+        value = plain(value)
         if not isinstance(value, str) or value not in symbols:
             raise Misfit(f"{value_and_type(value)} is no symbol of {name}")
         return str(value)
@@ -162,7 +164,7 @@ def _enum(name: str, symbols: tuple[str, ...]) -> Fit:
 
 def _array(inner: Fit) -> Fit:
     def fit(value: Any, levels: int) -> list[Any]:
-        value = simple(value)
+        value = plain(value)
         if not isinstance(value, list | tuple):
             raise Misfit(f"{value_and_type(value)} is no list")
         if levels == 0:
@@ -229,7 +231,7 @@ def _union(branches: tuple[tuple[str, Fit], ...], nullable: bool) -> Fit:
     tags = ", ".join([*(["null"] if nullable else []), *(tag for tag, _ in branches)])
 
     def fit(value: Any, levels: int) -> tuple[str, Any]:
-        if value is None and nullable:
+        if nullable and plain(value) is None:
             return "null", None
         for tag, inner in branches:
             try:

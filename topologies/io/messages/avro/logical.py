@@ -2,7 +2,8 @@
 
 - timestamps: an aware time, or one without a zone, which is UTC; local timestamps: a time without a zone. Digits beyond
   the precision of the type are truncated towards minus infinity. Dates and times of day likewise. All may also be given
-  as the whole number.
+  as the whole number, and times and dates as numpy's, which are those that numpy itself makes of them: a datetime of
+  hours or finer, a date of days or coarser.
 - decimals: a Decimal or a whole number, exact or refused.
 - UUIDs: a UUID or its text.
 """
@@ -17,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from topologies.io.messages.avro.plain import plain
 from topologies.io.messages.misfit import Misfit, value_and_type
 
 LogicalFit = Callable[[Any, int], Any]
@@ -32,7 +34,8 @@ def _timestamp(schema: Any, unit: datetime.timedelta, local: bool) -> LogicalFit
     first, last = (_FIRST - _EPOCH) // unit, (_LAST - _EPOCH) // unit
 
     def fit(value: Any, levels: int) -> int:
-        if isinstance(value, datetime.datetime) and not (local and value.tzinfo):
+        value = plain(value)
+        if isinstance(value, datetime.datetime) and _is_known(value) and not (local and value.tzinfo):
             zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
             return (zoned - _EPOCH) // unit
         return _number(value, first, last, "local time" if local else "time")
@@ -42,6 +45,7 @@ def _timestamp(schema: Any, unit: datetime.timedelta, local: bool) -> LogicalFit
 
 def _date(schema: Any) -> LogicalFit:
     def fit(value: Any, levels: int) -> int:
+        value = plain(value)
         if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
             return value.toordinal() - _DAY_ZERO
         return _number(value, 1 - _DAY_ZERO, datetime.date.max.toordinal() - _DAY_ZERO, "date")
@@ -53,6 +57,7 @@ def _time(schema: Any, unit: datetime.timedelta) -> LogicalFit:
     last = datetime.timedelta(days=1) // unit - 1
 
     def fit(value: Any, levels: int) -> int:
+        value = plain(value)
         if isinstance(value, datetime.time) and value.tzinfo is None:
             since = datetime.timedelta(0, value.second, value.microsecond, 0, value.minute, value.hour)
             return since // unit
@@ -66,6 +71,7 @@ def _decimal(schema: Any) -> LogicalFit:
     context = Context(prec=int(schema["precision"]), traps=[Inexact, InvalidOperation])
 
     def fit(value: Any, levels: int) -> bytes:
+        value = plain(value)
         if not isinstance(value, Decimal | int) or isinstance(value, bool):
             raise Misfit(f"{value_and_type(value)} is no Decimal")
         try:
@@ -84,12 +90,18 @@ def _decimal(schema: Any) -> LogicalFit:
 
 def _uuid(schema: Any) -> LogicalFit:
     def fit(value: Any, levels: int) -> str:
+        value = plain(value)
         try:
             return str(value if isinstance(value, UUID) else UUID(value))
         except (ValueError, AttributeError, TypeError):
             raise Misfit(f"{value_and_type(value)} is no UUID") from None
 
     return fit
+
+
+def _is_known(value: datetime.datetime) -> bool:
+    """False for pandas' NaT, which is an instance of datetime and equals nothing, itself included."""
+    return value == value  # noqa: PLR0124  the usual test for NaT
 
 
 def _number(value: Any, first: int, last: int, what: str) -> int:
