@@ -13,7 +13,7 @@ from tests.helpers.places import ROOT
 from tests.topologies.starting.test_start import shop, write_orders
 
 BEGINNING = """
-import os, signal, sys, threading
+import os, signal, sys, threading, warnings
 from pathlib import Path
 from tests.topologies.starting.test_start import Broken, Reached, shop
 
@@ -42,6 +42,7 @@ assert inside.wait(60)
 FORKS = (
     LEAVES
     + """
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
 child = os.fork()
 if child == 0:
     sys.exit(0)  # it has none of the threads: it would wait for them in vain
