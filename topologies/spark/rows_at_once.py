@@ -34,6 +34,7 @@ class RowsAtOnce:
         self._fixed = all(_is_fixed(field.type) for schema in schemas for field in schema)
         self._seen = 0.0
         self._users: int | None = None
+        self._counts_bytes: bool | None = None
 
     def learn(self, row_bytes: float) -> None:
         """Take note of the mean size in bytes of the rows handed over together."""
@@ -47,7 +48,9 @@ class RowsAtOnce:
 
     def apply(self, session: SparkSession) -> None:
         """Set it for the query's session, which is a copy of the user's."""
-        if session.sparkContext.getConf().get(_BYTES) is not None:
+        if self._counts_bytes is None:  # asked once: Spark hands over all its settings for it, which takes milliseconds
+            self._counts_bytes = session.sparkContext.getConf().get(_BYTES) is not None
+        if self._counts_bytes:
             return
         if self._users is None:
             self._users = int(session.conf.get(_ROWS) or 0)

@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import TimestampNTZType
+from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType, TimestampNTZType
 
 from topologies.engine.batch.context import Context
 from topologies.engine.ingest.merging import MergedRange, MergeInput, runs, write_parts
@@ -35,7 +35,7 @@ _FILE_COLUMNS = "path string, modificationTime timestamp, length long, content b
 _OLDEST = f"{100 * 365}d"
 """Maximum age of files, effectively unlimited: Spark's default, a week before the newest file, would silently skip
 some."""
-_RESULT = "output binary, row_bytes double"
+_RESULT = StructType([StructField("output", BinaryType()), StructField("row_bytes", DoubleType())])
 """Result columns: index of the spout, position of the rows in it, and the output of their task, or the parts it
 wrote, as one pickle; and the greatest mean size of the rows that were handed over together."""
 
