@@ -53,10 +53,10 @@ class EventWatermarks:
             batch.take(source, places)
         after, marks = batch.after(), batch.marks
         sources.lift(batch.speaking, NONE if floor is None or not len(arrivals) else int(floor.max()))
-        emitted = NONE if self.state.emitted is None else self.state.emitted
-        np.maximum(after, emitted, out=after)
+        watermark = NONE if self.state.current is None else self.state.current
+        np.maximum(after, watermark, out=after)
         np.maximum.accumulate(after, out=marks.bolt_after)
-        marks.bolt[:1], marks.bolt[1:] = emitted, marks.bolt_after[:-1]
+        marks.bolt[:1], marks.bolt[1:] = watermark, marks.bolt_after[:-1]
         if len(arrivals):
             self._emit(int(marks.bolt_after[-1]))
         return marks
@@ -132,5 +132,5 @@ class EventWatermarks:
         return late.micros if late is not None and self.settings.estimate_arrival else None
 
     def _emit(self, mark: int) -> None:
-        if mark > NONE and (self.state.emitted is None or mark > self.state.emitted):
-            self.state.emitted = mark
+        if mark > NONE and (self.state.current is None or mark > self.state.current):
+            self.state.current = mark

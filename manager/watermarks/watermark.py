@@ -44,8 +44,8 @@ class WatermarkState:
 
     latest: dict[str, int] = field(default_factory=dict)
     """Per stream that has delivered: the latest time seen, or the watermark promised by the bolt it comes from."""
-    emitted: int | None = None
-    """The last watermark emitted; None before the first."""
+    current: int | None = None
+    """The last watermark emitted, which holds until the next; None before the first."""
     skew: dict[str, int] = field(default_factory=dict)
     """Per stream from another bolt whose events get another time here: the largest difference by which that lies
     behind."""
@@ -104,7 +104,7 @@ class WaterMarkEventGenerator:
     @property
     def watermark(self) -> int | None:
         """The last watermark emitted, in microseconds; None before the first."""
-        return self.state.emitted
+        return self.state.current
 
     def track(self, timestamps: NDArray[np.int64], stream: str = "default") -> NDArray[np.bool_]:
         """Record the times (int64 microseconds) of events of a stream; returns a mask of those that are late.
@@ -113,7 +113,7 @@ class WaterMarkEventGenerator:
         """
         if len(timestamps):
             self.observe({stream: int(timestamps.max())})
-        return self.lateness.late(timestamps, self.state.emitted)
+        return self.lateness.late(timestamps, self.state.current)
 
     def observe(self, latest: Mapping[str, int]) -> None:
         """Record the latest times seen, per stream, in microseconds. Raises KeyError for an unknown stream."""
@@ -135,9 +135,9 @@ class WaterMarkEventGenerator:
             return None
         self.state.ticked_at = clock
         allowed = self.compute()
-        if allowed is None or (self.state.emitted is not None and allowed <= self.state.emitted):
+        if allowed is None or (self.state.current is not None and allowed <= self.state.current):
             return None
-        self.state.emitted = allowed
+        self.state.current = allowed
         return allowed
 
 

@@ -73,8 +73,8 @@ def _watermark_one_too_far() -> AbstractContextManager[Any]:
 
     def restored(values: Any) -> Any:
         watermark = restore(values)
-        if watermark.emitted is not None:
-            watermark.emitted += 1
+        if watermark.current is not None:
+            watermark.current += 1
         return watermark
 
     return patch.object(WatermarkState, "from_json", restored)

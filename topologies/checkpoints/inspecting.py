@@ -189,7 +189,7 @@ class _Inspection:
 
 
 def _bolt(bolt: BoltState) -> dict[str, Any]:
-    watermark = bolt.watermark.emitted
+    watermark = bolt.watermark.current
     return {
         "watermark": None if watermark is None else show(watermark),
         "accounts": bolt.accounts.totals(sum(bolt.pending)),

@@ -77,7 +77,7 @@ def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
     table.add_row("= received", *(_sum(account, names) for account in accounts), style="bold")
     if any(account.get("adjusted") for account in accounts):
         table.add_row("(adjusted)", *(number(account.get("adjusted", 0)) for account in accounts))
-    _add_output(table, [(bolt.fired, bolt.rows) for bolt in bolts.values()])
+    _add_output(table, [(bolt.fired, bolt.emitted) for bolt in bolts.values()])
     return _titled(f"where the events are{of_all}", table)
 
 
@@ -93,7 +93,7 @@ def _this_run_table(bolts: dict[str, BoltTotals]) -> Group:
     for name in dict.fromkeys(name for account in accounts for name in account):
         if name == "received" or any(account.get(name) for account in accounts):
             table.add_row(f"  {name}", *(number(account.get(name, 0)) for account in accounts))
-    _add_output(table, [(bolt.fired, bolt.rows) for bolt in bolts.values()])
+    _add_output(table, [(bolt.fired, bolt.emitted) for bolt in bolts.values()])
     return _titled("this run", table)
 
 

@@ -118,7 +118,7 @@ class MicroBatch:
             key=key,
             batch=plan.batch,
             clock=plan.advance.clock,
-            watermarks={name: bolt.watermark.emitted for name, bolt in state.bolts.items()},
+            watermarks={name: bolt.watermark.current for name, bolt in state.bolts.items()},
             traced=self.tracer is not None,
             first=self.first,
             run=run,

@@ -37,10 +37,10 @@ def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds
 
 def _bolt_report(node: WindowedNode, progress: BatchProgress, clock: int) -> BoltReport:
     bolt = progress.state.bolts[node.name]
-    watermark = bolt.watermark.emitted if node.event_time else None
+    watermark = bolt.watermark.current if node.event_time else None
     return BoltReport(
         watermark=watermark,
-        emitted=progress.emitted.get(node.name),
+        new_watermark=progress.new_watermarks.get(node.name),
         behind=_behind_the_latest(bolt, watermark),
         windows=progress.windows.get(node.name, 0),
         fired=bolt.fired,
@@ -51,7 +51,7 @@ def _bolt_report(node: WindowedNode, progress: BatchProgress, clock: int) -> Bol
         delay=watermark_delay(node, bolt, clock),
         skipped=bolt.accounts[SKIPPED],
         suppressed=bolt.suppressed,
-        rows=bolt.emitted,
+        emitted=bolt.emitted,
         counters=bolt.counters,
         inputs=_by_input(node, bolt) if node.event_time else {},
     )

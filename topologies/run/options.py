@@ -99,7 +99,7 @@ class BoltTotals:
     """The events that it received, by what became of them; without those that are pending."""
     fired: int
     """Number of windows."""
-    rows: dict[str, int]
+    emitted: dict[str, int]
     """Number of rows emitted, by stream."""
 
 
@@ -141,7 +141,7 @@ class Summary:
         import pandas as pd
 
         rows = {
-            name: {"windows": bolt.fired, "emitted": sum(bolt.rows.values()), **bolt.accounts}
+            name: {"windows": bolt.fired, "emitted": sum(bolt.emitted.values()), **bolt.accounts}
             for name, bolt in self.this_run().items()
         }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("bolt")
@@ -157,7 +157,7 @@ class Summary:
                     before.accounts,
                 ),
                 bolt.fired - before.fired,
-                _less(bolt.rows, before.rows),
+                _less(bolt.emitted, before.emitted),
             )
             for name, bolt in bolts.items()
             for before in [self.before.get(name, _NOTHING)]
@@ -182,7 +182,7 @@ class Summary:
             "stopped": self.stopped,
             "last": None if self.last is None else self.last.to_json(),
             "this_run": {
-                name: {"accounts": bolt.accounts, "fired": bolt.fired, "emitted": bolt.rows}
+                name: {"accounts": bolt.accounts, "fired": bolt.fired, "emitted": bolt.emitted}
                 for name, bolt in self.this_run().items()
             },
         }

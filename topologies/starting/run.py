@@ -106,7 +106,7 @@ class Run:
             since=to_datetime(since),
             batches=summary.batches,
             rows=summary.rows,
-            emitted=sum(sum(bolt.rows.values()) for bolt in summary.this_run().values()),
+            emitted=sum(sum(bolt.emitted.values()) for bolt in summary.this_run().values()),
             watermarks={
                 name: None if bolt.watermark is None else moment_of(bolt.watermark) for name, bolt in bolts.items()
             },

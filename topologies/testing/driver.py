@@ -139,7 +139,7 @@ class TopologyDriver:
                 do=f"name one of {', '.join(able)}" if able else "push rows, or advance the clock",
             )
         bolts = self._run.micro_batch.manifest.bolts
-        known = [bolts[name].watermark.emitted for name in chosen]
+        known = [bolts[name].watermark.current for name in chosen]
         if all(each is not None and each >= moment for each in known):
             there = all(each == moment for each in known)
             raise ConfigError(
@@ -249,7 +249,7 @@ class TopologyDriver:
     def watermark(self, bolt: str) -> datetime | None:
         """The watermark of a bolt in UTC; None before the first, and in processing time."""
         part = self._part(bolt)
-        at = self._run.micro_batch.manifest.bolts[bolt].watermark.emitted if part.event_time else None
+        at = self._run.micro_batch.manifest.bolts[bolt].watermark.current if part.event_time else None
         return None if at is None else to_datetime(at)
 
     @property
@@ -268,7 +268,7 @@ class TopologyDriver:
             mark = (
                 ""
                 if at is None
-                else f", watermark {show(self._run.micro_batch.manifest.bolts[name].watermark.emitted)}"
+                else f", watermark {show(self._run.micro_batch.manifest.bolts[name].watermark.current)}"
             )
             lines.append(f"{name}: {shown}{mark}")
             fired = [each for batch in self._notes.fired.values() for each in batch if each.bolt == name]

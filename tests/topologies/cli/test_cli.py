@@ -116,7 +116,7 @@ def _run(*arguments: str | Path, cwd: Path) -> tuple[int, str, str]:
 
 
 def _report(**given: Any) -> BoltReport:
-    nothing = {"watermark": None, "emitted": None, "behind": None, "windows": 0, "fired": 0, "open": 0}
+    nothing = {"watermark": None, "new_watermark": None, "behind": None, "windows": 0, "fired": 0, "open": 0}
     return BoltReport(**{**nothing, "accounts": {}, "streams": {}, **given})
 
 

@@ -71,7 +71,7 @@ def test_a_join_releases_what_begins_before_the_lesser_of_the_marks() -> None:
     rights = [event("a", 10, 0, 12), event("a", 11, 18, 90), event("c", 12, 0, 90), cti(20)]
     step = play(topology, {"left": lefts, "right": rights})
     assert pairs(out) == [(1, 10, 5), (1, 11, 18), (2, 11, 19)]
-    assert step.manifest.bolts["join"].watermark.emitted == 20_000
+    assert step.manifest.bolts["join"].watermark.current == 20_000
     assert promised(topology, step, "join") == 20
     overlaps = [from_datetime(row["overlap_end"]) // 1000 for row in out.rows]
     assert overlaps == [12, 50, 40]
@@ -354,7 +354,7 @@ def test_a_union_releases_in_order_what_is_before_the_lesser_of_the_marks() -> N
         (19, 3, None),
     ]
     assert promised(topology, step, "union") == 20
-    assert step.manifest.bolts["ten"].watermark.emitted == 20_000
+    assert step.manifest.bolts["ten"].watermark.current == 20_000
     assert tens(topology) == [(0, 2), (10, 2)]
 
 
@@ -424,9 +424,9 @@ class Noted(WindowedBolt):
 def test_a_shift_moves_events_and_their_watermark(bolts: list[BatchBolt], by: int) -> None:
     topology, out = moved(*bolts)
     step = play(topology, {"events": [{"ts": 3}, {"ts": 11}, {"ts": 12}, cti(12)]}, crash=True)
-    assert step.manifest.bolts["second"].watermark.emitted == (12 + by) * 1000
+    assert step.manifest.bolts["second"].watermark.current == (12 + by) * 1000
     assert [(row["ts"], row["at"]) for row in out.rows] == [(3, 3 + by), (11, 11 + by)]
-    assert step.manifest.bolts["both"].watermark.emitted == (12 + min(by, 0)) * 1000
+    assert step.manifest.bolts["both"].watermark.current == (12 + min(by, 0)) * 1000
     assert sum(late(step).values()) == 0
 
 
@@ -442,7 +442,7 @@ class Odd(BatchBolt):
 def test_a_filter_passes_the_watermark_on_as_it_is() -> None:
     topology, out = moved(Odd())
     step = play(topology, {"events": [{"ts": 3}, {"ts": 4}, {"ts": 11}, {"ts": 12}, {"ts": 13}, cti(12)]})
-    assert step.manifest.bolts["second"].watermark.emitted == 12_000
+    assert step.manifest.bolts["second"].watermark.current == 12_000
     assert [row["ts"] for row in out.rows] == [3, 11]
 
 
@@ -466,7 +466,7 @@ def test_lifetimes_are_changed_by_a_rule(bolt: BatchBolt, rows: Any, mark: int) 
     topology, out = moved(bolt)
     step = play(topology, {"events": [{"ts": 3, "until": 9}, {"ts": 11}, {"ts": 12}, cti(12)]})
     assert [(row["ts"], row["until"], row["at"]) for row in out.rows] == rows
-    assert step.manifest.bolts["second"].watermark.emitted == mark * 1000
+    assert step.manifest.bolts["second"].watermark.current == mark * 1000
 
 
 @pytest.mark.parametrize(
@@ -532,7 +532,7 @@ def test_a_window_promises_the_start_of_the_earliest_that_is_open(
     topology = promising(bolt.with_key("ts") if keyed else bolt, time)  # type: ignore[arg-type]
     step = play(topology, {"events": [{"ts": 11}, {"ts": 19}, cti(given)]})
     assert promised(topology, step, "first") == promise
-    assert step.manifest.bolts["ten"].watermark.emitted == promise * 1000
+    assert step.manifest.bolts["ten"].watermark.current == promise * 1000
 
 
 SHAPES = {

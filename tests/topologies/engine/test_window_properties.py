@@ -148,7 +148,7 @@ def run_cut(found: Scenario, topology: Topology, chance: random.Random) -> Json:
     for number, (advance, splits) in enumerate(recut(found, chance)):
         report = step.run(BatchPlan(number, advance, splits))
         if advance.tick:
-            ticks += [bolt.emitted for bolt in report.bolts.values()]
+            ticks += [bolt.new_watermark for bolt in report.bolts.values()]
         if chance.random() < 0.2:
             step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
     answer = recording.answer(found, topology, step.manifest, checkpoint.segments).to_json()

@@ -31,7 +31,8 @@ class BatchProgress:
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     """Per sink and origin, the number of rows so far."""
     traced: dict[str, list[Ref]] = field(default_factory=dict)
-    emitted: dict[str, int] = field(default_factory=dict)
+    new_watermarks: dict[str, int] = field(default_factory=dict)
+    """Per bolt, the watermark that this batch has emitted, in microseconds; without those that have emitted none."""
     windows: dict[str, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
     deferred: dict[str, DeferredEvents] = field(default_factory=dict)

@@ -20,7 +20,7 @@ class BoltReport:
 
     watermark: int | None
     """The watermark in microseconds; None before the first."""
-    emitted: int | None
+    new_watermark: int | None
     """The watermark emitted in this batch, in microseconds; None if none was."""
     behind: int | None
     """Lag of the watermark behind the latest event seen, in microseconds; None where either is unknown."""
@@ -46,7 +46,7 @@ class BoltReport:
     received."""
     suppressed: int = 0
     """Number of windows so far that ended before the first output and were not emitted."""
-    rows: dict[str, int] = field(default_factory=dict)
+    emitted: dict[str, int] = field(default_factory=dict)
     """Rows emitted so far by its windows, per output stream."""
     counters: dict[str, int] = field(default_factory=dict)
     """Counters of the bolt and of its trigger's rule so far, by name."""
@@ -121,7 +121,7 @@ class BatchReport:
                     "metrics": bolt.metrics,
                     "skipped": bolt.skipped,
                     "suppressed": bolt.suppressed,
-                    "emitted": bolt.rows,
+                    "emitted": bolt.emitted,
                     "counters": bolt.counters,
                 }
                 for name, bolt in self.bolts.items()

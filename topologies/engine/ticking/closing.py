@@ -17,7 +17,7 @@ def close(node: WindowedNode, bolt: BoltState) -> None:
     frontier = max((moment for moment in known if moment is not None), default=None)
     bolt.frontier = frontier
     if node.event_time:
-        before = bolt.watermark.emitted
-        bolt.watermark.emitted = frontier if before is None or frontier is None else max(before, frontier)
+        before = bolt.watermark.current
+        bolt.watermark.current = frontier if before is None or frontier is None else max(before, frontier)
         if node.deferred and frontier is not None:
             bolt.watermark.forced = frontier

@@ -15,16 +15,16 @@ from windowing.settings.rules import LateBy
 from windowing.time.timestamps import FOREVER
 
 
-def frontiers_of(node: WindowedNode, bolt: BoltState, advance: TimeAdvance, emitted: int | None) -> Frontiers:
-    """What a bolt evaluated last, and how far it may do so now; ``emitted`` is the watermark that this batch has
-    emitted, None if it has emitted none. Nothing is evaluated behind the last evaluation."""
+def frontiers_of(node: WindowedNode, bolt: BoltState, advance: TimeAdvance, new_watermark: int | None) -> Frontiers:
+    """What a bolt evaluated last, and how far it may do so now; ``new_watermark`` is the watermark that this batch
+    has emitted, None if it has emitted none. Nothing is evaluated behind the last evaluation."""
     previous = bolt.frontier
     if advance.close and node.bolt.settings.close_fires:
         current: int | None = FOREVER
     elif not node.event_time:
         current = _by_clock(node, advance.clock)
     else:
-        current = _by_watermark(node, bolt) if node.deferred else emitted
+        current = _by_watermark(node, bolt) if node.deferred else new_watermark
     if current is not None and previous is not None and current < previous:
         current = None
     return Frontiers(previous, current)
@@ -42,13 +42,13 @@ def _by_watermark(node: WindowedNode, bolt: BoltState) -> int | None:
     settings = node.bolt.settings
     if settings.watermark_per_key:
         return None
-    emitted, forced = bolt.watermark.emitted, bolt.watermark.forced
-    if emitted is None:
+    watermark, forced = bolt.watermark.current, bolt.watermark.forced
+    if watermark is None:
         return None
     if node.assigners:
-        closed_until = int(node.closed_until(np.array([emitted]))[0])
+        closed_until = int(node.closed_until(np.array([watermark]))[0])
         return closed_until if forced is None else max(closed_until, forced)
-    frontier = emitted - settings.allowed_lateness.micros
+    frontier = watermark - settings.allowed_lateness.micros
     if forced is not None:
         frontier = max(frontier, node.trigger.due_at(forced))
     by_window = settings.late_by is LateBy.WINDOW or node.overtakes

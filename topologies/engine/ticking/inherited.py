@@ -43,7 +43,7 @@ def promise_of(node: WindowedNode, bolt: BoltState) -> int | None:
         floor = max((task.key_floor for task in bolt.tasks), default=NONE)
         frontier = max(floor, NONE if bolt.watermark.forced is None else bolt.watermark.forced)
     else:
-        known = bolt.frontier if node.deferred else bolt.watermark.emitted
+        known = bolt.frontier if node.deferred else bolt.watermark.current
         frontier = NONE if known is None else known
     if frontier == NONE:
         return None

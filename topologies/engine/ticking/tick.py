@@ -30,14 +30,14 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     if node.deferred and node.bolt.settings.anchor == START and bolt.anchor is None:
         bolt.anchor = first_clock(progress.seen(node.name), advance)
     node = anchored(node, bolt.anchor)
-    before, forced = bolt.watermark.emitted, bolt.watermark.forced
+    before, forced = bolt.watermark.current, bolt.watermark.forced
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
-    frontiers = frontiers_of(node, bolt, advance, progress.emitted.get(node.name))
+    frontiers = frontiers_of(node, bolt, advance, progress.new_watermarks.get(node.name))
     segments, items = progress.deferred_of(node.name).by_task, list[FireItem]()
     latest = NONE
     if frontiers.current == FOREVER and node.bolt.settings.empty_windows_until is not None:
         latest = latest_seen(node, bolt, chain.from_iterable(segments.values()), advance.clock)
-    end = BatchEnd(advance.clock, bolt.watermark.emitted, floor_of(node, bolt, advance.clock), latest)
+    end = BatchEnd(advance.clock, bolt.watermark.current, floor_of(node, bolt, advance.clock), latest)
     for number, state in enumerate(bolt.tasks):
         waiting = ToAdmit(
             tuple(segments.get(number, ())),

@@ -29,7 +29,7 @@ def move_watermark(
 ) -> Ref | None:
     """Advance the watermark of a bolt. Where it follows the events: the reference to the marks before each event, else
     None."""
-    bolt, before = progress.state.bolts[node.name], progress.state.bolts[node.name].watermark.emitted
+    bolt, before = progress.state.bolts[node.name], progress.state.bolts[node.name].watermark.current
     inherit_watermarks(progress.context.topology, progress.state, node)
     marks = None
     if node.deferred:
@@ -43,9 +43,9 @@ def move_watermark(
             watermarks.move_time(advance.clock, tick=advance.tick, ends=open_ends)
     if advance.tick and not node.sequenced and not node.bolt.settings.watermark_per_key:
         _tick(node, bolt, advance)
-    emitted = bolt.watermark.emitted
-    if emitted is not None and emitted != before:
-        progress.emitted[node.name] = emitted
+    watermark = bolt.watermark.current
+    if watermark is not None and watermark != before:
+        progress.new_watermarks[node.name] = watermark
     return marks
 
 

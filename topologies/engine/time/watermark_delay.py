@@ -13,7 +13,7 @@ def watermark_delay(node: WindowedNode, bolt: BoltState, clock: int) -> int | No
 
     Negative where events are ahead of the clock.
     """
-    marks = [bolt.watermark.emitted] if node.event_time else []
+    marks = [bolt.watermark.current] if node.event_time else []
     settings = node.bolt.settings
     if node.event_time and settings.watermark_per_key:
         # The driver does not know the watermark of each key; the greatest is that of the latest event.

@@ -167,7 +167,7 @@ class Recording:
             if not name.startswith(prefix):
                 continue
             if batch.advance.tick:
-                self.watermarks.setdefault(name, []).append(bolt.emitted)
+                self.watermarks.setdefault(name, []).append(bolt.new_watermark)
             if batch.clock:
                 self.clocks.setdefault(name, []).append(bolt.watermark)
             if not batch.advance.close:
