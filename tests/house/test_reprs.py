@@ -187,9 +187,9 @@ MAKERS: dict[str, Callable[[], Any]] = {
 OTHERS: dict[str, Callable[[], Any]] = {
     "settings as they are": lambda: Mine().settings,
     "answer": lambda: replay(scenario()),
-    "batch report": lambda: ended_run().report.last,
+    "batch report": lambda: ended_run().summary.last,
     "bolt declarer": lambda: builder().set_bolt("more", configured(), parallelism=3),
-    "bolt report": lambda: next(iter(ended_run().report.last.bolts.values())),
+    "bolt report": lambda: next(iter(ended_run().summary.last.bolts.values())),
     "driver": lambda: testing.TopologyDriver(builder().build()),
     "settings": lambda: configured().settings,
     "sink declarer": lambda: builder().set_sink("more", sinks.memory()).from_("one").from_("two"),

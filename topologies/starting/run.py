@@ -50,7 +50,7 @@ class Run:
         self.name = name
         """The name of the topology."""
         self._stop = options.stop
-        self._told = options
+        self._options = options
         self._lock = threading.Lock()
         self._phase, self._since = RunPhase.STARTING, system_clock()
         self._summary, self._began = Summary(), time.perf_counter()
@@ -118,7 +118,7 @@ class Run:
         )
 
     @property
-    def report(self) -> Summary:
+    def summary(self) -> Summary:
         """What it has come to so far, as ``wait`` returns it at the end: batches, rows, the last batch's report."""
         with self._lock:
             return self._snapshot()
@@ -152,7 +152,7 @@ class Run:
         if self._error is not None:
             self.error_was_told = True
             raise self._error.with_traceback(self._trace)
-        return self.report
+        return self.summary
 
     @checked
     def stop(self, timeout: float | None = None) -> Summary:
@@ -204,14 +204,14 @@ class Run:
         with self._lock:
             self._summary.before = dict(before)
             self._phase, self._since, self._began = RunPhase.RUNNING, system_clock(), time.perf_counter()
-        self._told.on_begin(before)
+        self._options.on_begin(before)
 
     def _report(self, report: BatchReport) -> None:
         with self._lock:
             self._summary.note(report)
             self._summary.seconds = time.perf_counter() - self._began
             self._reports.append(report)
-        self._told.on_report(report)
+        self._options.on_report(report)
 
     def _snapshot(self) -> Summary:
         """A summary that the run does not change any more; within the lock."""

@@ -28,7 +28,7 @@ class Shown(Protocol):
     @property
     def status(self) -> RunStatus: ...
     @property
-    def report(self) -> Summary: ...
+    def summary(self) -> Summary: ...
     @property
     def failure(self) -> BaseException | None: ...
     def end_within(self, seconds: float) -> bool: ...
@@ -36,15 +36,15 @@ class Shown(Protocol):
 
 def run_html(run: Shown) -> str:
     """A run as it is now, as HTML."""
-    status, report = run.status, run.report
+    status, summary = run.status, run.summary
     phase = f" <span class='phase {_KINDS.get(status.phase, '')}'>{text(status.phase)}</span>"
     facts = [f"since {show_moment(status.since)}", counted(status.batches, "batch", "batches")]
     facts += [f"{counted(status.rows, 'row')} read", f"{counted(status.emitted, 'row')} emitted"]
     parts = [heading(run.name, phase), paragraph(" · ".join(facts), "dim")]
     if run.failure is not None:
         parts.append(paragraph(in_lines(run.failure), "bad"))
-    if report.last is not None:
-        parts.append(bolts_html(report.last.bolts))
+    if summary.last is not None:
+        parts.append(bolts_html(summary.last.bolts))
     held = [
         (bolt, stream, show_moment(watermark))
         for bolt, inputs in status.inputs.items()
@@ -53,7 +53,7 @@ def run_html(run: Shown) -> str:
     ]
     if held:
         parts.append(table(["bolt", "input", "its watermark"], held))
-    parts += [paragraph(complaint, "bad") for complaint in report.complaints]
+    parts += [paragraph(complaint, "bad") for complaint in summary.complaints]
     return framed(*parts)
 
 

@@ -94,8 +94,8 @@ def test_the_lines_of_a_text_keep_their_style_and_blank_ones_stay() -> None:
 
 
 def report(topology: Topology, **given: Any) -> BatchReport:
-    nothing = {"watermark": 1_704_067_230_123_456, "new_watermark": None, "behind": 5_000_000, "windows": 2, "fired": 1234}
-    bolt = BoltReport(**{**nothing, "open": 3, "accounts": {"received": 5}, "streams": {}, **given})
+    nothing = {"watermark": 1_704_067_230_123_456, "new_watermark": None, "behind": 5_000_000, "windows": 2}
+    bolt = BoltReport(**{**nothing, "fired": 1234, "open": 3, "accounts": {"received": 5}, "streams": {}, **given})
     return BatchReport(7, False, 0, 1000, {"total": 0.5}, dict.fromkeys(topology.windowed, bolt), {})
 
 

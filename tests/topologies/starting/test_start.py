@@ -93,7 +93,7 @@ def test_a_run_is_looked_at_stopped_and_goes_on_later(tmp_path: Path) -> None:
     assert status.watermarks == {"revenue": datetime(2024, 1, 1, 6, 0, 12, tzinfo=UTC)}
     assert status.inputs == {"revenue": {"orders": datetime(2024, 1, 1, 6, 0, 12, tzinfo=UTC)}}
     assert abs((datetime.now(UTC) - status.since).total_seconds()) < 60
-    assert run.report.batches == len(run.reports) == 1
+    assert run.summary.batches == len(run.reports) == 1
     summary = run.stop()
     assert (summary.stopped, summary.rows) == (True, 2)
     assert run.status.phase is RunPhase.STOPPED
@@ -148,7 +148,7 @@ def test_a_bolts_error_is_raised_by_whoever_waits_each_time_in_the_same_words(tm
     status = run.status
     assert status.phase is RunPhase.FAILED
     assert status.error == str(right.value)
-    assert run.report.batches == 0
+    assert run.summary.batches == 0
     assert "no such thing" in str(status)
 
 
@@ -235,7 +235,7 @@ def test_a_status_does_not_change_and_may_be_asked_for_by_anyone_at_any_time(tmp
     def look(run: Run) -> None:
         try:
             while not run.end_within(0):
-                seen.append((run.status, run.report, run.to_pandas(), sink.to_pandas(), repr(run)))
+                seen.append((run.status, run.summary, run.to_pandas(), sink.to_pandas(), repr(run)))
         except BaseException as error:
             wrong.append(error)
 
