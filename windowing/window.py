@@ -173,9 +173,9 @@ class TupleWindow:
         return self._expired is not None
 
     @property
-    def ends(self) -> NDArray[np.int64]:
+    def lifetime_ends(self) -> NDArray[np.int64]:
         """Where the lifetime of each event ends, in microseconds (``with_lifetime``); a microsecond after a point."""
-        ends = getattr(self._source, "ends", lambda members: None)(self._members)
+        ends = getattr(self._source, "lifetime_ends", lambda members: None)(self._members)
         return read_only(self.timestamps + 1 if ends is None else ends)
 
     @property

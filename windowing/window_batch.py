@@ -60,12 +60,12 @@ class WindowBatch:
         return read_only(np.concatenate([source.timestamps(members) for source, members in self._runs]))
 
     @cached_property
-    def starts(self) -> NDArray[np.int64]:
-        """The start of each window, in microseconds; 0 where its length is a count."""
+    def window_starts(self) -> NDArray[np.int64]:
+        """The start of each window, in microseconds; 0 where its length is a count, whose ``start_timestamp`` is None."""
         return read_only(np.array([window.start_timestamp or 0 for window in self._windows], np.int64))
 
     @cached_property
-    def ends(self) -> NDArray[np.int64]:
+    def window_ends(self) -> NDArray[np.int64]:
         """The end of each window, in microseconds."""
         return read_only(np.array([window.end_timestamp for window in self._windows], np.int64))
 

@@ -108,7 +108,7 @@ class GatheredEvents:
         starts: NDArray[np.int64] = self._events.live.starts[_pick(self._members, members)]
         return starts
 
-    def ends(self, members: range | NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def lifetime_ends(self, members: range | NDArray[np.int64]) -> NDArray[np.int64] | None:
         ends = self._events.live.ends
         return None if ends is None else ends[_pick(self._members, members)]
 

@@ -179,7 +179,12 @@ class Meddling(WindowedBolt):
 
     def execute(self, window: Any) -> Any:
         refused = 0
-        for array in (window.timestamps, window.ends, window.column("number"), window.source.timestamps(range(1))):
+        for array in (
+            window.timestamps,
+            window.lifetime_ends,
+            window.column("number"),
+            window.source.timestamps(range(1)),
+        ):
             try:
                 array[0] = 7
             except ValueError:

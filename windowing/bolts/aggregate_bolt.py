@@ -195,4 +195,6 @@ class AggregateBolt(BatchWindowedBolt):
 
 def _cells(windows: WindowBatch, index: NDArray[np.int64], counts: NDArray[np.int64]) -> Cells:
     known = np.array([window.start_timestamp is not None for window in windows], np.bool_)
-    return Cells(counts, windows.starts[index], windows.ends[index], None if known.all() else known[index])
+    return Cells(
+        counts, windows.window_starts[index], windows.window_ends[index], None if known.all() else known[index]
+    )

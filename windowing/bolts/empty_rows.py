@@ -26,7 +26,7 @@ def rows_of_nothing(bound: BoundAggregates, key: tuple[str, ...], windows: Windo
     keys = [windows[place].key for place in index.tolist()]
     values = {name: [each[at] if len(key) > 1 else each for each in keys] for at, name in enumerate(key)}
     columns = [pa.array(values[name], bound.schema.field(name).type) for name in bound.by]
-    cells = Cells(np.zeros(len(index), np.int64), windows.starts[index], windows.ends[index])
+    cells = Cells(np.zeros(len(index), np.int64), windows.window_starts[index], windows.window_ends[index])
     return bound.of_nothing(columns, cells), index
 
 

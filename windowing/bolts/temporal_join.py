@@ -109,7 +109,7 @@ class TemporalJoin(Join, Operator):
             return None
         starts, begins = window.timestamps, window.start_timestamp
         lefts, rights = _pairs(left, starts[left] == begins, right, starts[right] == begins)
-        ends = np.minimum(window.ends[lefts], window.ends[rights])
+        ends = np.minimum(window.lifetime_ends[lefts], window.lifetime_ends[rights])
         taken = {BOTH: pa.array(lefts), LEFT: pa.array(lefts), RIGHT: pa.array(rights)}
         return self._rows(window.table, taken, np.full(len(lefts), begins, np.int64), ends)
 
@@ -119,7 +119,7 @@ class TemporalJoin(Join, Operator):
         starts = window.timestamps
         if self.how == "semi":
             starts = np.full(len(window), window.start_timestamp, np.int64)
-        return self._rows(window.table, {BOTH: rows, LEFT: rows}, starts, window.ends)
+        return self._rows(window.table, {BOTH: rows, LEFT: rows}, starts, window.lifetime_ends)
 
     def _alone(self, window: TupleWindow) -> pa.Table:
         """Events that met no partner, with nulls for the other side; left ones first."""
@@ -127,7 +127,7 @@ class TemporalJoin(Join, Operator):
         rows = np.concatenate([left, right])
         is_left = np.arange(len(rows)) < len(left)
         taken = {BOTH: pa.array(rows), LEFT: pa.array(rows, mask=~is_left), RIGHT: pa.array(rows, mask=is_left)}
-        return self._rows(window.table, taken, window.timestamps[rows], window.ends[rows])
+        return self._rows(window.table, taken, window.timestamps[rows], window.lifetime_ends[rows])
 
     def _rows(
         self, table: pa.Table, taken: Mapping[str, pa.Array], starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -149,7 +149,7 @@ def _kinds(how: How, left: int) -> tuple[Onset | Meeting]:
 def _begins(window: TupleWindow) -> bool:
     """Whether the life of an event begins with the window; else it is one of events that met no partner."""
     starts = window.timestamps
-    return bool(((starts == window.start_timestamp) & (window.ends > starts)).any())
+    return bool(((starts == window.start_timestamp) & (window.lifetime_ends > starts)).any())
 
 
 def _pairs(

@@ -52,7 +52,7 @@ class IdsAtOnce(BatchWindowedBolt):
     parallel_windows: ClassVar[bool] = True
 
     def execute_all(self, windows: WindowBatch) -> Any:
-        ends = pa.array(windows.ends[windows.index], pa.timestamp("us", "UTC"))
+        ends = pa.array(windows.window_ends[windows.index], pa.timestamp("us", "UTC"))
         return pa.table({"until": ends, "id": windows.table.column("id")}), windows.index
 
 

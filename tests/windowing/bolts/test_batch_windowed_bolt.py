@@ -87,9 +87,9 @@ def test_windows_as_columns() -> None:
     assert batch.offsets.tolist() == [0, 2, 5]
     assert batch.index.tolist() == [0, 0, 1, 1, 1]
     assert batch.table["amount"].to_pylist() == [0.0, 1.0, 1.0, 2.0, 3.0]
-    assert batch.starts.tolist() == [0, 0]
+    assert batch.window_starts.tolist() == [0, 0]
     assert [len(window) for window in batch] == [2, 3] == [len(batch[0]), len(batch[1])]
-    assert batch.ends.tolist() == [window.end_timestamp for window in batch]
+    assert batch.window_ends.tolist() == [window.end_timestamp for window in batch]
     with pytest.raises(ValueError, match="read-only"):
         batch.index[0] = 1
 
