@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.accounts import Accounts
-from manager.queue.event_queue import EventQueue, Settled
+from manager.queue.event_queue import EventQueue, SettledEvents
 from manager.queue.event_windows import EventByEvent
 from manager.queue.queue_state import QueueState
 from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, decides_on_columns
@@ -82,8 +82,8 @@ class WindowManager:
 
     def resume(self) -> None:
         """Settle the restored events again, in the order they had, without evaluating any window."""
-        if self.state.settled:
-            self.queue.settle_first(self.state.settled)
+        if self.state.settled_count:
+            self.queue.settle_first(self.state.settled_count)
 
     def advance_watermark(self, watermark: int) -> Iterator[TupleWindow]:
         """Without a topology: yield the windows due at a watermark (microseconds); the trigger follows event time."""
@@ -110,7 +110,7 @@ class WindowManager:
         for firings in self._firings(view):
             yield from self._fire(view, settled, firings)
         self._retire(view, settled)
-        state.settled = self.queue.settled
+        state.settled_count = self.queue.settled_count
         state.previous_frontier = frontier if frontier != FOREVER else self._end_of_time(view)
 
     @property
@@ -118,7 +118,7 @@ class WindowManager:
         """Per stream, the number of events that are in no window yet and may still be in one."""
         count = len(self.queue.stream_names)
         waiting = sum((events.by_stream(count) for events in self.queue.waiting_events), np.zeros(count, np.int64))
-        return [int(n) for n in waiting + self._unaccounted(self.queue.settled_view(), self.queue.settled)]
+        return [int(n) for n in waiting + self._unaccounted(self.queue.settled_view(), self.queue.settled_count)]
 
     def pending_events(self) -> list[Events]:
         """The pending events: the settled ones in order, then the others by arrival."""
@@ -142,7 +142,7 @@ class WindowManager:
 
         Whoever stores the events stores them in this form, so that they are sorted once and not in each evaluation.
         """
-        pieces = self.queue.settled_view().pieces(start, self.queue.settled)
+        pieces = self.queue.settled_view().pieces(start, self.queue.settled_count)
         return Events.concat(pieces) if pieces else None
 
     def snapshot(self) -> QueueState:
@@ -152,13 +152,13 @@ class WindowManager:
             self.state.flags = self._by_event.flags()
         return self.state
 
-    def _view(self, settled: Settled, frontier: int) -> QueueView:
+    def _view(self, settled: SettledEvents, frontier: int) -> QueueView:
         """The settled events for policies, at a frontier in microseconds."""
         state = self.state
         return QueueView(
             timestamps=settled.times,
             base=self.queue.base,
-            settled=state.settled,
+            already_settled=state.settled_count,
             accounted=state.accounted,
             previous_frontier=state.previous_frontier,
             frontier=frontier,
@@ -171,11 +171,11 @@ class WindowManager:
             assert isinstance(trigger, ColumnarTriggerPolicy)
             yield from trigger.firings(view, self.eviction.reach)
             return
-        for position in range(view.settled, len(view.timestamps)):
+        for position in range(view.already_settled, len(view.timestamps)):
             if trigger.track(view.event(position), self.state.trigger):
                 yield DueWindows(view.timestamps[position : position + 1], np.array([position + 1]))
 
-    def _fire(self, view: QueueView, settled: Settled, firings: DueWindows) -> Iterator[TupleWindow]:
+    def _fire(self, view: QueueView, settled: SettledEvents, firings: DueWindows) -> Iterator[TupleWindow]:
         if self._by_event:
             for reference, stop in zip(firings.references.tolist(), firings.stops.tolist(), strict=True):
                 yield from self._by_event.fire(view, settled, reference, stop)
@@ -188,7 +188,7 @@ class WindowManager:
             if start < stop:
                 yield self._window(settled, reference, start, stop)
 
-    def _window(self, settled: Settled, reference: int, start: int, stop: int) -> TupleWindow:
+    def _window(self, settled: SettledEvents, reference: int, start: int, stop: int) -> TupleWindow:
         state = self.state
         before, after = state.previous or (start, start)
         state.previous, state.last_reference = [start, stop], reference
@@ -203,7 +203,7 @@ class WindowManager:
             self.task,
         )
 
-    def _account(self, settled: Settled, start: int, stop: int) -> None:
+    def _account(self, settled: SettledEvents, start: int, stop: int) -> None:
         """Update the accounts after a window from ``start`` to ``stop`` fired: earlier events that were in no window
         will be in none."""
         accounted = self.state.accounted
@@ -213,7 +213,7 @@ class WindowManager:
             self.accounts.add("windowed", self._count(settled, max(start, accounted), stop))
         self.state.accounted = max(accounted, stop)
 
-    def _retire(self, view: QueueView, settled: Settled) -> None:
+    def _retire(self, view: QueueView, settled: SettledEvents) -> None:
         """Account for events that no later window can hold, and drop those that are no longer needed."""
         state = self.state
         if self._by_event:
@@ -245,13 +245,13 @@ class WindowManager:
         if self.state.previous is not None:
             self.state.previous = [position - count for position in self.state.previous]
 
-    def _unaccounted(self, settled: Settled, count: int) -> NDArray[np.int64]:
+    def _unaccounted(self, settled: SettledEvents, count: int) -> NDArray[np.int64]:
         if self._by_event:
             codes = settled.streams(range(count))[self._by_event.unaccounted(count)]
             return np.bincount(codes, minlength=len(self.queue.stream_names))
         return self._count(settled, self.state.accounted, count)
 
-    def _count(self, settled: Settled, start: int, stop: int) -> NDArray[np.int64]:
+    def _count(self, settled: SettledEvents, start: int, stop: int) -> NDArray[np.int64]:
         count = len(self.queue.stream_names)
         if count == 1 and not settled.weighted:
             return np.array([stop - start])

@@ -24,7 +24,7 @@ class QueueView:
     timestamps: NDArray[np.int64]
     base: int
     """Number of events that have left the queue: position p is the (base + p)th event of this task, from 0."""
-    settled: int
+    already_settled: int
     """Number of events that were already settled at the last evaluation; those from this position on are newly
     settled."""
     accounted: int

@@ -86,7 +86,7 @@ class CountTriggerPolicy(ColumnarTriggerPolicy):
 
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
         count = self.count.value
-        seen = (queue.base + queue.settled) // count
+        seen = (queue.base + queue.already_settled) // count
         stops = (
             np.arange((seen + 1) * count, queue.base + len(queue.timestamps) + 1, count, dtype=np.int64) - queue.base
         )

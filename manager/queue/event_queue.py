@@ -22,7 +22,7 @@ _PARTS = 4
 """Number of unsettled parts that are left unmerged, however large they are."""
 
 
-class Settled:
+class SettledEvents:
     """Immutable view of the settled events at one moment: what a window reads, even after the queue has moved on."""
 
     __slots__ = ("_chunks", "_starts", "schema", "stream_names", "times")
@@ -101,10 +101,10 @@ class EventQueue:
         self._schema: pa.Schema | None = None
 
     def __len__(self) -> int:
-        return self.settled + self.waiting
+        return self.settled_count + self.waiting
 
     @property
-    def settled(self) -> int:
+    def settled_count(self) -> int:
         """Number of settled events."""
         return self._tail - self._head
 
@@ -175,20 +175,20 @@ class EventQueue:
             self._chunks.clear()
             self._starts.clear()
 
-    def settled_view(self) -> Settled:
+    def settled_view(self) -> SettledEvents:
         """An immutable view of the settled events."""
         starts = [start - self.base for start in self._starts]
-        return Settled(list(self._chunks), starts, self.timestamps, self._schema, self.stream_names)
+        return SettledEvents(list(self._chunks), starts, self.timestamps, self._schema, self.stream_names)
 
     def _append(self, events: Events) -> None:
-        self._starts.append(self.base + self.settled)
+        self._starts.append(self.base + self.settled_count)
         self._chunks.append(events)
         grown = self._tail + len(events)
         if grown > len(self._times):
             # A new buffer rather than a moved one: windows may still read the old one.
-            times = np.empty(max(2 * (self.settled + len(events)), 1024), np.int64)
-            times[: self.settled] = self.timestamps
-            self._times, self._head, self._tail = times, 0, self.settled
+            times = np.empty(max(2 * (self.settled_count + len(events)), 1024), np.int64)
+            times[: self.settled_count] = self.timestamps
+            self._times, self._head, self._tail = times, 0, self.settled_count
             grown = self._tail + len(events)
         self._times[self._tail : grown] = events.timestamps
         self._tail = grown

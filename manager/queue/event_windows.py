@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manager.accounts import Accounts
-    from manager.queue.event_queue import EventQueue, Settled
+    from manager.queue.event_queue import EventQueue, SettledEvents
     from manager.queue.queue_state import QueueState
     from policies.eviction import EvictionPolicy
     from policies.queue_view import QueueView
@@ -41,7 +41,7 @@ class EventByEvent:
         self._seen = set(state.flags.get("seen", ()))  # positions that have been in a window
         self._gone = set(state.flags.get("gone", ()))  # positions that the policy has expired
 
-    def fire(self, view: QueueView, settled: Settled, reference: int, stop: int) -> Iterator[TupleWindow]:
+    def fire(self, view: QueueView, settled: SettledEvents, reference: int, stop: int) -> Iterator[TupleWindow]:
         """Yield the window at a reference (microseconds) if it holds an event, and a new one where that is required."""
         members = self._members(view, settled, reference, stop)
         asks_for_news = self._at_ends and self.eviction.reach is None
@@ -75,8 +75,8 @@ class EventByEvent:
         """Called after the first ``count`` events have left the queue."""
         self._seen = {position - count for position in self._seen if position >= count}
         self._gone = {position - count for position in self._gone if position >= count}
-        unaccounted = self.unaccounted(self.queue.settled)
-        self.state.accounted = int(unaccounted[0]) if len(unaccounted) else self.queue.settled
+        unaccounted = self.unaccounted(self.queue.settled_count)
+        self.state.accounted = int(unaccounted[0]) if len(unaccounted) else self.queue.settled_count
 
     def unaccounted(self, settled: int) -> NDArray[np.int64]:
         """The positions of settled events that have been in no window and may still be in one."""
@@ -86,7 +86,7 @@ class EventByEvent:
         """The flags to store in the state, as lists of positions."""
         return {"seen": sorted(self._seen), "gone": sorted(self._gone)}
 
-    def _members(self, view: QueueView, settled: Settled, reference: int, stop: int) -> list[int]:
+    def _members(self, view: QueueView, settled: SettledEvents, reference: int, stop: int) -> list[int]:
         alive = [position for position in range(len(view.timestamps)) if position not in self._gone]
         context = EvictionContext(reference, sum(position < stop for position in alive))
         members: list[int] = []
@@ -105,7 +105,7 @@ class EventByEvent:
         self._gone.update(expired)
         return members
 
-    def _account(self, settled: Settled, account: str, positions: list[int]) -> None:
+    def _account(self, settled: SettledEvents, account: str, positions: list[int]) -> None:
         if positions:
             codes = settled.streams(np.array(positions))
             self.accounts.add(account, np.bincount(codes, minlength=len(self.queue.stream_names)))

@@ -12,7 +12,7 @@ class QueueState:
 
     base: int = 0
     """Number of events that have left the queue."""
-    settled: int = 0
+    settled_count: int = 0
     """Number of events of the queue in final order."""
     accounted: int = 0
     """Events before this position are in an account: they have been in a window, or can be in none."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.queue.event_queue import Settled
+from manager.queue.event_queue import SettledEvents
 from manager.slices.overlapping import DenseSlices, dense_is_cheaper, overlapping
 from policies.slices import SliceGrid
 from windowing.aggregates.accumulators import Accumulator, Folded, State
@@ -145,7 +145,7 @@ class Slicing:
     def joined(self, windows: Sequence[TupleWindow]) -> Iterator[Joined]:
         """Yield the results of windows, some at a time. The windows are runs of folded rows in one queue, in order."""
         source = windows[0].source
-        assert isinstance(source, Settled)
+        assert isinstance(source, SettledEvents)
         low, high = windows[0].positions.start, windows[-1].positions.stop
         rows = Events.concat(source.pieces(low, high))
         sums = self._cells(self._loaded(rows, ordered=True))  # the rows of a window are in order of the key

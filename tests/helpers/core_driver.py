@@ -177,7 +177,7 @@ class _Run:
         old = self.manager
         state = QueueState(**json.loads(json.dumps(asdict(old.snapshot()))))
         marks = WatermarkState.from_json(json.loads(json.dumps(self.generator.state.to_json())))
-        settled = old.queue.settled_view().pieces(0, old.queue.settled)
+        settled = old.queue.settled_view().pieces(0, old.queue.settled_count)
         self.manager = WindowManager(*self.policies, self.streams, state=state)
         self.manager.accounts.merge(old.accounts.to_json())
         self.manager.restore([*settled, *old.queue.waiting_events])

@@ -26,7 +26,7 @@ def events_of(rows: list[Event], streams: bool = False) -> Events:
 
 
 def numbers(queue: EventQueue) -> list[int]:
-    return queue.settled_view().table(range(queue.settled)).column("n").to_pylist() if queue.settled else []
+    return queue.settled_view().table(range(queue.settled_count)).column("n").to_pylist() if queue.settled_count else []
 
 
 MOVES = st.lists(
@@ -65,7 +65,7 @@ def test_it_is_a_sorted_list_whose_head_is_settled(moves: list[tuple[str, Any]],
                 queue.drop(gone)
                 settled, dropped = settled[gone:], dropped + gone
             case "restore":
-                parts = [*queue.settled_view().pieces(0, queue.settled), *queue.waiting_events]
+                parts = [*queue.settled_view().pieces(0, queue.settled_count), *queue.waiting_events]
                 base, queue = queue.base, EventQueue(queue.stream_names)
                 queue.base = base
                 for part in parts:
@@ -74,7 +74,11 @@ def test_it_is_a_sorted_list_whose_head_is_settled(moves: list[tuple[str, Any]],
                     queue.settle_first(len(settled))
         assert numbers(queue) == [number for _, number in settled]
         assert queue.timestamps.tolist() == [time for time, _ in settled]
-        assert (queue.settled, queue.waiting, len(queue)) == (len(settled), len(waiting), len(settled) + len(waiting))
+        assert (queue.settled_count, queue.waiting, len(queue)) == (
+            len(settled),
+            len(waiting),
+            len(settled) + len(waiting),
+        )
         assert queue.base == dropped
         look = queue.settled_view()
         if settled:

@@ -36,56 +36,56 @@ def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds
 
 
 def _bolt_report(node: WindowedNode, progress: BatchProgress, clock: int) -> BoltReport:
-    bolt = progress.state.bolts[node.name]
-    watermark = bolt.watermark.current if node.event_time else None
+    bolt_state = progress.state.bolts[node.name]
+    watermark = bolt_state.watermark.current if node.event_time else None
     return BoltReport(
         watermark=watermark,
         new_watermark=progress.new_watermarks.get(node.name),
-        behind=_behind_the_latest(bolt, watermark),
+        behind=_behind_the_latest(bolt_state, watermark),
         windows=progress.windows.get(node.name, 0),
-        fired=bolt.fired,
-        open=open_windows(node, bolt),
-        accounts=bolt.accounts.totals(sum(bolt.pending)),
-        streams=bolt.accounts.of_streams(bolt.pending),
-        metrics=bolt.accounts.metrics(),
-        delay=watermark_delay(node, bolt, clock),
-        skipped=bolt.accounts[SKIPPED],
-        suppressed=bolt.suppressed,
-        emitted=bolt.emitted,
-        counters=bolt.counters,
-        inputs=_by_input(node, bolt) if node.event_time else {},
+        fired=bolt_state.fired,
+        open=open_windows(node, bolt_state),
+        accounts=bolt_state.accounts.totals(sum(bolt_state.pending)),
+        streams=bolt_state.accounts.of_streams(bolt_state.pending),
+        metrics=bolt_state.accounts.metrics(),
+        delay=watermark_delay(node, bolt_state, clock),
+        skipped=bolt_state.accounts[SKIPPED],
+        suppressed=bolt_state.suppressed,
+        emitted=bolt_state.emitted,
+        counters=bolt_state.counters,
+        inputs=_by_input(node, bolt_state) if node.event_time else {},
     )
 
 
-def _by_input(node: WindowedNode, bolt: BoltState) -> dict[str, int]:
+def _by_input(node: WindowedNode, bolt_state: BoltState) -> dict[str, int]:
     """The watermark that each input alone would allow, in microseconds; of each partition where events make marks."""
     if node.sequenced:
-        return {name: mark.mark for name, mark in bolt.watermark.sources.marks.items() if mark.mark > NONE}
+        return {name: mark.mark for name, mark in bolt_state.watermark.sources.marks.items() if mark.mark > NONE}
     lag = node.lag.micros
-    return {name: shifted(latest, -lag) for name, latest in bolt.watermark.latest.items()}
+    return {name: shifted(latest, -lag) for name, latest in bolt_state.watermark.latest.items()}
 
 
-def _behind_the_latest(bolt: BoltState, watermark: int | None) -> int | None:
+def _behind_the_latest(bolt_state: BoltState, watermark: int | None) -> int | None:
     """How far the watermark lies behind the latest time seen, in microseconds; None where either is unknown."""
-    seen = [mark.latest for mark in bolt.watermark.sources.marks.values() if mark.latest > NONE]
-    latest = max([*bolt.watermark.latest.values(), *seen], default=None)
+    seen = [mark.latest for mark in bolt_state.watermark.sources.marks.values() if mark.latest > NONE]
+    latest = max([*bolt_state.watermark.latest.values(), *seen], default=None)
     return None if watermark is None or latest is None else max(latest - watermark, 0)
 
 
-def open_windows(node: WindowedNode, bolt: BoltState) -> int:
+def open_windows(node: WindowedNode, bolt_state: BoltState) -> int:
     """Upper bound on the number of windows that hold pending events, estimated from the times of the segments alone."""
     if node.bolt.settings.key_trigger is not None:
-        return sum(task.windows.open_windows for task in bolt.tasks if isinstance(task.windows, TriggeredState))
+        return sum(task.windows.open_windows for task in bolt_state.tasks if isinstance(task.windows, TriggeredState))
     streams = len(node.inputs)
-    waiting = [task for task in bolt.tasks if sum(task.pending(streams)) > sum(task.waiting_edges)]
+    waiting = [task for task in bolt_state.tasks if sum(task.pending(streams)) > sum(task.waiting_edges)]
     trigger, reach = node.trigger, node.eviction.reach
     if not isinstance(trigger, TimeTriggerPolicy) or reach is None:
         return len(waiting)
     total = 0
     for task in waiting:
         low = min(ref.earliest_live for ref in task.refs if ref.earliest_live is not None)
-        if bolt.frontier is not None:
-            low = max(low, bolt.frontier)
+        if bolt_state.frontier is not None:
+            low = max(low, bolt_state.frontier)
         high = max(ref.latest_live for ref in task.refs if ref.latest_live is not None) + reach.micros
         total += max((trigger.last_end(high) - trigger.last_end(low)) // trigger.slide.micros, 0)
     return total

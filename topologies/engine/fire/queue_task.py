@@ -80,8 +80,8 @@ class QueueTask:
         if manager is None or frontier is None:
             return TaskSnapshot(self._before, self._refs, self.item.state.accounted_by_stream)
         refs, alive = _left(self._refs, self._parts, manager, streams)
-        newly_settled = manager.queue.settled + manager.dropped[0] - self._before.settled
-        if frontier != FOREVER and manager.queue.settled >= _LONG_LIFE * newly_settled:
+        newly_settled = manager.queue.settled_count + manager.dropped[0] - self._before.settled_count
+        if frontier != FOREVER and manager.queue.settled_count >= _LONG_LIFE * newly_settled:
             refs = _in_final_order(refs, manager, frontier, streams, self.context.store, writer)
         counts = {name: np.array(manager.accounts.by_stream(name)) for name in ("windowed", "unwindowed")}
         return TaskSnapshot(manager.snapshot(), refs, (alive - np.array(manager.pending)).tolist(), counts)

@@ -6,18 +6,18 @@ from manager.storage.manifest import BoltState
 from topologies.graph.model import WindowedNode
 
 
-def close(node: WindowedNode, bolt: BoltState) -> None:
+def close(node: WindowedNode, bolt_state: BoltState) -> None:
     """Set the frontier of a bolt, after its streams have ended, to the end of its last window, so that a later run
     continues there."""
     if node.bolt.settings.key_trigger is not None:
         return  # its windows fired before their time; the frontier has not moved
-    fired = [task.last_end for task in bolt.tasks]
+    fired = [task.last_end for task in bolt_state.tasks]
     due = [node.trigger.due_at(reference) for reference in fired if reference is not None]
-    known = [bolt.frontier, *bolt.watermark.latest.values(), *due]
+    known = [bolt_state.frontier, *bolt_state.watermark.latest.values(), *due]
     frontier = max((moment for moment in known if moment is not None), default=None)
-    bolt.frontier = frontier
+    bolt_state.frontier = frontier
     if node.event_time:
-        before = bolt.watermark.current
-        bolt.watermark.current = frontier if before is None or frontier is None else max(before, frontier)
+        before = bolt_state.watermark.current
+        bolt_state.watermark.current = frontier if before is None or frontier is None else max(before, frontier)
         if node.deferred and frontier is not None:
-            bolt.watermark.forced = frontier
+            bolt_state.watermark.forced = frontier

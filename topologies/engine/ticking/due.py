@@ -36,7 +36,7 @@ def _queue_is_idle(
 
     ``previous`` and ``frontier`` are the frontiers of the last evaluation and of this one, in microseconds.
     """
-    seen = queue.settled
+    seen = queue.settled_count
     ready = sum(ref.needed for ref in refs if ref.has_live_up_to(frontier))
     if not ready:
         return True

@@ -15,16 +15,18 @@ from windowing.settings.rules import LateBy
 from windowing.time.timestamps import FOREVER
 
 
-def frontiers_of(node: WindowedNode, bolt: BoltState, advance: TimeAdvance, new_watermark: int | None) -> Frontiers:
+def frontiers_of(
+    node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance, new_watermark: int | None
+) -> Frontiers:
     """What a bolt evaluated last, and how far it may do so now; ``new_watermark`` is the watermark that this batch
     has emitted, None if it has emitted none. Nothing is evaluated behind the last evaluation."""
-    previous = bolt.frontier
+    previous = bolt_state.frontier
     if advance.close and node.bolt.settings.close_fires:
         current: int | None = FOREVER
     elif not node.event_time:
         current = _by_clock(node, advance.clock)
     else:
-        current = _by_watermark(node, bolt) if node.deferred else new_watermark
+        current = _by_watermark(node, bolt_state) if node.deferred else new_watermark
     if current is not None and previous is not None and current < previous:
         current = None
     return Frontiers(previous, current)
@@ -36,13 +38,13 @@ def _by_clock(node: WindowedNode, clock: int) -> int | None:
     return clock if node.holds else node.trigger.frontier(clock, None)
 
 
-def _by_watermark(node: WindowedNode, bolt: BoltState) -> int | None:
+def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
     """The frontier in event time, in the terms of the policies: windows that end up to it are closed. None where no
     window can be due."""
     settings = node.bolt.settings
     if settings.watermark_per_key:
         return None
-    watermark, forced = bolt.watermark.current, bolt.watermark.forced
+    watermark, forced = bolt_state.watermark.current, bolt_state.watermark.forced
     if watermark is None:
         return None
     if node.assigners:
@@ -59,10 +61,10 @@ def _by_watermark(node: WindowedNode, bolt: BoltState) -> int | None:
     return frontier
 
 
-def floor_of(node: WindowedNode, bolt: BoltState, clock: int) -> int:
+def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
     """Lower bound on the event times still admitted, for every key, from the arrivals so far (AZ-16); NONE where there
     is none."""
-    arrival, sources = node.bolt.settings.arrival, bolt.watermark.sources
+    arrival, sources = node.bolt.settings.arrival, bolt_state.watermark.sources
     if not node.bolt.settings.watermark_per_key or arrival is None or arrival.late is None or sources.arrived is None:
         return NONE
     assert sources.arrived_at is not None

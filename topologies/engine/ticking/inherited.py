@@ -37,32 +37,32 @@ def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None
     return None if promised is None else shifted(promised, origin.shift)
 
 
-def promise_of(node: WindowedNode, bolt: BoltState) -> int | None:
+def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
     """A time, in microseconds, before which the bolt will emit nothing; None where it is not known yet."""
     if node.bolt.settings.watermark_per_key:
-        floor = max((task.key_floor for task in bolt.tasks), default=NONE)
-        frontier = max(floor, NONE if bolt.watermark.forced is None else bolt.watermark.forced)
+        floor = max((task.key_floor for task in bolt_state.tasks), default=NONE)
+        frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
     else:
-        known = bolt.frontier if node.deferred else bolt.watermark.current
+        known = bolt_state.frontier if node.deferred else bolt_state.watermark.current
         frontier = NONE if known is None else known
     if frontier == NONE:
         return None
     settings = node.bolt.settings
     if (settings.output_watermark or settings.output_time) is not OutputTime.START:
         return frontier  # windows that have not fired yet end later, by a microsecond at least
-    return _earliest_start(node, bolt, frontier)
+    return _earliest_start(node, bolt_state, frontier)
 
 
-def _earliest_start(node: WindowedNode, bolt: BoltState, frontier: int) -> int:
+def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) -> int:
     """The start of the earliest window that is open or may yet open (SI-24).
 
     Unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): a window that starts
     earlier because of such an event may be late for the next bolt.
     """
-    known = [ref.earliest_live for task in bolt.tasks for ref in task.refs]
+    known = [ref.earliest_live for task in bolt_state.tasks for ref in task.refs]
     held = min((time for time in known if time is not None), default=None)
     if node.assigners:
-        return min(assigner.earliest_start(frontier, held) for assigner in anchored(node, bolt.anchor).assigners)
+        return min(assigner.earliest_start(frontier, held) for assigner in anchored(node, bolt_state.anchor).assigners)
     reach, trigger = node.eviction.reach, node.trigger
     if reach is None:
         return frontier if held is None else min(frontier, held)

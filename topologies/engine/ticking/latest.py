@@ -10,7 +10,7 @@ from topologies.engine.work.deferred_events import DeferredSegment
 from topologies.graph.model import WindowedNode
 
 
-def latest_seen(node: WindowedNode, bolt: BoltState, arrived: Iterable[DeferredSegment], clock: int) -> int:
+def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[DeferredSegment], clock: int) -> int:
     """The latest event time so far in microseconds, whatever task has the event; the clock in processing time.
 
     NONE where there is no event. Of what came from other windowed bolts only live events count, and those that
@@ -19,8 +19,8 @@ def latest_seen(node: WindowedNode, bolt: BoltState, arrived: Iterable[DeferredS
     if not node.event_time:
         return clock
     own = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
-    known = [bolt.watermark.latest[label] for label in own if label in bolt.watermark.latest]
+    known = [bolt_state.watermark.latest[label] for label in own if label in bolt_state.watermark.latest]
     if len(own) < len(node.streams):
-        refs = [*(ref for task in bolt.tasks for ref in task.refs), *(segment.ref for segment in arrived)]
+        refs = [*(ref for task in bolt_state.tasks for ref in task.refs), *(segment.ref for segment in arrived)]
         known += [ref.latest_live for ref in refs if ref.latest_live is not None]
     return max(known, default=NONE)

@@ -26,19 +26,19 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
 
     Returns the work of its tasks that may have something to do.
     """
-    bolt = progress.state.bolts[node.name]
-    if node.deferred and node.bolt.settings.anchor == START and bolt.anchor is None:
-        bolt.anchor = first_clock(progress.seen(node.name), advance)
-    node = anchored(node, bolt.anchor)
-    before, forced = bolt.watermark.current, bolt.watermark.forced
+    bolt_state = progress.state.bolts[node.name]
+    if node.deferred and node.bolt.settings.anchor == START and bolt_state.anchor is None:
+        bolt_state.anchor = first_clock(progress.seen(node.name), advance)
+    node = anchored(node, bolt_state.anchor)
+    before, forced = bolt_state.watermark.current, bolt_state.watermark.forced
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
-    frontiers = frontiers_of(node, bolt, advance, progress.new_watermarks.get(node.name))
+    frontiers = frontiers_of(node, bolt_state, advance, progress.new_watermarks.get(node.name))
     segments, items = progress.deferred_of(node.name).by_task, list[FireItem]()
     latest = NONE
     if frontiers.current == FOREVER and node.bolt.settings.empty_windows_until is not None:
-        latest = latest_seen(node, bolt, chain.from_iterable(segments.values()), advance.clock)
-    end = BatchEnd(advance.clock, bolt.watermark.current, floor_of(node, bolt, advance.clock), latest)
-    for number, state in enumerate(bolt.tasks):
+        latest = latest_seen(node, bolt_state, chain.from_iterable(segments.values()), advance.clock)
+    end = BatchEnd(advance.clock, bolt_state.watermark.current, floor_of(node, bolt_state, advance.clock), latest)
+    for number, state in enumerate(bolt_state.tasks):
         waiting = ToAdmit(
             tuple(segments.get(number, ())),
             marks,
@@ -48,9 +48,9 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
         due = has_work(node, state, waiting.segments, frontiers)
         if due or waiting.segments or _may_fire_otherwise(node, state, frontiers, end):
             evaluated = frontiers if due else Frontiers(frontiers.previous, None)
-            items.append(FireItem(node.name, number, state, evaluated, waiting, end, bolt.anchor))
+            items.append(FireItem(node.name, number, state, evaluated, waiting, end, bolt_state.anchor))
     if frontiers.current is not None and frontiers.current != FOREVER:
-        bolt.frontier = frontiers.current
+        bolt_state.frontier = frontiers.current
     return items
 
 

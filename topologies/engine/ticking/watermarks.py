@@ -29,21 +29,21 @@ def move_watermark(
 ) -> Ref | None:
     """Advance the watermark of a bolt. Where it follows the events: the reference to the marks before each event, else
     None."""
-    bolt, before = progress.state.bolts[node.name], progress.state.bolts[node.name].watermark.current
+    bolt_state, before = progress.state.bolts[node.name], progress.state.bolts[node.name].watermark.current
     inherit_watermarks(progress.context.topology, progress.state, node)
     marks = None
     if node.deferred:
         watermarks = EventWatermarks(
-            node.streams, node.bolt.settings, bolt.watermark, [bool(origin) for origin in node.origins]
+            node.streams, node.bolt.settings, bolt_state.watermark, [bool(origin) for origin in node.origins]
         )
         marks = _follow_events(watermarks, progress, node, advance, store)
         if node.sequenced:
-            _raise_to_promises(node, bolt)
-            open_ends = [end for windows in bolt.assigned for end in windows.open_ends]
+            _raise_to_promises(node, bolt_state)
+            open_ends = [end for windows in bolt_state.assigned for end in windows.open_ends]
             watermarks.move_time(advance.clock, tick=advance.tick, ends=open_ends)
     if advance.tick and not node.sequenced and not node.bolt.settings.watermark_per_key:
-        _tick(node, bolt, advance)
-    watermark = bolt.watermark.current
+        _tick(node, bolt_state, advance)
+    watermark = bolt_state.watermark.current
     if watermark is not None and watermark != before:
         progress.new_watermarks[node.name] = watermark
     return marks
@@ -54,10 +54,10 @@ def first_clock(seen: InputProgress, advance: TimeAdvance) -> int:
     return advance.clock if seen.first_clock is None else min(advance.clock, seen.first_clock)
 
 
-def _tick(node: WindowedNode, bolt: BoltState, advance: TimeAdvance) -> None:
+def _tick(node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance) -> None:
     """Compute the watermark from the latest times of the inputs (ST-15)."""
     interval = node.bolt.settings.watermark_interval
-    WaterMarkEventGenerator(node.streams, node.lag, interval, state=bolt.watermark).tick(advance.clock)
+    WaterMarkEventGenerator(node.streams, node.lag, interval, state=bolt_state.watermark).tick(advance.clock)
 
 
 def _follow_events(
@@ -78,12 +78,12 @@ def _follow_events(
     return marks
 
 
-def _raise_to_promises(node: WindowedNode, bolt: BoltState) -> None:
+def _raise_to_promises(node: WindowedNode, bolt_state: BoltState) -> None:
     """Raise the mark of each input that comes from another windowed bolt to the watermark that it has from there."""
     for label, origins in zip(node.streams, node.origins, strict=True):
-        promised = bolt.watermark.latest.get(label)
+        promised = bolt_state.watermark.latest.get(label)
         if origins and promised is not None:
-            mark = bolt.watermark.sources.marks.setdefault(label, MarkState())
+            mark = bolt_state.watermark.sources.marks.setdefault(label, MarkState())
             mark.mark = max(mark.mark, promised)
 
 

@@ -23,8 +23,8 @@ def can_promise(node: WindowedNode) -> bool:
     return node.event_time and not settings.watermark_per_key and not all(node.origins)
 
 
-def _promise(node: WindowedNode, bolt: BoltState, watermark: int) -> None:
-    mark = bolt.watermark
+def _promise(node: WindowedNode, bolt_state: BoltState, watermark: int) -> None:
+    mark = bolt_state.watermark
     mine = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
     for label in mine:
         mark.latest[label] = max(mark.latest.get(label, NONE), watermark + node.lag.micros)
