@@ -61,7 +61,7 @@ class WindowBatch:
 
     @cached_property
     def window_starts(self) -> NDArray[np.int64]:
-        """The start of each window, in microseconds; 0 where its length is a count, whose ``start_timestamp`` is None."""
+        """The start of each window, in microseconds; 0 where its length is a count, and ``start_timestamp`` is None."""
         return read_only(np.array([window.start_timestamp or 0 for window in self._windows], np.int64))
 
     @cached_property
