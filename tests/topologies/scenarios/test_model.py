@@ -49,10 +49,27 @@ def problems(**changes: Any) -> list[str]:
     return str(caught.value).split("\n")
 
 
-def window(start: int | None, end: int | None, events: str, new: str | None = None, expired: str = "") -> AnswerWindow:
+def window(
+    start: int | None,
+    end: int | None,
+    events: str,
+    new: str | None = None,
+    expired: str = "",
+    batch: int = 0,
+    due: int = FOREVER,
+) -> AnswerWindow:
     ids = events.split()
     fresh = ids if new is None else new.split()
-    return AnswerWindow(start=start, end=end, events=ids, new=fresh, expired=expired.split())
+    return AnswerWindow(
+        batch=batch,
+        due=due,
+        by_clock=due < FOREVER,
+        start=start,
+        end=end,
+        events=ids,
+        new=fresh,
+        expired=expired.split(),
+    )
 
 
 def drawn(of: Scenario, answer: Replayed, width: int = 100, encoding: str = "utf-8") -> str:
@@ -596,7 +613,7 @@ class TestTimeline:
 
     def test_count_windows_of_the_clock_are_drawn_in_the_order_of_arrival(self):
         run = scenario(bolt={"length": 2, "tumbling": True}, steps=[{"event": {}, "clock": 5} for _ in range(5)])
-        windows = [window(None, None, "e1 e2"), window(None, None, "e3 e4", "e3 e4", "e1 e2")]
+        windows = [window(None, None, "e1 e2", due=5), window(None, None, "e3 e4", "e3 e4", "e1 e2", due=5)]
         lines = drawn(run, Replayed("a", windows=windows, pending=["e5"])).splitlines()
         assert [line.split()[0] for line in lines if line.startswith(("e", "  #"))] == [
             "e1",
@@ -611,7 +628,7 @@ class TestTimeline:
     def test_time_windows_of_the_clock_fire_before_the_event_that_moves_it(self):
         steps = [{"event": {}, "clock": 5}, {"event": {}, "clock": 10}, {"event": {}, "clock": 11}]
         run = scenario(bolt={"length": "10ms", "tumbling": True}, steps=steps)
-        lines = drawn(run, Replayed("a", windows=[window(0, 10_000, "e1 e2")])).splitlines()
+        lines = drawn(run, Replayed("a", windows=[window(0, 10_000, "e1 e2", due=10_001)])).splitlines()
         assert [line.split()[0] for line in lines if line.startswith(("e", "  #"))] == [
             "e1",
             "e2",

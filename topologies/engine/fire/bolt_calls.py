@@ -73,7 +73,7 @@ class BoltCalls:
             bolt = self._ready()
             self._fired += 1
             if context.traced:
-                self.router.ledger.trace("windows", window_row(node.name, window))
+                self.router.ledger.trace("windows", window_row(node, context.batch, window))
             if not self._at_once:
                 self._call(bolt, window, outputs)
             elif gathered.add(window):
@@ -150,7 +150,7 @@ class BoltCalls:
         times = np.array([node.emit_time(window) for window in due], np.int64)
         with bolt_failure(node.name, self.context.batch, f"in task {self.task} in joining windows", task=self.task):
             for joined in summed.slicing.joined(due):
-                for row in joined_rows(node.name, due, joined) if self.context.traced else ():
+                for row in joined_rows(node, self.context.batch, due, joined) if self.context.traced else ():
                     self.router.ledger.trace("windows", row)
                 self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
 

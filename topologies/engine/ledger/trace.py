@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from manager.slices.slicing import Joined, Slicing
-from topologies.graph.model import ID
+from topologies.graph.model import ID, WindowedNode, shifted
 from windowing.aggregates.accumulators import State
 from windowing.data.events import Events
-from windowing.settings.panes import Pane
+from windowing.settings.panes import Pane, Timing
+from windowing.settings.triggers import CountTrigger, FiredBy, RuleTrigger
+from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow
 
 _IDS = pa.list_(pa.string())
@@ -22,6 +24,9 @@ TRACES = {
     "windows": pa.schema(
         [
             ("bolt", pa.string()),
+            ("batch", pa.int64()),
+            ("due", pa.int64()),
+            ("by_clock", pa.bool_()),
             ("task", pa.int64()),
             ("start", pa.int64()),
             ("end", pa.int64()),
@@ -57,11 +62,29 @@ def event_ids(table: pa.Table) -> list[str]:
     return [str(name) for name in table.column(ID).to_pylist()]
 
 
-def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
-    """The trace row of a window."""
+def due_at(node: WindowedNode, window: TupleWindow) -> int:
+    """The watermark, in processing time the clock, from which a fired window was due, in microseconds; FOREVER if only
+    the end of its batch made it fire, as before its end or with the end of the streams."""
+    settings, pane = node.bolt.settings, window.pane
+    if window.fired_by is FiredBy.CLOSE or (pane is not None and pane.timing is Timing.EARLY):
+        return FOREVER
+    if window.fired_by is not None:
+        trigger = settings.key_trigger
+        after_last = isinstance(trigger, CountTrigger | RuleTrigger) and not trigger.from_first
+        return shifted(window.end_timestamp, int(window.fired_by is FiredBy.TIMEOUT and after_last))
+    waits = node.event_time and (pane is None or pane.last)
+    allowed = settings.allowed_lateness.micros if waits else 0
+    return shifted(window.end_timestamp, allowed + (node.closes_after_end if node.holds else node.trigger.due_at(0)))
+
+
+def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str, Any]:
+    """The trace row of a window that has fired in a batch."""
     pane = window.pane
     return {
-        "bolt": bolt,
+        "bolt": node.name,
+        "batch": batch,
+        "due": due_at(node, window),
+        "by_clock": not node.event_time,
         "task": window.task,
         "start": window.start_timestamp,
         "end": window.end_timestamp,
@@ -75,7 +98,9 @@ def window_row(bolt: str, window: TupleWindow) -> dict[str, Any]:
     }
 
 
-def joined_rows(bolt: str, windows: Sequence[TupleWindow], joined: Joined) -> Iterator[dict[str, Any]]:
+def joined_rows(
+    node: WindowedNode, batch: int, windows: Sequence[TupleWindow], joined: Joined
+) -> Iterator[dict[str, Any]]:
     """The trace rows of windows that are joined from partial sums; ``new`` and ``expired`` are unknown for them.
 
     Events of equal time and different keys are in order of the key.
@@ -86,7 +111,8 @@ def joined_rows(bolt: str, windows: Sequence[TupleWindow], joined: Joined) -> It
     for index, row_events in events.items():
         window = windows[index]
         yield {
-            "bolt": bolt, "task": window.task, "start": window.start_timestamp, "end": window.end_timestamp,
+            "bolt": node.name, "batch": batch, "due": due_at(node, window), "by_clock": not node.event_time,
+            "task": window.task, "start": window.start_timestamp, "end": window.end_timestamp,
             "events": [name for _, name in sorted(row_events, key=itemgetter(0))], "new": None, "expired": None,
             "key": None, "kind": None, "pane": None, "by": None,
         }  # fmt: skip

@@ -27,8 +27,14 @@ class AnswerPane(TypedDict):
 
 
 class AnswerWindow(TypedDict):
-    """A fired window; ``start`` and ``end`` in microseconds, the rest where there are several or any."""
+    """A fired window; ``start``, ``end`` and ``due`` in microseconds, the rest where there are several or any."""
 
+    batch: int
+    """The number of the batch in which it fired."""
+    due: int
+    """The watermark or clock from which it was due; FOREVER if only the end of its batch made it fire."""
+    by_clock: bool
+    """Whether ``due`` is of the clock, and not of the watermark."""
     step: NotRequired[str]
     """The aggregation step whose window it is, where there are several."""
     bolt: NotRequired[str]

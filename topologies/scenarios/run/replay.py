@@ -258,6 +258,9 @@ def _window(
     settings = part.bolt.settings
     counts = isinstance(settings.length, Count) and isinstance(settings.slide, Count)
     window = AnswerWindow(
+        batch=row["batch"],
+        due=row["due"],
+        by_clock=row["by_clock"],
         start=row["start"],
         end=None if counts and not part.event_time else row["end"],
         events=row["events"],

@@ -50,6 +50,8 @@ class ScriptBatch:
     """Whether it crashes before its commit; it then runs again, as it was."""
     clock: bool = False
     """Whether a step of the clock alone ends it."""
+    end: int = 0
+    """Number of steps of the scenario that are over when it ends."""
 
 
 def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
@@ -61,15 +63,15 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
     """
     batches: list[ScriptBatch] = []
     batch, clock, number = ScriptBatch(), scenario.first_clock, 0
-    for step in scenario.steps:
+    for index, step in enumerate(scenario.steps):
         ends: dict[str, bool] = {}
         match step:
             case EventStep():
                 if step.arrival is not None and step.arrival > clock:
-                    batches.extend(_moved(batch, clock, clock))
+                    batches.extend(_moved(batch, index, clock, clock))
                     batch = ScriptBatch()
                 elif step.clock is not None and step.clock > clock and clock_matters(scenario.rules):
-                    batches.extend(_moved(batch, clock, _just_before(scenario, step.clock)))
+                    batches.extend(_moved(batch, index, clock, _just_before(scenario, step.clock)))
                     batch = ScriptBatch()
                 clock = clock if step.moved is None else step.moved
                 _arrive(batch, scenario, prefix, step, clock, number)
@@ -79,7 +81,7 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
                 ends = {"tick": True}
             case ClockStep():
                 if batch.arrivals and step.clock > clock and clock_matters(scenario.rules):
-                    batches.extend(_moved(batch, clock, clock))
+                    batches.extend(_moved(batch, index, clock, clock))
                     batch = ScriptBatch()
                 clock, ends, batch.clock = step.clock, {"tick": False}, True
             case CloseStep():
@@ -88,22 +90,25 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
                 ends, batch.crash = {"tick": False}, True
             case ExpectStep():
                 continue  # it is asked of a run that ends here
-        batch.advance = TimeAdvance(clock, **ends)
+        batch.advance, batch.end = TimeAdvance(clock, **ends), index + 1
         batches.append(batch)
         batch = ScriptBatch()
     if batch.arrivals:
-        batch.advance = TimeAdvance(clock, tick=False)
+        batch.advance, batch.end = TimeAdvance(clock, tick=False), len(scenario.steps)
         batches.append(batch)
     return batches
 
 
-def _moved(batch: ScriptBatch, before: int, after: int) -> Iterator[ScriptBatch]:
-    """The batch that was under way, with the clock of its last event, and one in which the clock alone moves."""
+def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[ScriptBatch]:
+    """The batch that was under way, with the clock of its last event, and one in which the clock alone moves.
+
+    Both end before the step with the index ``end``.
+    """
     if batch.arrivals:
-        batch.advance = TimeAdvance(before, tick=False)
+        batch.advance, batch.end = TimeAdvance(before, tick=False), end
         yield batch
     if after > before:
-        yield ScriptBatch(advance=TimeAdvance(after, tick=False))
+        yield ScriptBatch(advance=TimeAdvance(after, tick=False), end=end)
 
 
 def _just_before(scenario: Scenario, clock: int) -> int:
