@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 from topologies.html.layers import Layers, layered
 from topologies.html.page import text
@@ -68,16 +69,23 @@ def as_svg(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
     labels = {(each.source, each.target): [] for each in arrows}  # type: dict[tuple[str, str], list[str]]
     for each in arrows:
         labels[each.source, each.target].append(each.label)
-    drawn = [_arrow(by_name, layers, tops, ends, list(filter(None, texts))) for ends, texts in labels.items()]
+    drawn = []
+    left, right = 0.0, layers.width
+    for ends, texts in labels.items():
+        points = _points(by_name, layers, tops, ends)
+        meets_others = sum(target == ends[1] for _, target in labels) > 1
+        label = _Label.beside(points[-2:], ", ".join(filter(None, texts)), below=meets_others)
+        drawn.append(_arrow(ends, points, label))
+        left, right = min(left, label.left), max(right, label.right)
     drawn += [_box(box, layers.centres[name], tops[layers.layer[name]]) for name, box in by_name.items()]
-    room = max((_beyond(layers, ends, texts) for ends, texts in labels.items()), default=0.0)
-    width = max(layers.width, room) + 2 * _MARGIN
+    width = right - left + 2 * _MARGIN
     words = f"{', '.join(f'{box.kind} {box.name}' for box in boxes)}. " + ", ".join(
         f"{each.source} to {each.target}" for each in arrows
     )
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' role='img' width='{width:.0f}' height='{height:.0f}' "
-        f"viewBox='{-_MARGIN} {-_MARGIN} {width:.0f} {height:.0f}' font-family='system-ui,sans-serif' font-size='12'>"
+        f"viewBox='{left - _MARGIN:.0f} {-_MARGIN} {width:.0f} {height:.0f}' "
+        f"font-family='system-ui,sans-serif' font-size='12'>"
         f"<title>{text(title)}</title><desc>{text(words)}</desc>{''.join(drawn)}</svg>"
     )
 
@@ -108,44 +116,76 @@ def _box(box: Box, centre: float, top: float) -> str:
     )
 
 
-def _arrow(
-    boxes: Mapping[str, Box], layers: Layers, tops: Sequence[float], ends: tuple[str, str], labels: Sequence[str]
-) -> str:
-    """A line with its point, bent to leave and reach boxes from above, around those between."""
+_Point: TypeAlias = tuple[float, float]
+
+
+def _points(boxes: Mapping[str, Box], layers: Layers, tops: Sequence[float], ends: tuple[str, str]) -> list[_Point]:
+    """Where an arrow leaves its box, passes those between, and ends above the other one."""
     source, target = ends
     first = layers.layer[source]
     points = [(layers.centres[source], tops[first] + boxes[source].height)]
     for number, x in enumerate(layers.ways[ends], first + 1):
         bottom = tops[number + 1] - _BETWEEN
         points += [(x, tops[number]), (x, bottom)]
-    end = tops[layers.layer[target]]
-    points.append((layers.centres[target], end - 5))
+    return [*points, (layers.centres[target], tops[layers.layer[target]] - 5)]
+
+
+@dataclass(frozen=True)
+class _Label:
+    """The words beside the last bend of an arrow."""
+
+    whole: str
+    x: float
+    y: float
+    side: int
+    """1 if it begins at ``x``, -1 if it ends there."""
+
+    @staticmethod
+    def beside(bend: Sequence[_Point], whole: str, *, below: bool) -> _Label:
+        """Above the line, on the side where it falls away; or below it, on the other side, where other arrows come
+        from the side above."""
+        (a, b), (c, d) = bend
+        side, drop = (1, -3) if c > a + _STEEP else (-1, -3) if c < a - _STEEP else (1, 4)
+        if below and drop < 0:
+            side, drop = -side, 11
+        return _Label(whole, (a + c) / 2 + 5 * side, (b + d) / 2 + drop, side)
+
+    @property
+    def left(self) -> float:
+        """Where it begins."""
+        return self.x if self.side > 0 else self.x - self._width
+
+    @property
+    def right(self) -> float:
+        """Where it ends."""
+        return self.x + self._width if self.side > 0 else self.x
+
+    @property
+    def _width(self) -> float:
+        return len(_short(self.whole)) * _LETTER
+
+    def svg(self) -> str:
+        """The words; empty where there are none."""
+        anchor = "start" if self.side > 0 else "end"
+        return self.whole and (
+            f"<text x='{self.x:.1f}' y='{self.y:.1f}' fill='currentColor' opacity='.8' font-size='11' "
+            f"text-anchor='{anchor}'>{text(_short(self.whole))}</text>"
+        )
+
+
+def _arrow(ends: tuple[str, str], points: Sequence[_Point], label: _Label) -> str:
+    """A line with its point, bent to leave and reach boxes from above."""
     way = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (y + to_y) / 2
         way += f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}"
     x, y = points[-1]
-    point = f"M{x - 4:.1f} {y - 2:.1f}L{x + 4:.1f} {y - 2:.1f}L{x:.1f} {end - 0.5:.1f}Z"
-    label = ""
-    if labels:
-        (a, b), (c, d) = points[-2], points[-1]
-        # Above the line, on the side where it falls away.
-        side, rise = (1, 3) if c > a + _STEEP else (-1, 3) if c < a - _STEEP else (1, -4)
-        label = (
-            f"<text x='{(a + c) / 2 + 5 * side:.1f}' y='{(b + d) / 2 - rise:.1f}' fill='currentColor' opacity='.8' "
-            f"font-size='11' text-anchor='{'start' if side > 0 else 'end'}'>{text(_short(', '.join(labels)))}</text>"
-        )
+    point = f"M{x - 4:.1f} {y - 2:.1f}L{x + 4:.1f} {y - 2:.1f}L{x:.1f} {y + 4.5:.1f}Z"
+    words = " to ".join(ends) + (f": {label.whole}" if label.whole else "")
     return (
-        f"<g fill='none' stroke='currentColor' stroke-opacity='.6' stroke-width='1.3'><title>"
-        f"{text(f'{source} to {target}: ' + ', '.join(labels) if labels else f'{source} to {target}')}</title>"
-        f"<path d='{way}'/></g><path d='{point}' fill='currentColor' opacity='.7'/>{label}"
+        f"<g fill='none' stroke='currentColor' stroke-opacity='.6' stroke-width='1.3'><title>{text(words)}</title>"
+        f"<path d='{way}'/></g><path d='{point}' fill='currentColor' opacity='.7'/>{label.svg()}"
     )
-
-
-def _beyond(layers: Layers, ends: tuple[str, str], labels: Sequence[str]) -> float:
-    """How far to the right a label may reach."""
-    at = max(layers.centres[ends[0]], layers.centres[ends[1]])
-    return at + 6 + len(_short(", ".join(filter(None, labels)))) * _LETTER
 
 
 def _short(line: str) -> str:

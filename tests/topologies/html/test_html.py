@@ -18,6 +18,8 @@ from windbolt import AggregateBolt, Topology, TopologyBuilder, WindboltError, ag
 HOSTILE = '<script>alert("1")</script>&\'\x1b[31m'
 VOID = {"br", "hr", "img", "input", "meta", "link"}
 
+SVG = "{http://www.w3.org/2000/svg}"
+
 
 class Whole(HTMLParser):
     """Finds tags that are not closed in order, and all that a page would fetch or run."""
@@ -128,16 +130,15 @@ def test_an_answer_shows_its_picture(shown: dict[str, Any]) -> None:
 
 def test_a_graph_is_xml_with_a_title_and_a_description_and_all_parts(shown: dict[str, Any]) -> None:
     svg = ElementTree.fromstring(topology_svg(shown["topology"]))
-    space = "{http://www.w3.org/2000/svg}"
     assert svg.get("role") == "img"
-    title, description = svg.find(f"{space}title"), svg.find(f"{space}desc")
+    title, description = svg.find(f"{SVG}title"), svg.find(f"{SVG}desc")
     assert title is not None
     assert title.text == "topology shop"
     assert description is not None
     assert "spout orders" in str(description.text)
     assert "orders to bolt_with_a_long_name_0" in str(description.text)
-    assert len(svg.findall(f".//{space}rect")) == 1 + 3 + 3
-    written = [element.text for element in svg.iter(f"{space}text")]
+    assert len(svg.findall(f".//{SVG}rect")) == 1 + 3 + 3
+    written = [element.text for element in svg.iter(f"{SVG}text")]
     for name in ("orders", "bolt_with_a_long_name_2", "sink_2", "AggregateBolt", "fields(user)"):
         assert name in written
 
@@ -145,17 +146,34 @@ def test_a_graph_is_xml_with_a_title_and_a_description_and_all_parts(shown: dict
 def test_what_is_drawn_lies_within_the_picture(shown: dict[str, Any]) -> None:
     svg = ElementTree.fromstring(topology_svg(shown["topology"]))
     left, top, width, height = map(float, str(svg.get("viewBox")).split())
-    for box in svg.iter("{http://www.w3.org/2000/svg}rect"):
+    for box in svg.iter(f"{SVG}rect"):
         x, y, wide, high = (float(str(box.get(name))) for name in ("x", "y", "width", "height"))
         assert left <= x <= x + wide <= left + width
         assert top <= y <= y + high <= top + height
 
 
+@pytest.mark.parametrize("converging", [True, False])
+def test_labels_of_arrows_to_one_box_or_from_one_do_not_overlap(converging: bool) -> None:
+    boxes = [Box(name, "bolt") for name in ("left one", "one", "right one")]
+    ends = [(name, "one") if converging else ("one", name) for name in ("left one", "right one")]
+    root = ElementTree.fromstring(as_svg("t", boxes, [Arrow(*each, "fields(user)") for each in ends]))
+    spans = []
+    for label in root.iter(f"{SVG}text"):
+        if label.text == "fields(user)":
+            x, width = float(label.attrib["x"]), len(label.text) * 6.7
+            spans.append((x, x + width) if label.attrib["text-anchor"] == "start" else (x - width, x))
+    left, right = sorted(spans)
+    assert left[1] < right[0]
+    begin, _, wide, _ = map(float, root.attrib["viewBox"].split())
+    assert begin <= left[0]
+    assert right[1] <= begin + wide
+
+
 def test_a_long_line_is_cut_where_it_is_drawn_and_whole_where_a_pointer_shows_it() -> None:
     svg = ElementTree.fromstring(as_svg("t", [Box("a", "bolt", ("very " * 40,)), Box("b", "sink")], [Arrow("a", "b")]))
-    written = [str(element.text) for element in svg.iter("{http://www.w3.org/2000/svg}text")]
+    written = [str(element.text) for element in svg.iter(f"{SVG}text")]
     assert max(map(len, written)) <= 40
-    titles = [str(element.text) for element in svg.iter("{http://www.w3.org/2000/svg}title")]
+    titles = [str(element.text) for element in svg.iter(f"{SVG}title")]
     assert any("very " * 39 in title for title in titles)
 
 
