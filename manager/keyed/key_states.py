@@ -16,6 +16,9 @@ from windowing.time.daytimes import DayTime
 
 _TIMER, _EMPTY, _MICROS, _ZONE, _CACHE = "_timer", "_empty", "_day_micros", "_day_zone", "_cache"
 
+RECORD_COLUMNS = (_TIMER, _EMPTY, _MICROS, _ZONE, _CACHE)
+"""Columns that are stored beside those of the key."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
@@ -70,7 +73,7 @@ class KeyStates:
     def _columns(self) -> list[pa.Array]:
         """The columns of a record, each in one piece, of which a value is found in a fifth of the time."""
         assert self._table is not None
-        columns = [self._table.column(name) for name in (_TIMER, _EMPTY, _MICROS, _ZONE, _CACHE)]
+        columns = [self._table.column(name) for name in RECORD_COLUMNS]
         return [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in columns]
 
     def put(self, key: int, record: KeyRecord, event: int) -> None:

@@ -19,6 +19,7 @@ from topologies.compose.sinks import shared_folders, sink_node
 from topologies.compose.source_time import SourceRules, checked_source_time, distinct
 from topologies.compose.windowed import windowed_node
 from topologies.graph.groupings import FieldsGrouping
+from topologies.graph.inner_columns import MERGED
 from topologies.graph.model import (
     ERROR_SCHEMA,
     ERRORS,
@@ -109,6 +110,13 @@ class _Compilation:
             self.mistakes.tell(f"spout {name!r} is {spout!r:.60}", "that is not a spout", "use one of windbolt.spouts")
             self.known.broken.add(name)
             return None
+        taken = [column for schema in outputs.values() for column in schema.names if column in MERGED]
+        if taken:
+            self.mistakes.tell(
+                f"spout {name!r} reads columns {taken}",
+                "windbolt keeps columns of these names beside those of the rows that it merges",
+                "rename them, or leave them out of the schema",
+            )
         self.known.add(name, outputs)
         self.known.spouts[name] = spout
         if isinstance(spout, KafkaSpout):

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from manager.keyed.held_segments import INNER
-from manager.storage.event_segments import WEIGHT_COLUMN
 from policies.choose import choose_assigners, choose_policies, placeholder_lengths
 from topologies.compose.checks import mistakes_of
 from topologies.compose.checks.checked_bolt import CheckedBolt
@@ -19,6 +17,7 @@ from topologies.compose.effects import all_idle
 from topologies.compose.event_times import EventTimes, event_times
 from topologies.compose.needed_columns import declared_columns
 from topologies.compose.source_time import SourceRules, with_source_time
+from topologies.graph.inner_columns import reserved_of_inputs
 from topologies.graph.model import ERRORS, LATE_COLUMNS, REASON, RETRACT, Input, Origin, WindowedNode
 from windowing.bolts.asking import asks_for_expired
 from windowing.bolts.join import Join
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from topologies.compose.known_streams import KnownStreams
     from topologies.compose.mistakes import Mistakes
     from windowing.settings import WindowSettings
-
-RESERVED = (*INNER, "_seq", "_action", "_end_edge", "_window_kind", "_window_key")
-"""Names of columns that windbolt keeps beside the user's own."""
 
 MAX_INPUTS = 127
 """The number of an event's input is kept in one byte."""
@@ -131,9 +127,13 @@ def _schema(bolt: WindowedBolt, reading: _Reading, mistakes: Mistakes) -> pa.Sch
             "rename or cast one of them in a bolt before it",
         )
         return None
-    reserved = [column for column in schema.names if column in RESERVED or column.startswith(WEIGHT_COLUMN)]
+    reserved = reserved_of_inputs(schema.names)
     if reserved:
-        mistakes.tell(f"bolt {name!r} reads columns {reserved}", "these names are windbolt's own", "rename them")
+        mistakes.tell(
+            f"bolt {name!r} reads columns {reserved}",
+            "windbolt keeps columns of these names beside those of the events",
+            "rename them in a bolt before it",
+        )
     try:
         return declared_columns(name, bolt, schema, reading.inputs)
     except ConfigError as error:
@@ -177,12 +177,21 @@ def _all_outputs(
         found = {stream: each if stream == ERRORS else each.append(retract) for stream, each in found.items()}
     for stream, columns, which in (
         (settings.late_stream, LATE_COLUMNS, "late stream"),
-        (settings.refused_stream, [pa.field(REASON, pa.string())], "refused one"),
+        (settings.refused_stream, [pa.field(REASON, pa.string())], "refused stream"),
     ):
         if stream is None:
             continue
         if stream in found:
             mistakes.tell(f"bolt {name!r} has two streams {stream!r}", do=f"rename the {which}")
+        added = [field.name for field in columns]
+        doubled = [column for column in schema.names if column in added]
+        if doubled:
+            mistakes.tell(
+                f"bolt {name!r} reads columns {doubled}, and has a stream {stream!r}",
+                f"the {which} has the event's columns and adds columns of these names",
+                "rename them in a bolt before it, or leave them out of those that the bolt declares (reads)",
+            )
+            continue
         found[stream] = pa.schema([*schema, *columns])
     return found
 

@@ -55,5 +55,7 @@ def _with_late(part: WindowedNode) -> WindowedNode:
     if not part.event_time or settings.late_stream is not None or settings.late_action is not LateAction.DIVERT:
         return part
     stream = LATE if LATE not in part.outputs else f"_{LATE}"
-    outputs = {**part.outputs, stream: pa.schema([*part.schema, *LATE_COLUMNS])}
+    added = [field.name for field in LATE_COLUMNS]
+    columns = [field for field in part.schema if field.name not in added]
+    outputs = {**part.outputs, stream: pa.schema([*columns, *LATE_COLUMNS])}
     return replace(part, bolt=part.bolt.configured(replace(settings, late_stream=stream)), outputs=outputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
+from topologies.graph.inner_columns import RECORDED, RETRACTED
 from topologies.graph.model import RETRACT
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Calendar, Hopping, Session
@@ -41,9 +42,19 @@ def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "without it a window takes no events after its end",
             "give with_lateness(by='window', allowed=...)",
         )
-    if panes.mode is PaneMode.RETRACTING and any(RETRACT in schema.names for schema in bolt.outputs):
+    if panes.mode is PaneMode.RETRACTING:
+        yield from _retracted(bolt)
+
+
+def _retracted(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows that may be taken back are kept with their window, and marked."""
+    own = (RETRACT, *RETRACTED)
+    taken = dict.fromkeys(column for schema in bolt.outputs for column in schema.names if column in own)
+    if taken:
         yield bolt.fault(
-            f"emits a column {RETRACT!r}", "windbolt adds a column of that name when it retracts rows", "rename it"
+            f"emits columns {list(taken)}",
+            "it may retract its rows, and windbolt adds columns of these names to them",
+            "rename them",
         )
 
 
@@ -104,6 +115,13 @@ def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
         return
     if not settings.key:
         yield bolt.fault("has a trigger but no key", "a trigger has windows for each key (UH-4)", "call with_key")
+    taken = [column for column in settings.key if column in RECORDED]
+    if taken:
+        yield bolt.fault(
+            f"has a trigger, and a key with the columns {taken}",
+            "windbolt keeps columns of these names beside those of the key",
+            "rename them in a bolt before it",
+        )
     for field in () if settings.capacity is None else settings.capacity.columns:
         yield from bolt.column("with_trigger(bytes_of=...)", field, everywhere=True)
     if bolt.event_time:

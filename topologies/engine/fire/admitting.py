@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held import Held
-from manager.keyed.held_segments import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, INNER, KEY_COLUMN
+from manager.keyed.held_segments import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
 from manager.storage.event_segments import STREAM_COLUMN, TIME_COLUMN
 from manager.storage.task_state import AssignedState
 from policies.admission import accepted, timely
@@ -17,10 +17,10 @@ from policies.marks import NONE
 from topologies.engine.admission.deciding import AdmissionContext, Decisions, Incoming, Marks, decide
 from topologies.engine.admission.recording import record
 from topologies.engine.admission.repeats import Repeats
-from topologies.engine.ingest.arriving import DECISION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
 from topologies.engine.ingest.router import Router
 from topologies.engine.rows.rows import Rows
 from topologies.engine.work.items import FireItem
+from topologies.graph.inner_columns import DECISION_COLUMN, END_EDGE_COLUMN, READ, SEQ_COLUMN
 from topologies.graph.model import WindowedNode
 
 if TYPE_CHECKING:
@@ -102,10 +102,9 @@ def _admitted(
     item: FireItem, node: WindowedNode, events: Incoming, decisions: Decisions, chosen: NDArray[np.int64]
 ) -> Admitted:
     table, count = events.rows.table, len(events.times)
-    inner = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
     held = Held(
         times=decisions.times,
-        payload=table.drop_columns([name for name in inner if name in table.column_names]),
+        payload=table.drop_columns([name for name in READ if name in table.column_names]),
         streams=_column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
         keys=events.keys,
         ends=events.ends,

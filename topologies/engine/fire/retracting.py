@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from topologies.graph.inner_columns import RETRACTED
 from topologies.graph.model import RETRACT, WindowedNode
 from windowing.data.rows import Loose, from_rows
 from windowing.window import Ident, TupleWindow
@@ -17,8 +18,6 @@ from windowing.window import Ident, TupleWindow
 if TYPE_CHECKING:
     from manager.storage.ref import Ref
     from manager.storage.segments import SegmentStore, SegmentWriter
-
-_IDENT = ("_window_kind", "_window_key", "_window_start", "_window_end")
 
 
 @dataclass
@@ -73,8 +72,8 @@ class Retractions:
         return {stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
 
     def _load(self, stream: str, table: pa.Table) -> None:
-        idents = np.stack([table.column(name).to_numpy() for name in _IDENT], axis=1)
-        rows = table.drop_columns(list(_IDENT))
+        idents = np.stack([table.column(name).to_numpy() for name in RETRACTED], axis=1)
+        rows = table.drop_columns(list(RETRACTED))
         steps = np.flatnonzero((idents[1:] != idents[:-1]).any(axis=1)) + 1
         edges = [0, *steps.tolist(), table.num_rows]
         for low, high in pairwise(edges):
@@ -94,6 +93,6 @@ def _marked(table: pa.Table, *, retract: bool) -> pa.Table:
 
 
 def _with_ident(table: pa.Table, ident: Ident) -> pa.Table:
-    for name, value in zip(_IDENT, ident, strict=True):
+    for name, value in zip(RETRACTED, ident, strict=True):
         table = table.append_column(name, pa.array(np.full(table.num_rows, value, np.int64)))
     return table

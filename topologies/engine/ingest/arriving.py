@@ -20,13 +20,13 @@ from topologies.engine.rows.source_batch import RowPartitions
 from topologies.engine.time.timed_rows import Timed
 from topologies.engine.work.deferred_events import DeferredEvents, DeferredSegment
 from topologies.graph.hashing import hash_rows
+from topologies.graph.inner_columns import DECISION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
 from topologies.graph.model import WindowedNode
 from windowing.settings.rules import Partition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
 NO_PARTITION = "\0"
 """Name of the partition of events that have none; users' names never contain this character."""
 _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}

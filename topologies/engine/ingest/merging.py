@@ -23,6 +23,7 @@ from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import Executor
 from topologies.engine.rows.source_batch import RowPartitions, SourceBatch
 from topologies.engine.work.splits import MergedSplits, SourceSplit
+from topologies.graph.inner_columns import MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN
 from topologies.io.formats.bad import BAD_SCHEMA
 from windowing.data.order import merged_order
 from windowing.time.timestamps import integers
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from topologies.graph.model import Topology
 
-_KEY, _PLACE = "_merge_key", "_place"
 _SECTION = 1 << 16
 """Rows per section of a part; a run opens only the sections that it has rows in."""
 _LEAST = 1 << 13
@@ -81,7 +81,8 @@ class MergedRange:
         first = self.slices[0].part
         table = pa.concat_tables([table for piece in self.slices for table in _good_rows(self.store, piece)])
         keys = np.maximum(
-            table.column(_KEY).to_numpy(), _per_row(self.slices, "rows", [piece.floor for piece in self.slices])
+            table.column(MERGE_KEY_COLUMN).to_numpy(),
+            _per_row(self.slices, "rows", [piece.floor for piece in self.slices]),
         )
         turns = _per_row(self.slices, "rows", [piece.part.turn for piece in self.slices])
         names = tuple(dict.fromkeys(piece.part.partition for piece in self.slices))
@@ -93,8 +94,8 @@ class MergedRange:
         yield SourceBatch(
             first.component,
             first.stream,
-            table.drop_columns([_KEY, _PLACE]),
-            table.column(_PLACE).to_numpy(),
+            table.drop_columns([MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN]),
+            table.column(MERGE_PLACE_COLUMN).to_numpy(),
             self._bad(),
             turn=turns,
             partition=origins if any(names) else "",
@@ -109,9 +110,11 @@ class MergedRange:
             _section_rows(self.store, piece.part.bad, piece.bad) for piece in slices if piece.part.bad is not None
         ]
         table = pa.concat_tables(tables)
-        keys = np.maximum(table.column(_KEY).to_numpy(), _per_row(slices, "bad", [piece.floor for piece in slices]))
+        keys = np.maximum(
+            table.column(MERGE_KEY_COLUMN).to_numpy(), _per_row(slices, "bad", [piece.floor for piece in slices])
+        )
         sources = [piece.part.source for piece in slices for _ in piece.bad]
-        table = table.drop_columns([_KEY]).append_column(SOURCE_COLUMN, pa.array(sources, pa.string()))
+        table = table.drop_columns([MERGE_KEY_COLUMN]).append_column(SOURCE_COLUMN, pa.array(sources, pa.string()))
         order = merged_order([keys])
         return table if order is None else take_rows(table, order)
 
@@ -202,7 +205,7 @@ def _all_keys(
         if part.source != source:
             source, floor = part.source, NONE
         table = store.read(part.keys)
-        part_keys = np.maximum(table.column(_KEY).to_numpy(), floor)
+        part_keys = np.maximum(table.column(MERGE_KEY_COLUMN).to_numpy(), floor)
         keys.append(part_keys)
         bad.append(table.column("bad").to_numpy() if "bad" in table.column_names else None)
         floors.append(floor)
@@ -233,18 +236,24 @@ def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
         keys.append(batch_keys)
         bad_flags.append(wrong)
         reached = int(batch_keys[-1]) if len(batch_keys) else reached
-        columns = {_KEY: batch_keys[~wrong], _PLACE: batch.positions}
+        columns = {MERGE_KEY_COLUMN: batch_keys[~wrong], MERGE_PLACE_COLUMN: batch.positions}
         table = batch.table
         for name, values in columns.items():
             table = table.append_column(name, pa.array(values, pa.int64()))
         rows.extend(writer.add(table.slice(at, _SECTION)) for at in range(0, count, _SECTION))
         if wrong.any():
             assert batch.bad is not None
-            bad.append(batch.bad.select(BAD_SCHEMA.names).append_column(_KEY, pa.array(batch_keys[wrong], pa.int64())))
+            bad.append(
+                batch.bad.select(BAD_SCHEMA.names).append_column(
+                    MERGE_KEY_COLUMN, pa.array(batch_keys[wrong], pa.int64())
+                )
+            )
     if not rows:  # an empty section, so that the columns are known
         empty = first.table.slice(0, 0)
-        rows.append(writer.add(empty.append_column(_KEY, _NO_KEYS).append_column(_PLACE, _NO_KEYS)))
-    columns = {_KEY: np.concatenate(keys)}
+        rows.append(
+            writer.add(empty.append_column(MERGE_KEY_COLUMN, _NO_KEYS).append_column(MERGE_PLACE_COLUMN, _NO_KEYS))
+        )
+    columns = {MERGE_KEY_COLUMN: np.concatenate(keys)}
     if bad:
         columns["bad"] = np.concatenate(bad_flags)
     return MergeInput(
