@@ -1,4 +1,4 @@
-"""State and machinery: the window manager, the watermark generator, the event queue, the accounts."""
+"""Windows, watermarks and accounts of a bolt's tasks, and how their state is stored."""
 
 from manager.accounts import Accounts
 from manager.queue.queue_state import QueueState

@@ -231,5 +231,5 @@ def _outlasting(
 
 
 def _latest(marks: NDArray[np.int64]) -> int:
-    """The latest of some marks, which may all be one value that is there once."""
+    """The latest of some marks, which may be one value broadcast to all events."""
     return int(marks[0] if marks.strides == (0,) else marks.max())

@@ -51,7 +51,8 @@ class FiredRuns:
     """The clock at which the next open window is due; None where no clock fires one."""
 
     def due(self, which: NDArray[np.bool_], when: NDArray[np.int64]) -> FiredRuns:
-        """Those that are due; ``when`` is the clock at which each is, from which the next of the others follows."""
+        """The windows in the mask ``which``. ``when`` is the clock at which each window is due; the earliest of the
+        others becomes ``next_due``."""
         waiting = when[~which]
         next_due = int(waiting.min()) if len(waiting) else None
         return FiredRuns(self.lows[which], self.highs[which], self.ends[which], self.causes[which], next_due)
@@ -93,7 +94,7 @@ class Timeout:
 
 
 def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: int) -> FiredRuns:
-    """Fire those open windows, which last up to the end of their keys' events, that are due at the clock."""
+    """Fire the open windows that are due at the clock: each from an index in ``lows`` to the last event of its key."""
     highs = blocks.until[lows]
     firsts, lasts = blocks.times[lows], blocks.times[highs - 1]
     if timeout.micros is None:

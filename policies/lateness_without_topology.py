@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Lateness:
     """An event is late if it is earlier than the last watermark, or at it where no later window holds it (ST-17).
 
-    For programs that drive a ``WindowManager`` themselves, with ``WaterMarkEventGenerator.track``. A topology does not
-    come by here: there ``WindowedNode.admission`` says which rules a bolt has. Both ask ``Admission.decide``.
+    For programs that drive a ``WindowManager`` themselves, with ``WaterMarkEventGenerator.track``. A topology does
+    not use it: there ``WindowedNode.admission`` has the rules of a bolt. Both call ``Admission.decide``.
     """
 
     eviction: EvictionPolicy | None = None

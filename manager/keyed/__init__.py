@@ -1,1 +1,1 @@
-"""Windows that are no runs of a queue: per key, sessions, snapshots, triggers; from live events."""
+"""Windows that are not runs of a queue, formed from a task's live events: per key, sessions, snapshots."""

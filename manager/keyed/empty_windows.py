@@ -1,4 +1,4 @@
-"""Which windows without events fire, and where they stand among those that hold some (decision 46)."""
+"""Windows without events: which of them fire, and their order among windows with events (decision 46)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class EmptyWindows:
     """Adds to the windows of known keys those in which nothing happened.
 
     A window without events fires if it ends at most ``until`` (microseconds) after the last window of its key that held
-    one, and at ``limit`` (microseconds) or before: what time has passed. Only these are looked at, however far time
-    leaps.
+    one, and no later than ``limit`` (microseconds), the time reached. Only these are listed, however far time
+    advances.
     """
 
     def __init__(self, grid: GridWindows, until: int, known: KnownKeys, limit: int) -> None:
@@ -46,7 +46,7 @@ class EmptyWindows:
     def among(self, pieces: Iterable[Assigned], events: SortedEvents, after: int) -> Iterator[KeyedWindows]:
         """Yield the windows of the pieces together with the empty ones that end after ``after`` (microseconds).
 
-        The pieces are those of the grid's ``assign``, of these events.
+        The pieces come from the grid's ``assign``, called with these events.
         """
         known = self._known
         for piece in pieces:

@@ -50,7 +50,7 @@ class RuleCache:
 
 
 def _is_flat(cache: dict[str, Any]) -> bool:
-    """Whether JSON gives back the same: a dict of texts and numbers by texts."""
+    """Whether a round trip through JSON changes nothing: text keys, with values of text or numbers."""
     if type(cache) is not dict:
         return False
     for key, value in cache.items():  # noqa: SIM110  (all() would cost twice as much, for every event)

@@ -1,1 +1,1 @@
-"""Events added up by slice of time and key as they come."""
+"""Pre-aggregation: events are folded by slice of time and key as they arrive."""

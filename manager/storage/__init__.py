@@ -1,1 +1,1 @@
-"""The checkpoint: plans, manifests and segments, in files that tell whether they are whole."""
+"""Checkpoints: plans, manifests and segments, in files with checksums."""

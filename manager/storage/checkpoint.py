@@ -1,4 +1,4 @@
-"""The checkpoint: plans, manifests and segments, and what of them may be deleted."""
+"""Checkpoints: plans, manifests and segments are written and read, and deleted when no longer needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from manager.storage.storage_errors import UNREADABLE, during
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 KEPT_BATCHES = 3
-"""Number of last batches whose manifests are kept by default: one can go back by two."""
+"""Default number of latest batches whose manifests are kept. With three, a run can go back by up to two batches."""
 
 
 class Checkpoint(Protocol):
@@ -36,12 +36,12 @@ class Checkpoint(Protocol):
 
 
 def batch_key(batch: int, closing: bool) -> str:
-    """The name of a batch; names sort in the order of time, that of a closing before any batch (-1) first."""
+    """The key of a batch. Keys sort in order of time; that of a closing before any batch (number -1) is first."""
     return f"{batch:010d}{'-close' if closing else ''}"
 
 
 def batch_name(key: str) -> str:
-    """A batch as people write it: ``7``, or ``7-close`` for the closing after batch 7."""
+    """A batch key as users write it: ``7``, or ``7-close`` for the closing after batch 7."""
     number, closing, _ = key.partition("-close")
     return f"{int(number)}{closing}"
 
@@ -52,19 +52,19 @@ def batch_in_words(key: str) -> str:
 
 
 def key_of(name: str) -> str | None:
-    """The name of a batch as people write it; None where it is none."""
+    """The key of a batch that is written as ``batch_name`` writes it; None for any other text."""
     found = re.fullmatch(r"(-?\d{1,10})(-close)?", name.strip())
     return None if found is None else batch_key(int(found[1]), found[2] is not None)
 
 
 def batch_of(key: str) -> int:
-    """The batch of a batch, or that after which it closed."""
+    """The batch number in a key; for a closing, that of the batch before it."""
     return int(key.removesuffix("-close"))
 
 
 @dataclass
 class MemoryCheckpoint:
-    """A checkpoint in the memory of this process. What was committed survives what a test calls a crash."""
+    """A checkpoint in the memory of this process. Committed batches survive a simulated crash."""
 
     segments: MemorySegments = field(default_factory=MemorySegments)
     _plans: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class MemoryCheckpoint:
         return Manifest.from_json(self._committed[-1]) if self._committed else None
 
     def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]:
-        """What the batch is: the plan that was written first, if this is a re-run."""
+        """Store the plan of a batch and return it; for a re-run, return the plan that was stored first."""
         return self._plans.setdefault(key, plan)
 
     def planned(self, key: str) -> bool:
@@ -83,14 +83,14 @@ class MemoryCheckpoint:
         return key in self._plans
 
     def begin(self, key: str) -> None:
-        """A batch begins to write."""
+        """Called before a batch writes its first segment."""
 
     def after_failure(self, batch: str) -> str:
-        """What becomes of a batch (``batch 7``) that a file system has ended, for its error."""
+        """What happens to a batch (``batch 7``) that a StorageError ended, for the text of that error."""
         return "the run has no checkpoint, and begins anew; delete first what it has written so far"
 
     def commit(self, manifest: Manifest) -> None:
-        """Make the batch's outcome the state, and forget what nothing names any more."""
+        """Make the manifest the current state, and delete segments that no kept manifest refers to."""
         self._committed = [*self._committed[-1:], manifest.to_json()]
         needed = set().union(*(Manifest.from_json(text).segments() for text in self._committed))
         for name in self.segments.tables.keys() - needed:
@@ -101,10 +101,11 @@ class MemoryCheckpoint:
 class FileCheckpoint:
     """A checkpoint in a folder of a file system that pyarrow knows.
 
-    ``plans/`` holds what a batch is to be, written before it; ``manifests/`` what it came to, written last, atomically;
-    ``segments/`` the rows, one folder a batch. Deleted is only what no manifest of the last ``keep`` batches names.
+    ``plans/`` holds the plan of each batch, written before it runs; ``manifests/`` its outcome, written last and
+    atomically; ``segments/`` the rows, in one folder per batch. The manifests of the last ``keep`` batches are kept,
+    with all segments that they refer to.
 
-    Whatever is read is checked: DamagedCheckpoint where it is not what was written (decision 30).
+    Everything that is read is verified; DamagedCheckpoint is raised where a checksum differs (decision 30).
     """
 
     def __init__(self, root: str, uri: str | None = None, keep: int = KEPT_BATCHES) -> None:
@@ -114,12 +115,12 @@ class FileCheckpoint:
         self.files = SealedFolder(self.root, self._fs, uri)
         self._kept: list[Manifest] = []
         self._swept = False
-        """Whether this process has looked through all folders of segments; another may have died while it cleaned."""
+        """Whether this process has cleaned all folders of segments: an earlier process may have died while cleaning."""
         for folder in ("plans", "manifests", "segments"):
             make_folder(self._fs, f"{self.root}/{folder}")
 
     def latest(self) -> Manifest | None:
-        """The manifest committed last. One that is older and damaged is only left out of what can be gone back to."""
+        """The manifest committed last. Older manifests that are damaged only cannot be gone back to."""
         kept = self.batches()[-self.keep :]
         self._kept = []
         for key in kept[:-1]:
@@ -129,7 +130,7 @@ class FileCheckpoint:
         return self._kept[-1] if self._kept else None
 
     def batches(self) -> list[str]:
-        """The batches whose manifests are kept, the last one last."""
+        """The keys of the batches whose manifests are kept, in order of time."""
         return self.files.names("manifests")
 
     def manifest(self, key: str) -> Manifest:
@@ -137,7 +138,7 @@ class FileCheckpoint:
         return read_manifest(self.files, key)
 
     def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]:
-        """What the batch is: the plan that was written first, if this is a re-run."""
+        """Store the plan of a batch and return it; for a re-run, return the plan that was stored first."""
         name = f"plans/{key}"
         written = read_plan(self.files, key)
         if written is not None:
@@ -151,16 +152,16 @@ class FileCheckpoint:
         return self.files.has(f"plans/{key}")
 
     def deadly(self, key: str) -> list[dict[str, Any]]:
-        """What of its input a batch leaves out since workers die on it, in the order in which it was found."""
+        """The input that a batch leaves out because workers die on it, in the order in which it was found."""
         return self.files.read(f"deadly/{key}") or []
 
     def note_deadly(self, key: str, found: list[dict[str, Any]]) -> None:
-        """Write down all that is left out, so that a re-run leaves out the same."""
+        """Store all input that is left out, so that a re-run leaves out the same."""
         make_folder(self._fs, f"{self.root}/deadly")
         self.files.write(f"deadly/{key}", found)
 
     def begin(self, key: str) -> None:
-        """A batch begins to write: an earlier attempt's segments, which no manifest names, make room."""
+        """Called before a batch writes its first segment. Deletes the segments of an earlier attempt."""
         if not self._swept:
             for documents in ("", "plans", "manifests", "deadly"):
                 self.files.sweep(documents)
@@ -171,11 +172,11 @@ class FileCheckpoint:
             make_folder(self._fs, folder)
 
     def after_failure(self, batch: str) -> str:
-        """What becomes of a batch (``batch 7``) that a file system has ended, for its error."""
+        """What happens to a batch (``batch 7``) that a StorageError ended, for the text of that error."""
         return f"{batch} was not committed, and runs again; nothing is lost"
 
     def commit(self, manifest: Manifest) -> None:
-        """Make the batch's outcome the state, and delete what nothing names any more."""
+        """Make the manifest the current state, and delete files that no kept manifest refers to."""
         key = batch_key(manifest.batch, manifest.closing)
         if self.files.has(f"manifests/{key}"):
             raise CheckpointError(
@@ -200,9 +201,10 @@ class FileCheckpoint:
         self.files.write(name, note)
 
     def _clean(self, key: str, last: str, before: set[str]) -> None:
-        """Delete old plans and manifests, and the segments that no manifest still kept names.
+        """Delete old plans and manifests, and the segments that no kept manifest refers to.
 
-        ``last``: the batch before, in whose folder lies what only its own tasks needed.
+        ``last`` is the key of the previous batch, whose folder may hold segments that only its own tasks needed.
+        ``before`` are the segments of the manifests that were kept until now.
         """
         named = set().union(*(manifest.segments() for manifest in self._kept))
         keep_from = batch_key(self._kept[0].batch, self._kept[0].closing)
@@ -218,7 +220,7 @@ class FileCheckpoint:
                 before |= {f"{folder}/{name}" for name in self._names(f"segments/{folder}")}
         for segment in before - named:
             if segment.split("/")[0] in in_use:
-                # One that is gone nothing needs any more.
+                # It may have been deleted already.
                 delete(self._fs, f"{self.root}/segments/{segment}", missing=True)
         self._swept = True
 
@@ -227,7 +229,7 @@ class FileCheckpoint:
 
 
 def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
-    """The manifest of a batch all of whose segments are whole; DamagedCheckpoint where it has none."""
+    """The manifest of a batch, once all its segments are verified. Raises DamagedCheckpoint if one is damaged."""
     manifest = read_manifest(files, key)
     for ref in manifest.refs():
         segments.check(ref)
@@ -235,7 +237,7 @@ def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manife
 
 
 def read_manifest(files: SealedFolder, key: str) -> Manifest:
-    """The manifest of a batch; DamagedCheckpoint where it is not what was written, or is gone."""
+    """The manifest of a batch. Raises DamagedCheckpoint if it is damaged or missing."""
     name = f"manifests/{key}"
     values = required(files.read(name), files.path(name), "what the batch came to was written there")
     try:
@@ -253,7 +255,7 @@ def read_manifest(files: SealedFolder, key: str) -> Manifest:
 
 
 def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
-    """The plan of a batch; None where it has none, DamagedCheckpoint where that is not what was written."""
+    """The plan of a batch; None where it has none. Raises DamagedCheckpoint if it is damaged."""
     name = f"plans/{key}"
     values = files.read(name)
     if values is None:
@@ -266,7 +268,7 @@ def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
 
 
 def check_not_begun(files: SealedFolder, key: str) -> None:
-    """That a batch without a plan has not been begun; DamagedCheckpoint if it has, for then its plan is gone."""
+    """Raise DamagedCheckpoint if a batch without a plan has begun: its plan is then missing."""
     if path_type(files.filesystem, f"{files.root}/segments/{key}") == pafs.FileType.Directory:
         raise DamagedCheckpoint(
             f"plan {files.path(f'plans/{key}')} is gone",

@@ -1,4 +1,4 @@
-"""Segments as files, on any file system that pyarrow knows; each section is checked before it is read."""
+"""Segments as files, on any file system that pyarrow supports; each section is verified before it is read."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from windowing.errors import DamagedCheckpoint, StorageError
 
 _ALIGNMENT = 64
 _CHECKED: set[tuple[object, ...]] = set()
-"""The sections of local files that this process has found whole."""
+"""The sections of local files that this process has verified."""
 _MOST_CHECKED = 1 << 16
 
 
 @dataclass(frozen=True)
 class FileSegments:
-    """Segments as files under a folder of any file system that pyarrow knows; small and picklable."""
+    """Segments as files under a folder of any file system that pyarrow supports; small and picklable."""
 
     root: str
     uri: str | None = None
@@ -45,9 +45,8 @@ class FileSegments:
     def read(self, ref: Ref) -> pa.Table:
         """The rows of a reference that are still needed; mapped into memory where the file is local.
 
-        Raises DamagedCheckpoint where they are not what was written, StorageError where they cannot be read. A section
-        of a local file is looked through once in each process, for as long as its file does not change: windows that
-        overlap read it again and again.
+        Raises DamagedCheckpoint where the checksum differs, StorageError where the file cannot be read. A section of a
+        local file is verified once per process, and again if the file changes: overlapping windows read it many times.
         """
         buffer, section = self._bytes(ref)
         if section is None or section not in _CHECKED:
@@ -60,11 +59,11 @@ class FileSegments:
             return reader.read_all().slice(ref.start)
 
     def check(self, ref: Ref) -> None:
-        """Look through a section; DamagedCheckpoint where it is not what was written."""
+        """Verify a section. Raises DamagedCheckpoint where the checksum differs."""
         self._compare(ref, self._bytes(ref)[0])
 
     def sync(self, names: Iterable[str]) -> None:
-        """Wait until segments are on the disk, before a manifest names them; other file systems do so themselves."""
+        """Flush local segments to disk before a manifest refers to them; other file systems do so themselves."""
         for name in sorted(names) if self.uri is None else ():
             sync_file(f"{self.root}/{name}")
 
@@ -84,7 +83,7 @@ class FileSegments:
                 raise DamagedCheckpoint(f"segment {path} is gone", why="it holds rows that are still needed") from error
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
-        """The bytes of a section, as many as there are, and what it is called among those that have been checked."""
+        """The bytes of a section, too few where the file is cut short; and its key in ``_CHECKED``, None for none."""
         if self.uri is not None:
             with self.filesystem.open_input_file(path) as source:
                 return source.read_at(ref.length, ref.offset), None
@@ -97,7 +96,7 @@ class FileSegments:
 
 
 class _FileWriter:
-    """Opens its file with the first section, so that a task with nothing to say leaves nothing behind."""
+    """Creates its file with the first section, so that a task without output leaves no file."""
 
     def __init__(self, store: FileSegments, name: str) -> None:
         self.store, self.name = store, name
@@ -141,7 +140,7 @@ class _FileWriter:
                 delete(self.store.filesystem, self._path, missing=True)
 
     def _append(self, buffer: pa.Buffer) -> int:
-        """Write a section; where it begins."""
+        """Write a section; returns its offset in the file."""
         if self._file is None:
             self._begun = True
             self._file = private_stream(self.store.filesystem, self._path)

@@ -1,7 +1,7 @@
-"""The files of checkpoints and sinks: all that is done to them, on any file system that pyarrow knows.
+"""Operations on the files of checkpoints and sinks, on any file system that pyarrow supports.
 
 Each function raises StorageError where the file system fails. Files of a checkpoint hold users' data: on a local file
-system their owner alone may read and write them.
+system only their owner may read and write them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from manager.storage.storage_errors import as_storage_error
 
 
 def make_private(path: str) -> None:
-    """Make a local file, to be written to later, or empty it."""
+    """Create an empty local file for its owner alone, or empty an existing one."""
     with as_storage_error(path, "written"):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
 
 
 def private_stream(filesystem: pafs.FileSystem, path: str) -> pa.NativeFile:
-    """A new file to write to, without compression, whatever its name."""
+    """A new file to write to, uncompressed whatever its extension."""
     if isinstance(filesystem, pafs.LocalFileSystem):
-        make_private(path)  # Arrow keeps the mode of what is there
+        make_private(path)  # Arrow keeps the mode of an existing file
     with as_storage_error(path, "written"):
         return filesystem.open_output_stream(path, compression=None)
 
@@ -36,13 +36,13 @@ def write_private(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
 
 
 def write_shown_whole(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
-    """Write an object of a store, which shows it once it is closed."""
+    """Write an object to an object store, in which it appears once it is closed."""
     with as_storage_error(path, "written"), filesystem.open_output_stream(path, compression=None) as sink:
         sink.write(data)
 
 
 def sync_file(path: str) -> None:
-    """Wait until all that was written to a local file is on the disk: a power cut would otherwise cut it off."""
+    """Flush a local file to disk, so that it survives a power cut."""
     with as_storage_error(path, "written to the disk"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -52,7 +52,7 @@ def sync_file(path: str) -> None:
 
 
 def read_bytes(filesystem: pafs.FileSystem, path: str) -> bytes:
-    """All that is in a file."""
+    """The content of a file."""
     with as_storage_error(path, "read"), filesystem.open_input_stream(path, compression=None) as source:
         return source.read()  # type: ignore[no-any-return]
 
@@ -69,25 +69,25 @@ def path_type(filesystem: pafs.FileSystem, path: str) -> pafs.FileType:
 
 
 def entries(filesystem: pafs.FileSystem, folder: str, *, missing: bool = True) -> list[pafs.FileInfo]:
-    """What lies in a folder, hidden files too; none where there is no folder, if that may be ``missing``."""
+    """The entries of a folder, hidden files included. With ``missing``, a folder that does not exist is empty."""
     with as_storage_error(folder, "listed"):
         return filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=missing))  # type: ignore[no-any-return]
 
 
 def make_folder(filesystem: pafs.FileSystem, path: str) -> None:
-    """Make a folder, and those that it lies in; it may be there."""
+    """Create a folder and its parents; it may exist already."""
     with as_storage_error(path, "made"):
         filesystem.create_dir(path, recursive=True)
 
 
 def move(filesystem: pafs.FileSystem, path: str, target: str) -> None:
-    """Give a file another name."""
+    """Rename a file."""
     with as_storage_error(path, f"renamed to {target}"):
         filesystem.move(path, target)
 
 
 def delete(filesystem: pafs.FileSystem, path: str, *, missing: bool = False) -> None:
-    """Delete a file; ``missing``: it may have been deleted already."""
+    """Delete a file. With ``missing``, it may have been deleted already."""
     with as_storage_error(path, "deleted"), suppress(*([FileNotFoundError] if missing else [])):
         filesystem.delete_file(path)
 

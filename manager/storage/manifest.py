@@ -1,4 +1,4 @@
-"""The manifest: all that is known after a micro-batch; with the segments that it names, the whole state."""
+"""The manifest: with the segments that it refers to, the complete state after a micro-batch."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Manifest:
     """Whether this is the end of a run, after the batch: a closing tick, and no events."""
     clock: int | None = None
     query: str | None = None
-    """Id of Spark's query that it belongs to; None without Spark."""
+    """Id of the Spark query that runs on the checkpoint; None without Spark."""
     origin: str = ""
     """Identifies this checkpoint, also after going back: the id in the plan of its first batch."""
     bolts: dict[str, BoltState] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Segments in the memory of a process, where nothing is to outlast it."""
+"""Segments in the memory of a process, lost when it ends."""
 
 from __future__ import annotations
 

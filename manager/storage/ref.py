@@ -1,4 +1,4 @@
-"""References to sections of segments: where rows of a task lie, how many are needed, and from when they are."""
+"""References to sections of segments: where rows of a task lie, how many are needed, and the range of their times."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Ref:
         return Ref(segment, offset, length, self.rows, checksum=checksum)
 
     def without(self, rows: int, events: Events, streams: int) -> Ref:
-        """What is left without the first rows; ``events`` are those still needed, or the first of them."""
+        """The reference without its first needed rows; ``events`` are the needed rows, or the first of them."""
         left = events.slice(rows, len(events))
         dropped = events.slice(0, rows).by_stream(streams)
         return replace(

@@ -15,15 +15,15 @@ _HEADER = re.compile(rb'\{"windbolt": (\d{1,9}), "crc32": "[0-9a-f]{8}"\}')
 
 
 def seal(body: str) -> bytes:
-    """A text as it is written to a file."""
+    """The content of a sealed file with this text."""
     encoded = body.encode()
     return _header(FORMAT, encoded) + b"\n" + encoded
 
 
 def unseal(data: bytes, path: str) -> str:
-    """The text of a file.
+    """The text of a sealed file.
 
-    Raises DamagedCheckpoint where it is not what was written, CheckpointError where it is whole and of another format.
+    Raises DamagedCheckpoint where the checksum differs, CheckpointError for an undamaged file of another format.
     """
     header, _, body = data.partition(b"\n")
     known = _HEADER.fullmatch(header)
@@ -45,7 +45,7 @@ def _header(version: int, body: bytes) -> bytes:
 
 
 def _is_unsealed(data: bytes) -> bool:
-    """Whether it is one document of JSON, which what is left of a sealed file never is."""
+    """Whether the content is a single JSON document, as a sealed file, even cut short, never is."""
     try:
         return isinstance(json.loads(data), dict)
     except ValueError:

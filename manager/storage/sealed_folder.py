@@ -1,4 +1,4 @@
-"""A folder of sealed files: small JSON documents, each there whole or not at all, and checked when it is read."""
+"""A folder of sealed JSON documents, each written atomically and verified when it is read."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ _DRAFT = re.compile(r"\..+\.json\.[0-9a-f]{32}")
 
 
 class SealedFolder:
-    """Documents by name, ``plans/0000000012``; ``uri`` is that of the file system, None for the local one."""
+    """Documents by name, such as ``plans/0000000012``; ``uri`` is that of the file system, None for the local one."""
 
     def __init__(self, root: str, filesystem: pafs.FileSystem, uri: str | None) -> None:
         self.root, self.filesystem, self.uri = root, filesystem, uri
 
     def path(self, name: str) -> str:
-        """The file of a document."""
+        """The path of a document."""
         return f"{self.root}/{name}.json"
 
     def has(self, name: str) -> bool:
-        """Whether there is such a document."""
+        """Whether the document exists."""
         return files.is_there(self.filesystem, self.path(name))
 
     def read(self, name: str) -> Any:
         """A document; None where there is none.
 
-        Raises DamagedCheckpoint, CheckpointError for another format, StorageError where it cannot be read.
+        Raises DamagedCheckpoint for a damaged file, CheckpointError for another format, StorageError where the file
+        cannot be read.
         """
         if not self.has(name):
             return None
@@ -42,7 +43,7 @@ class SealedFolder:
         return json.loads(unseal(files.read_bytes(self.filesystem, path), path))
 
     def write(self, name: str, values: Any) -> None:
-        """Write a document so that it is there whole or not at all."""
+        """Write a document atomically."""
         path, data = self.path(name), seal(json.dumps(values))
         if self.uri is not None and not isinstance(self.filesystem, pafs.HadoopFileSystem):
             files.write_shown_whole(self.filesystem, path, data)
@@ -59,23 +60,23 @@ class SealedFolder:
         files.delete(self.filesystem, self.path(name))
 
     def names(self, folder: str) -> list[str]:
-        """The documents of a folder inside this one, by their order in time."""
+        """The names of the documents in a subfolder, sorted: batches in order of time."""
         found = [base.removesuffix(".json") for base in self.entries(folder) if base.endswith(".json")]
         return sorted(base for base in found if not base.startswith("."))
 
     def entries(self, folder: str) -> list[str]:
-        """All that lies in a folder inside this one, hidden files too."""
+        """The names of all entries of a subfolder, hidden files included."""
         return [entry.base_name for entry in files.entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))]
 
     def sweep(self, folder: str) -> None:
-        """Delete the drafts that processes have left that died while they wrote."""
+        """Delete the drafts left by processes that died while writing."""
         for base in self.entries(folder):
             if _DRAFT.fullmatch(base):
                 files.delete(self.filesystem, "/".join(filter(None, [self.root, folder, base])))
 
 
 def required(found: Any, path: str, why: str) -> Any:
-    """A document that must be there."""
+    """The document that was found; raises DamagedCheckpoint, for this reason, where it is None."""
     if found is None:
         raise DamagedCheckpoint(f"{path} is gone", why=why)
     return found

@@ -1,7 +1,7 @@
 """Segments: immutable files of Arrow streams, one stream per bolt task; they are state, log and exchange in one.
 
-A segment is a sequence of Arrow IPC streams, each beginning at a multiple of 64 bytes. Where each lies is not in the
-file but in the references that point to it, which the manifest keeps, and so is the checksum of each.
+A segment is a sequence of Arrow IPC streams, each beginning at a multiple of 64 bytes. The position, length
+and checksum of each are not in the file but in the references to it, which the manifest holds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class SegmentWriter(Protocol):
 
 
 class SegmentDraft(SegmentWriter, Protocol):
-    """A segment while it is written: ``with store.writer(folder) as writer:``. Where an error leaves the block, nothing
-    of it stays."""
+    """A segment being written: ``with store.writer(folder) as writer:``. It is deleted if
+    the block raises an error."""
 
     def __enter__(self) -> SegmentWriter: ...
     def __exit__(

@@ -1,4 +1,4 @@
-"""The errors of files of checkpoints and sinks that cannot be written or read: what, why, and what to do."""
+"""Turns failures of file systems into errors that say what failed, why, and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowing.errors import CheckpointError, StorageError
 
 UNREADABLE = (CheckpointError, StorageError)
-"""The errors of a file that is no use as it is: it is damaged, or cannot be read."""
+"""The errors of a file that is damaged or cannot be read."""
 
 _SPACE = "free space there, or move it to a larger disk"
 _NETWORK = "see that the file system is mounted, and that its server answers"
@@ -41,9 +41,9 @@ _ELSEWHERE = "check that it can be read and written there, and that the disk, th
 
 @contextmanager
 def as_storage_error(path: str, done: str) -> Iterator[None]:
-    """Turns what a file system raises about a path into a StorageError: that it cannot be ``done`` (``written``).
+    """Turn the exception of a file system about a path into a StorageError: it cannot be ``done``, such as ``written``.
 
-    What Arrow says of the rows that are to be written (ArrowInvalid) is left as it is.
+    ArrowInvalid passes unchanged: it is about the rows to be written.
     """
     try:
         yield
@@ -55,7 +55,7 @@ def as_storage_error(path: str, done: str) -> Iterator[None]:
 
 @contextmanager
 def naming_owner(whose: str) -> Iterator[None]:
-    """Lets a StorageError say whose file it is about: ``sink 'out'``."""
+    """Add to a StorageError whose file it is about, such as ``sink 'out'``."""
     try:
         yield
     except StorageError as error:
@@ -64,9 +64,9 @@ def naming_owner(whose: str) -> Iterator[None]:
 
 @contextmanager
 def during(doing: str, after: str) -> Iterator[None]:
-    """Lets a StorageError say what windbolt was doing (``committing batch 7``), and what comes of that ``after`` it.
+    """Add to a StorageError what windbolt was doing, such as ``committing batch 7``, and what happens ``after`` it.
 
-    The innermost has the word.
+    Of nested blocks the innermost decides.
     """
     try:
         yield
@@ -77,7 +77,7 @@ def during(doing: str, after: str) -> Iterator[None]:
 
 
 def why_and_do(error: Exception) -> dict[str, str]:
-    """What the system, or a store, says of an error (``why``), and what to do about it (``do``)."""
+    """The arguments ``why`` and ``do`` of an error: the reason that the file system gives, and what to do about it."""
     return {"why": system_reason(error), "do": f"{remedy(_number(error))}, then rerun"}
 
 
@@ -87,8 +87,8 @@ def remedy(number: int) -> str:
 
 
 def system_reason(error: Exception) -> str:
-    """What the system, or a store, says of an error: ``Permission denied (EACCES)``; its first line where it has no
-    number of the system's."""
+    """The reason that the file system gives, such as ``Permission denied (EACCES)``; the first line of the error's text
+    where it has no ``errno``."""
     number = _number(error)
     if number in errno.errorcode:
         return f"{os.strerror(number)} ({errno.errorcode[number]})"

@@ -76,7 +76,7 @@ class BoltTaskState:
     """Per output stream, the rows that a later firing of their windows may retract."""
 
     def plus(self, further: BoltTaskState) -> BoltTaskState:
-        """The state after further calls, which have no state of the user's to store."""
+        """The state after further calls of the bolt; ``user`` and ``shown`` are unchanged."""
         emitted = dict(self.emitted)
         for stream, rows in further.emitted.items():
             emitted[stream] = emitted.get(stream, 0) + rows
@@ -94,7 +94,7 @@ class BoltTaskState:
 
 @dataclass
 class TaskState:
-    """The state of one task: its events, by reference, what its windows remember, and what its bolt has left behind."""
+    """The state of one task: its events, by reference, and the states of its windows and of its bolt."""
 
     windows: WindowsState
     refs: list[Ref] = field(default_factory=list)

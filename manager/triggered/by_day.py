@@ -55,7 +55,7 @@ def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
 
 
 def _walk_keys(evaluation: Evaluation, max_empty: int | None, asks: _Asks, fixed: DayTime | None = None) -> None:
-    """Take each key along its events, and store its timer. ``fixed`` is the one time of day of all keys."""
+    """Process the events of each key in order, and store its timer. ``fixed`` is the one time of day of all keys."""
     blocks = {key: block for block, key in enumerate(evaluation.arrivals.keys)}
     for key in _to_walk(evaluation):
         block = blocks.get(key)
@@ -67,7 +67,7 @@ def _walk_keys(evaluation: Evaluation, max_empty: int | None, asks: _Asks, fixed
 
 
 def _walk(evaluation: Evaluation, timer: DailyTimer, block: int, asks: _Asks) -> None:
-    """Take a timer along the new events of its key."""
+    """Advance a timer by the new events of its key."""
     arrivals = evaluation.arrivals
     new, high = int(arrivals.new_starts[block]), arrivals.run(block)[1]
     timer.hold(block, new)

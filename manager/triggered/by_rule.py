@@ -55,7 +55,7 @@ def _open_starts(evaluation: Evaluation, blocks: NDArray[np.int64]) -> NDArray[n
 
 
 class RuleWindow:
-    """The open window of one key, taken along the key's new events; the rule is called for each of them."""
+    """The open window of one key, updated by the key's new events in order; the rule is called for each of them."""
 
     __slots__ = (
         "_ask", "_block", "_cache", "_evaluation", "_filling", "_first", "_held", "_last", "_low", "_rule", "_start",
@@ -86,8 +86,8 @@ class RuleWindow:
         return int(times[self._start]), int(times[stop - 1])
 
     def walk(self, rows: Iterator[Any]) -> None:
-        """Take the new events, one after another, and store the cache of a window that stays open. ``rows`` has what
-        the rule is called with, for these and then for those of the next keys."""
+        """Process the new events in order, and store the cache of a window that stays open. ``rows`` yields what the
+        rule is called with, for these events and then for those of the next keys."""
         arrivals, timeout = self._evaluation.arrivals, self._timeout
         new, high = int(arrivals.new_starts[self._block]), arrivals.run(self._block)[1]
         for event, now in enumerate(arrivals.times[new:high].tolist(), new):
@@ -97,7 +97,7 @@ class RuleWindow:
         self._settle(high)
 
     def _take(self, event: int, now: int, row: Any) -> None:
-        """Ask the rule about an event, and let it join the window, or the next one where it does not fit."""
+        """Call the rule for an event, and add the event to the window, or to the next one where it does not fit."""
         fits = self._filling.fits(event)
         stored = self._stored if fits else RuleCache()  # the next window's, unless the event is refused
         call = TriggerCall(self._value, self._cache if fits else {}, now)
@@ -119,7 +119,7 @@ class RuleWindow:
             self._obey(answer, full, event + 1, now)
 
     def _obey(self, answer: FireResult | None, full: bool, stop: int, now: int) -> None:
-        """Do what the rule says; a full window is closed even so."""
+        """Do what the rule answers; a full window is fired and purged in any case."""
         firings = self._evaluation.firings
         if answer is _FIRE and not full:
             firings.fire(self._start, stop, now, RULE, purge=False)
@@ -164,7 +164,7 @@ _CONTINUE, _FIRE, _PURGE = FireResult.CONTINUE, FireResult.FIRE, FireResult.PURG
 
 
 def _known(answer: object) -> FireResult | None:
-    """The answer of a rule, which may also be the text of one; None for anything else (UH-18)."""
+    """The answer of a rule, which may also be given as text; None for an unknown answer (UH-18)."""
     if answer is _CONTINUE:  # as of most events
         return _CONTINUE
     return _ANSWERS.get(answer) if isinstance(answer, str) else None

@@ -11,7 +11,7 @@ from windowing.time.daytimes import DayTime
 
 
 class DailyTimer:
-    """The timer and the open window of a key, taken along its events."""
+    """The timer and the open window of a key, updated by its events in order."""
 
     def __init__(
         self, evaluation: Evaluation, key: int, block: int | None, max_empty: int | None, fixed: DayTime | None

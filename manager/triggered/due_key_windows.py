@@ -1,4 +1,4 @@
-"""What a trigger of keys has fired, as windows with their events, in order."""
+"""The windows that a key trigger has fired, with their events, in order."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class Forgotten:
 
 @dataclass
 class KeyFirings:
-    """The firings of an evaluation, in any order; of a window its events from ``lows`` to ``highs``. The first five are
-    lists of equal length."""
+    """The firings of an evaluation, in any order. A window holds the events from ``lows`` to ``highs``; the first five
+    fields are lists of equal length."""
 
     lows: list[int] = field(default_factory=list)
     highs: list[int] = field(default_factory=list)

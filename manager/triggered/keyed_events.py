@@ -76,8 +76,8 @@ class KeyedEvents:
         return np.flatnonzero(self._is_new)
 
     def asked(self, rule: Any) -> Iterator[Any]:
-        """What a rule is called with for each of the new events, in order: what it reads from their columns itself, or
-        Tuples.
+        """What a rule is called with for each of the new events, in order: a Tuple, or what the rule itself reads from
+        their columns.
 
         A rule may name the columns that it needs (``columns``); otherwise it gets all.
         """

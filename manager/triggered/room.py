@@ -30,7 +30,7 @@ class Room:
         self.near: NDArray[np.bool_] = (
             near if near is not None and reached else np.zeros(len(arrivals.blocks.edges) - 1, np.bool_)
         )
-        """Which blocks have enough."""
+        """Which blocks have enough events or bytes to reach it."""
 
     def open_start(self, block: int) -> int:
         """Where the open window of a key begins, after firing all windows that its old events fill.

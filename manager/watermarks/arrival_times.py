@@ -1,4 +1,4 @@
-"""The events of a batch in the order in which they arrived, as far as watermarks follow from them."""
+"""The events of a batch in order of arrival, with the columns that watermarks are computed from."""
 
 from __future__ import annotations
 

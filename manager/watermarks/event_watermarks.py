@@ -1,7 +1,7 @@
 """Watermarks computed from events: after every event, after every n-th event, or as the source inserts them.
 
-The input is the arrivals of a batch, in order; the output is the watermark before each of them. So what depends on the
-events alone is decided in one place, wherever batches end.
+The input is the arrivals of a batch, in order; the output is the watermark before each of them. What depends on
+the events alone is the same wherever batches end.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class EventWatermarks:
             self.sources.state.started = clock
 
     def _tick(self, clock: int) -> None:
-        """Make a mark of each source, where ticks do that and the interval between two of them has passed."""
+        """Advance the mark of each source, where marks are made at ticks and the watermark interval has passed."""
         state, settings = self.state, self.settings
         if settings.watermark_every is None and state.may_tick(clock, settings.watermark_interval):
             state.ticked_at = clock
@@ -101,7 +101,7 @@ class EventWatermarks:
                     mark.mark = max(mark.mark, mark.latest - settings.delay)
 
     def _follow_the_clock(self, clock: int) -> None:
-        """Move on by the estimated arrival, where none has come since the last one (AZ-5)."""
+        """Advance the watermark by the estimated arrival time since the last arrival (AZ-5)."""
         noted, late = self.sources.state, self._late_tolerance
         if late is None or noted.arrived is None:
             return
@@ -112,7 +112,7 @@ class EventWatermarks:
             self._emit(reached)
 
     def _close_idle_windows(self, clock: int, ends: Sequence[int]) -> None:
-        """Move on to the end of the last window that the idle timeout closes (AT-17)."""
+        """Advance the watermark to the end of the last window that the idle timeout closes (AT-17)."""
         settings, heard_at = self.settings, self.sources.state.heard_at
         if settings.idle_timeout is None or heard_at is None:
             return

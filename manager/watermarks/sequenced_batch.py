@@ -1,4 +1,4 @@
-"""One batch of events as the watermark follows it: source by source, and then all of them together."""
+"""The watermark along one batch of events: the marks of each source, then of all sources together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SequencedBatch:
-    """The events of a batch, and the marks that they have made so far: ``take`` them all, then ask for ``after``."""
+    """The events of a batch, and the marks so far. Call ``take`` for each source, then ``after``."""
 
     def __init__(
         self, sources: MarkSources, arrivals: ArrivalTimes, clock: int, floor: NDArray[np.int64] | None

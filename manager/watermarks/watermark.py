@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SourceMarks:
-    """The state of a watermark that events make: of its inputs and their partitions; times in microseconds."""
+    """The state of a watermark that follows events: its inputs and their partitions; times in microseconds."""
 
     marks: dict[str, MarkState] = field(default_factory=dict)
     """The mark of each input, or partition of an input."""
@@ -47,27 +47,27 @@ class WatermarkState:
     current: int | None = None
     """The last watermark emitted, which holds until the next; None before the first."""
     skew: dict[str, int] = field(default_factory=dict)
-    """Per stream from another bolt whose events get another time here: the largest difference by which that lies
-    behind."""
+    """Per stream from another bolt whose events get another time here: the largest difference by which that time is
+    earlier than the one they came with."""
     ticked_at: int | None = None
     """The clock of the last tick."""
     forced: int | None = None
     """End of the last window that the idle timeout closed."""
     sources: SourceMarks = field(default_factory=SourceMarks)
-    """What it follows from, where events make it (manager.watermarks.event_watermarks)."""
+    """The marks of its sources, where it follows events (``manager.watermarks.event_watermarks``)."""
 
     def may_tick(self, clock: int, interval: Duration) -> bool:
         """Whether the watermark interval has passed on the clock (microseconds) since the last tick."""
         return self.ticked_at is None or clock - self.ticked_at >= interval.micros
 
     def to_json(self) -> dict[str, Any]:
-        """As what JSON can say, without what is empty."""
+        """As plain JSON values, without those that are empty."""
         values = _given(asdict(self))
         return {**values, "sources": _given(values["sources"])}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """From what ``to_json`` gives."""
+        """From the values of ``to_json``."""
         sources = dict(values["sources"])
         marks = {name: MarkState(**mark) for name, mark in sources.pop("marks", {}).items()}
         return cls(**{**values, "sources": SourceMarks(marks, **sources)})

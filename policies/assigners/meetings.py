@@ -1,4 +1,4 @@
-"""Windows of a temporal join that is not inner: which events met a partner in their life and when first, which none."""
+"""Windows of a temporal join that is not inner: which events met a partner, and when first, and which met none."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class MeetingWindows(WindowAssigner):
     """The windows that ``Meeting`` declares (decision 45). Partners are events of equal key and another side whose
     lifetimes overlap.
 
-    A lifetime without length meets nobody and ends as it begins. One without an end ends when the limit is FOREVER,
-    after everything else. ``Live.closed_until`` is ignored.
+    A lifetime without length meets no partner and ends as it begins. An endless one ends when the limit is FOREVER,
+    after all others. ``Live.closed_until`` is ignored.
     """
 
     how: How
@@ -75,7 +75,7 @@ class MeetingWindows(WindowAssigner):
         return self.how in ("left", "right", "full")
 
     def _outer(self, live: Live) -> Iterator[NDArray[np.bool_]]:
-        """Per side whose events are asked for one by one: which events are of it."""
+        """For each side of the join whose events are all in the result: which events are on that side."""
         assert live.sides is not None
         lefts = live.sides == self.left
         if self.how != "right":
@@ -117,7 +117,7 @@ def _after_all(live: Live, ends: NDArray[np.int64], after: Limit) -> NDArray[np.
 
 
 def _met(live: Live, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """When each of my events met its first partner, the later start of the two; FOREVER for none, and for others."""
+    """When each event in ``mine`` met its first partner: the later of their starts; FOREVER for none and for others."""
     met, keys, lasting = np.full(len(live), FOREVER), _keys(live), ends > live.starts
     ours, theirs = np.flatnonzero(mine & lasting), np.flatnonzero(~mine & lasting)
     if not len(ours) or not len(theirs):
@@ -146,9 +146,9 @@ def _counted(
 def _witnesses(
     live: Live, ends: NDArray[np.int64], ended: NDArray[np.bool_], waits: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Of the events that have ended: of each key the last to end, if an event that waits began before that end.
+    """Of the events that have ended: the last to end of each key, if a waiting event of the key began before that end.
 
-    It tells that all such have met a partner. One that has ended earlier can tell so of none that this one cannot.
+    It shows that these waiting events have met a partner. An event that ended earlier shows this of no others.
     """
     found = np.zeros(len(live), dtype=bool)
     events, waiting, keys = np.flatnonzero(ended), np.flatnonzero(waits), _keys(live)

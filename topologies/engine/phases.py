@@ -23,7 +23,7 @@ _DOING: dict[Phase, str] = {
     "sinks": "bringing {} to its sinks",
     "commit": "committing {}",
 }
-"""By phase, what windbolt is doing then with a batch."""
+"""Per phase, what windbolt is doing with the batch, for errors; the braces stand for the batch."""
 
 
 class Phases:
@@ -38,7 +38,7 @@ class Phases:
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
-        """Within it, a phase runs; one may run several times."""
+        """Run a phase within this block, and measure its time; the times of a phase that runs several times add up."""
         self._hook(name)
         started = time.perf_counter()
         with self.during(_DOING[name]):
@@ -46,8 +46,7 @@ class Phases:
         self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
 
     def during(self, doing: str) -> AbstractContextManager[None]:
-        """Where a file cannot be written or read: in which batch that was, and that it runs again. ``doing`` has braces
-        for the batch."""
+        """Add the batch, and what happens to it, to a StorageError. ``doing`` has braces for the batch."""
         return during(doing.format(self._batch), self._becomes)
 
     def end(self) -> dict[str, float]:

@@ -58,7 +58,7 @@ class BoltCalls:
         self._retractions = Retractions(node, self.before.shown, self.context.store) if node.retracts else None
 
     def make(self, firings: Iterable[Firing]) -> None:
-        """Call the bolt for each window, in order, or for many windows at once. It is prepared before its first."""
+        """Call the bolt for each window, in order, or for many at once. It is prepared before its first call."""
         node, context, outputs, gathered = self.node, self.context, Emissions(self.node), _Gathered()
         for window in firings:
             if isinstance(window, SummedWindows):
@@ -125,8 +125,8 @@ class BoltCalls:
             outputs.add_all(stream, table, index, windows)
 
     def snapshot(self, fired: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
-        """Write what the bolt needs later; return what it has left behind. ``fired`` are the windows after the
-        calls."""
+        """Write the state of the bolt; return it with the counts so far. ``fired`` is the snapshot of the windows after
+        the calls."""
         before, bolt = self.before, self._bolt
         user = before.user
         if (self._fired or self._forgot) and isinstance(bolt, StatefulWindowedBolt):
@@ -227,7 +227,7 @@ class _Gathered:
         return self._events >= _EVENTS_AT_ONCE or len(self._windows) >= _WINDOWS_AT_ONCE
 
     def take(self) -> tuple[list[TupleWindow], int]:
-        """The windows, and how many events they have; none are left."""
+        """Remove and return the windows, with their number of events."""
         taken = self._windows, self._events
         self._windows, self._events = [], 0
         return taken

@@ -1,4 +1,4 @@
-"""What a bolt emits in one task and batch, put together for its streams."""
+"""The rows that a bolt emits in one task and batch, combined by stream."""
 
 from __future__ import annotations
 

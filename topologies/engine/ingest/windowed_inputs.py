@@ -35,9 +35,10 @@ class WindowedInputs:
         self._context, self._ledger, self._staging = context, ledger, staging
 
     def arrive(self, node: WindowedNode, input_index: int, rows: Rows, emit: EmitRows) -> None:
-        """Take in rows for one input of a bolt. What is late or invalid goes on by ``emit``.
+        """Take in rows for one input of a bolt. Late and invalid rows are routed by ``emit``.
 
-        It is an argument, and not kept: a task's rows would be part of a circle, and stay until the next collection.
+        ``emit`` is an argument, not an attribute: a reference cycle would keep a task's rows until the next garbage
+        collection.
         """
         rows = self._needed(node, input_index, rows)
         if not rows.table.num_rows:

@@ -91,7 +91,7 @@ class FireOutcome:
     state: TaskState | None
     """None from all shares of a task but the first."""
     done: BoltTaskState
-    """What the calls of the bolt add to what it has left behind."""
+    """What the calls of the bolt add to its state."""
 
 
 @dataclass(frozen=True)
