@@ -55,12 +55,12 @@ class EventByEvent:
         self.state.last_reference = reference
         yield TupleWindow(
             settled,
-            np.array(members),
-            np.setdiff1d(members, previous).astype(np.int64),
-            np.setdiff1d(previous, members).astype(np.int64),
-            self.eviction.window_start(reference),
-            reference,
-            self.task,
+            members=np.array(members),
+            new=np.setdiff1d(members, previous).astype(np.int64),
+            expired=np.setdiff1d(previous, members).astype(np.int64),
+            start_timestamp=self.eviction.window_start(reference),
+            end_timestamp=reference,
+            task=self.task,
         )
 
     def retire(self) -> int:

@@ -38,6 +38,7 @@ class Join(WindowedBolt):
         self,
         left: str,
         right: str,
+        *,
         on: On,
         outputs: str | pa.Schema | None,
         rename: str,

@@ -79,7 +79,7 @@ class TemporalJoin(Join, Operator):
         start: str = "overlap_start",
         end: str = "overlap_end",
     ) -> None:
-        super().__init__(left, right, on, outputs, rename, start, end)
+        super().__init__(left, right, on=on, outputs=outputs, rename=rename, start=start, end=end)
         check_how(how)
         self.how, self.left_only = how, how in ("semi", "anti")
         self.settings = replace(self.settings, key=self.keys.left, kinds=_kinds(how, 0))

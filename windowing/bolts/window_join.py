@@ -66,7 +66,7 @@ class WindowJoin(Join):
         start: str | None = None,
         end: str | None = None,
     ) -> None:
-        super().__init__(left, right, on, outputs, rename, start, end)
+        super().__init__(left, right, on=on, outputs=outputs, rename=rename, start=start, end=end)
         check_how(how)
         self.how, self.left_only = how, how in ("semi", "anti")
 

@@ -187,8 +187,8 @@ def _late_for_sessions(
     assert session is not None
     assert admission_context.live is not None
     return turned_away(
-        events.times, events.keys, accepted(events.codes), closed_until, gaps_of_sessions(node, events),
-        admission_context.live,
+        events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
+        gaps=gaps_of_sessions(node, events), held=admission_context.live,
         touching=session.touching, by_end=node.bolt.settings.late_by_session,
     )  # fmt: skip
 

@@ -48,7 +48,9 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
         due = has_work(node, state, waiting.segments, frontiers)
         if due or waiting.segments or _may_fire_otherwise(node, state, frontiers, end):
             evaluated = frontiers if due else Frontiers(frontiers.previous, None)
-            items.append(FireItem(node.name, number, state, evaluated, waiting, end, bolt_state.anchor))
+            items.append(
+                FireItem(node.name, number, state, evaluated, admit=waiting, end=end, anchor=bolt_state.anchor)
+            )
     if frontiers.current is not None and frontiers.current != FOREVER:
         bolt_state.frontier = frontiers.current
     return items
