@@ -13,7 +13,7 @@ from manager.accounts import Accounts
 from manager.queue.event_queue import EventQueue, SettledEvents
 from manager.queue.event_windows import EventByEvent
 from manager.queue.queue_state import QueueState
-from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, decides_on_columns
+from policies.eviction import ColumnarEvictionPolicy, EvictionPolicy, shortcut_applies
 from policies.queue_view import DueWindows, QueueView
 from policies.trigger import ColumnarTriggerPolicy, TriggerPolicy, fires_on_columns, next_firing
 from windowing.data.events import Events
@@ -56,7 +56,7 @@ class WindowManager:
         self.dropped = (0, 0)
         """Number of events that the last evaluation dropped, and the time of the last of them in microseconds."""
         self._by_event = None
-        if not (isinstance(eviction, ColumnarEvictionPolicy) and decides_on_columns(eviction, "starts", "evict")):
+        if not (isinstance(eviction, ColumnarEvictionPolicy) and shortcut_applies(eviction, "starts", "evict")):
             self._by_event = EventByEvent(eviction, trigger, self.state, self.queue, self.accounts, task)
         self._trigger_by_event = not fires_on_columns(trigger)
 
@@ -193,15 +193,12 @@ class WindowManager:
         before, after = state.previous or (start, start)
         state.previous, state.last_reference = [start, stop], reference
         self._account(settled, start, stop)
-        return TupleWindow(
-            settled,
-            range(start, stop),
-            range(min(max(start, after), stop), stop),
-            range(before, max(before, min(after, start))),
-            self.eviction.window_start(reference),
-            reference,
-            self.task,
-        )
+        members = range(start, stop)
+        new = range(min(max(start, after), stop), stop)
+        expired = range(before, max(before, min(after, start)))
+        window_start = self.eviction.window_start(reference)
+        # By position, since keywords double what a window costs.
+        return TupleWindow(settled, members, new, expired, window_start, reference, self.task)
 
     def _account(self, settled: SettledEvents, start: int, stop: int) -> None:
         """Update the accounts after a window from ``start`` to ``stop`` fired: earlier events that were in no window

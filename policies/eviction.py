@@ -126,11 +126,14 @@ class WatermarkTimeEvictionPolicy(TimeEvictionPolicy):
     starts = TimeEvictionPolicy.starts
 
 
-def decides_on_columns(policy: object, columnar: str, single: str) -> bool:
-    """Whether a policy's array method represents it: no subclass below it has overridden the event-by-event method."""
+def shortcut_applies(policy: object, shortcut: str, by_event: str) -> bool:
+    """Whether a method of a policy may be called instead of its event-by-event method.
+
+    Not where a subclass has overridden that method below the shortcut. Both are given by their names.
+    """
     for kind in type(policy).__mro__:
-        if columnar in vars(kind):
-            return not getattr(vars(kind)[columnar], "__isabstractmethod__", False)
-        if single in vars(kind):
+        if shortcut in vars(kind):
+            return not getattr(vars(kind)[shortcut], "__isabstractmethod__", False)
+        if by_event in vars(kind):
             return False
     return False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from policies.eviction import decides_on_columns
+from policies.eviction import shortcut_applies
 from policies.queue_view import DueWindows, QueueView
 from windowing.settings.bounds import Bounds
 from windowing.time.durations import Count, Duration
@@ -199,18 +199,18 @@ class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
 
 def fires_on_columns(trigger: TriggerPolicy) -> bool:
     """Whether a trigger decides on arrays: it is columnar, and no subclass has overridden ``track`` since."""
-    return isinstance(trigger, ColumnarTriggerPolicy) and decides_on_columns(trigger, "firings", "track")
+    return isinstance(trigger, ColumnarTriggerPolicy) and shortcut_applies(trigger, "firings", "track")
 
 
 def is_idle(trigger: TriggerPolicy, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
     """``trigger.idle``, or that of TriggerPolicy for a subclass that has overridden only ``track``."""
-    kind = type(trigger) if decides_on_columns(trigger, "idle", "track") else TriggerPolicy
+    kind = type(trigger) if shortcut_applies(trigger, "idle", "track") else TriggerPolicy
     return kind.idle(trigger, previous, frontier, seen, ready)
 
 
 def next_firing(trigger: TriggerPolicy, queue: QueueView) -> tuple[int, int]:
     """``trigger.next_firing``, or that of TriggerPolicy for a subclass that has overridden only ``track``."""
-    kind = type(trigger) if decides_on_columns(trigger, "next_firing", "track") else TriggerPolicy
+    kind = type(trigger) if shortcut_applies(trigger, "next_firing", "track") else TriggerPolicy
     return kind.next_firing(trigger, queue)
 
 

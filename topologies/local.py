@@ -92,7 +92,7 @@ class LocalRun(CheckpointedRun):
         )
         self.journal = journal
         if journal.unfinished is not None and not self.options.stop.is_set():
-            self._batch(journal.unfinished)
+            self._run_and_note(journal.unfinished)
         if self.options.interval is not None:
             return self._at_every_trigger(self.options.interval.micros / 1e6)
         cut = self._new_files()
@@ -100,7 +100,7 @@ class LocalRun(CheckpointedRun):
         for number, found in enumerate(batches or [{}] * heartbeats):
             if self.options.stop.is_set():
                 return None
-            self._batch(self._plan(found, heartbeat=number == 0))
+            self._run_and_note(self._plan_next(found, heartbeat=number == 0))
 
     def _at_every_trigger(self, every: float) -> None:
         """A batch of what is new so often, until stopped."""
@@ -108,19 +108,21 @@ class LocalRun(CheckpointedRun):
         while not self.options.stop.is_set():
             found = {name: next(batches, []) for name, batches in self._new_files().items()}
             if heartbeats or any(found.values()):
-                self._batch(self._plan(found, heartbeat=True))
+                self._run_and_note(self._plan_next(found, heartbeat=True))
             self.options.stop.wait(every - (time.perf_counter() - started) % every)
 
     def _new_files(self) -> dict[str, Iterator[list[FoundFile]]]:
         """By spout, the files that no batch has read yet, cut into batches."""
         return {name: spout.cut(spout.listed(self.journal.seen[name])) for name, spout in self.spouts.items()}
 
-    def _batch(self, number: int) -> None:
+    def _run_and_note(self, number: int) -> None:
+        """Run a batch, and note in the journal that it is done."""
         self.batch(number)
         with during(f"noting that batch {number} is done", f"batch {number} is committed, and nothing is lost"):
             self.journal.commit(number)
 
-    def _plan(self, found: Mapping[str, Sequence[FoundFile]], *, heartbeat: bool) -> int:
+    def _plan_next(self, found: Mapping[str, Sequence[FoundFile]], *, heartbeat: bool) -> int:
+        """Plan the next batch in the journal; returns its number."""
         with during("planning the next batch", "it was not begun, and nothing is lost"):
             return self.journal.plan(found, self._now(), heartbeat=heartbeat)
 

@@ -107,7 +107,7 @@ def _noted_before_it_is_done() -> AbstractContextManager[Any]:
         local.journal.commit(number)
         local.batch(number)
 
-    return patch.object(LocalRun, "_batch", batch)
+    return patch.object(LocalRun, "_run_and_note", batch)
 
 
 def _answers_as_they_come() -> AbstractContextManager[Any]:

@@ -278,7 +278,7 @@ class CalmRun(LocalRun):
                 continue
             listed = {os.path.basename(each.path): each for each in self.spouts[name].listed()}
             found: list[FoundFile] = [listed[each] for each in step.files]
-            self._batch(self.journal.plan({name: found}, step.clock, heartbeat=True))
+            self._run_and_note(self.journal.plan({name: found}, step.clock, heartbeat=True))
 
     def _now(self) -> int:
         return self.steps[self.at].clock

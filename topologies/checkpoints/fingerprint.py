@@ -34,8 +34,8 @@ def fingerprint(topology: Topology) -> dict[str, Any]:
     """The parts of a topology that must not change under a checkpoint; code, lag, late streams and sinks may."""
     return {
         "name": topology.name,
-        "spouts": {name: _spout(part) for name, part in topology.spouts.items()},
-        "bolts": {name: _windowed(part) for name, part in topology.windowed.items()},
+        "spouts": {name: _spout(node) for name, node in topology.spouts.items()},
+        "bolts": {name: _windowed(node) for name, node in topology.windowed.items()},
     }
 
 
@@ -66,9 +66,9 @@ def _shown(value: Any) -> str:
     return text
 
 
-def _spout(part: SpoutNode) -> dict[str, Any]:
-    columns = {f"columns of {stream!r}": format_schema(schema) for stream, schema in part.outputs.items()}
-    match part.spout:
+def _spout(node: SpoutNode) -> dict[str, Any]:
+    columns = {f"columns of {stream!r}": format_schema(schema) for stream, schema in node.outputs.items()}
+    match node.spout:
         case FrameSpout():
             kind = "a streaming DataFrame"
         case KafkaSpout():
@@ -84,20 +84,20 @@ def _offset(settings: WindowSettings) -> str:
     return str(Duration(offset.micros % slide.micros) if isinstance(slide, Duration) else offset)
 
 
-def _windowed(part: WindowedNode) -> dict[str, Any]:
-    settings = part.bolt.settings
+def _windowed(node: WindowedNode) -> dict[str, Any]:
+    settings = node.bolt.settings
     described = {
-        "parallelism": part.parallelism,
+        "parallelism": node.parallelism,
         "window length": str(settings.length),
         "slide": str(settings.slide),
         "bounds": settings.bounds.value,
         "offset": _offset(settings),
-        "time": "event time" if part.event_time else "processing time",
+        "time": "event time" if node.event_time else "processing time",
         "timestamp field": settings.timestamp_field,
         "watermark": "by the clock" if settings.watermark_interval.micros else "at every batch",
-        "columns": format_schema(part.schema),
-        "eviction": type(part.eviction).__name__,
-        "trigger": type(part.trigger).__name__,
+        "columns": format_schema(node.schema),
+        "eviction": type(node.eviction).__name__,
+        "trigger": type(node.trigger).__name__,
     }
     rules = changed(settings)
     described |= {
@@ -105,17 +105,17 @@ def _windowed(part: WindowedNode) -> dict[str, Any]:
     }
     if settings.key_trigger is not None:
         described["trigger of keys"] = type(settings.key_trigger).__name__
-    if part.remembers:
+    if node.remembers:
         described["expired"] = "the last window of each key is kept"
-    if part.slicing is not None:
-        described["sums"] = part.slicing.described
-    if part.assigners:
-        described["windows"] = [repr(each) for each in part.assigners]
-    for each in part.inputs:
+    if node.slicing is not None:
+        described["sums"] = node.slicing.described
+    if node.assigners:
+        described["windows"] = [repr(each) for each in node.assigners]
+    for each in node.inputs:
         described[f"grouping of {stream_label(each.stream)!r}"] = str(each.grouping)
-    if isinstance(part.bolt, StatefulWindowedBolt):
+    if isinstance(node.bolt, StatefulWindowedBolt):
         described["state"] = {
             name: kind.__name__ if isinstance(kind, type) else format_schema(parse_schema(kind))
-            for name, kind in part.bolt.state_types.items()
+            for name, kind in node.bolt.state_types.items()
         }
     return described

@@ -22,17 +22,17 @@ _STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last chan
 def as_files(topology: Topology, checkpoint: str) -> Topology:
     """The topology with its in-memory spouts replaced by spouts of files that hold the same batches."""
     spouts = dict(topology.spouts)
-    for name, part in topology.spouts.items():
-        if isinstance(part.spout, MemorySpout):
+    for name, node in topology.spouts.items():
+        if isinstance(node.spout, MemorySpout):
             if "://" in checkpoint:
                 raise ConfigError(
                     f"spout {name!r} is in memory, and the checkpoint {checkpoint!r} is not on this machine",
                     do="use a file spout, or a local checkpoint",
                 )
             folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
-            _write(part.spout, folder)
-            files = FileSpout(folder, declared=part.spout.declared, format=file_format("arrow"), files_per_batch=1)
-            spouts[name] = replace(part, spout=files)
+            _write(node.spout, folder)
+            files = FileSpout(folder, declared=node.spout.declared, format=file_format("arrow"), files_per_batch=1)
+            spouts[name] = replace(node, spout=files)
     return replace(topology, spouts=spouts)
 
 

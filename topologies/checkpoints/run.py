@@ -48,7 +48,7 @@ class CheckpointedRun(ABC):
         self.options = options
         self.halves = PairedCheckpoint(options.checkpoint)
         self.summary = Summary()
-        self.names = UTF8
+        self.name_encoding = UTF8
         """The encoding of the names of files that can be read."""
         self.passed_over: set[str] = set()
         """The files that are not read for their names, and that have been named."""
@@ -58,7 +58,7 @@ class CheckpointedRun(ABC):
             undo.callback(self.halves.release)
             self._begin()
             undo.callback(self.executor.close)
-            refuse_unnameable(topology, self.names)
+            refuse_unnameable(topology, self.name_encoding)
             self.claims = Claims(topology)
             undo.callback(self.claims.release)
             with self.halves.way_back():
@@ -67,7 +67,7 @@ class CheckpointedRun(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Get ready to run tasks: ``executor``, and ``names`` where these are not UTF-8."""
+        """Get ready to run tasks: ``executor``, and ``name_encoding`` where that is not UTF-8."""
 
     @abstractmethod
     def _frames(self) -> Frames | None:
@@ -134,11 +134,11 @@ class CheckpointedRun(ABC):
         partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
         ingest = rows(slots, there)
 
-        def splits(deaths: Sequence[Death]) -> BatchPlan:
+        def plan_without(deaths: Sequence[Death]) -> BatchPlan:
             read = file_splits(self.topology, found, slots, deaths)
             return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
-        self._survive(key, splits, again=plan is not drafted)
+        self._survive(key, plan_without, again=plan is not drafted)
 
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
         """What a batch is, as it was planned first."""
@@ -180,9 +180,9 @@ class CheckpointedRun(ABC):
 
     def _passed_over(self) -> list[str]:
         """What is to be said of files that have come since and whose names cannot be read: each is named once."""
-        found = {path for part in self.topology.spouts.values() for path in unnameable(part.spout, self.names)}
+        found = {path for node in self.topology.spouts.values() for path in unnameable(node.spout, self.name_encoding)}
         new, self.passed_over = sorted(found - self.passed_over), self.passed_over | found
-        return [f"{path}: not read, since its name is no {self.names.upper()}; rename it" for path in new]
+        return [f"{path}: not read, since its name is no {self.name_encoding.upper()}; rename it" for path in new]
 
     def _now(self) -> int:
         """The clock, which never goes back, not even where the machine's does."""

@@ -28,7 +28,7 @@ def note_sinks(files: SealedFolder, topology: Topology, batch: int) -> None:
     known: list[SinkNote] = []
     with suppress(*UNREADABLE):
         known = read_sinks(files)
-    now = [note for name, part in topology.sinks.items() if (note := _note(name, part.sink)) is not None]
+    now = [note for name, node in topology.sinks.items() if (note := _note(name, node.sink)) is not None]
     gone = [{"until": batch + 1, **note} for note in known if _bare(note) not in now]
     if now + gone != known or not files.has(SINKS):
         files.write(SINKS, {"sinks": now + gone})

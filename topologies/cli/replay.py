@@ -60,7 +60,7 @@ def replay(
     Exit status 0 if all is as expected, 1 if something is not, 2 if a file or a scenario is malformed.
     """
     with readable_errors(debug=debug):
-        _together(draw=draw, quiet=quiet, as_json=as_json)
+        _check_output_options(draw=draw, quiet=quiet, as_json=as_json)
         if record is not None:
             others = {"--json": as_json, "--quiet": quiet, "--draw": draw, "--watch": watch, "--topology": topology}
             _alone("--record", [name for name, given in others.items() if given])
@@ -143,7 +143,7 @@ def _output(items: Sequence[Loaded | Problem], *, as_json: bool, quiet: bool, dr
     pictures.end()
 
 
-def _together(*, draw: bool, quiet: bool, as_json: bool) -> None:
+def _check_output_options(*, draw: bool, quiet: bool, as_json: bool) -> None:
     if draw and (quiet or as_json):
         other = "--quiet" if quiet else "--json"
         raise ConfigError(f"--draw and {other}", why=f"{other} draws nothing", do="choose one of them")

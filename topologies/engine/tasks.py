@@ -33,18 +33,20 @@ from topologies.graph.model import ERROR_SCHEMA, WindowedNode
 def ingest(split: SourceSplit, context: Context) -> Output:
     """Read a split of a source and route its events to the bolts and sinks that read them."""
     spouts, router = dict[str, dict[str, int]](), Router(context)
-    for delivery in split.read(context.topology):
-        spout = spouts.setdefault(delivery.component, {"rows": 0, "invalid": 0, "unreadable_files": 0})
-        spout["rows"] += delivery.table.num_rows
-        component, origin = delivery.component, delivery.partition
+    for source_batch in split.read(context.topology):
+        spout = spouts.setdefault(source_batch.component, {"rows": 0, "invalid": 0, "unreadable_files": 0})
+        spout["rows"] += source_batch.table.num_rows
+        component, origin = source_batch.component, source_batch.partition
         partition = partition_name(component, origin) if isinstance(origin, str) else origin.of_spout(component)
-        clock = context.clock if delivery.clock is None else delivery.clock
-        rows = Rows(delivery.table, None, delivery.positions, clock, turns=delivery.turn, partition=partition)
-        router.emit((delivery.component, delivery.stream), rows)
-        if delivery.bad is not None and len(delivery.bad):
-            spout["invalid"] += len(delivery.bad)
-            spout["unreadable_files"] += delivery.bad.column("row").null_count
-            router.refuse(delivery.component, _errors(delivery), clock)
+        clock = context.clock if source_batch.clock is None else source_batch.clock
+        rows = Rows(
+            source_batch.table, None, source_batch.positions, clock, turns=source_batch.turn, partition=partition
+        )
+        router.emit((source_batch.component, source_batch.stream), rows)
+        if source_batch.bad is not None and len(source_batch.bad):
+            spout["invalid"] += len(source_batch.bad)
+            spout["unreadable_files"] += source_batch.bad.column("row").null_count
+            router.refuse(source_batch.component, _errors(source_batch), clock)
     return router.finish(spouts)
 
 
@@ -84,12 +86,12 @@ def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: Ta
     return family_of(node).pending(store, node, task, state)
 
 
-def _errors(delivery: SourceBatch) -> pa.Table:
+def _errors(source_batch: SourceBatch) -> pa.Table:
     """The unreadable rows of a source batch, as rows of the error stream."""
-    bad = delivery.bad
+    bad = source_batch.bad
     assert bad is not None
-    component = pa.array([delivery.component] * len(bad), pa.string())
+    component = pa.array([source_batch.component] * len(bad), pa.string())
     mixed = SOURCE_COLUMN in bad.column_names
-    source = bad.column(SOURCE_COLUMN) if mixed else pa.array([delivery.source] * len(bad), pa.string())
+    source = bad.column(SOURCE_COLUMN) if mixed else pa.array([source_batch.source] * len(bad), pa.string())
     columns = [component, source, bad.column("row"), bad.column("reason"), bad.column("data")]
     return pa.table(columns, schema=ERROR_SCHEMA)

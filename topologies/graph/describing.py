@@ -31,7 +31,7 @@ from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, Hopping
 from windowing.time.durations import Count, Duration
 
-BoltPart = PlainNode | WindowedNode
+BoltNode = PlainNode | WindowedNode
 
 
 def topology_text(topology: Topology) -> str:
@@ -57,9 +57,9 @@ class Described:
 def described(topology: Topology) -> list[Described]:
     """The spouts, the bolts, each after those it reads from, and the sinks."""
     return [
-        *(Described(part.name, f"spout {part.name}", tuple(_spout_facts(part))) for part in topology.spouts.values()),
-        *(Described(part.name, _bolt_title(part), tuple(_bolt_facts(topology, part))) for part in bolts_of(topology)),
-        *(Described(part.name, f"sink {part.name}", tuple(_sink_facts(part))) for part in topology.sinks.values()),
+        *(Described(node.name, f"spout {node.name}", tuple(_spout_facts(node))) for node in topology.spouts.values()),
+        *(Described(node.name, _bolt_title(node), tuple(_bolt_facts(topology, node))) for node in bolts_of(topology)),
+        *(Described(node.name, f"sink {node.name}", tuple(_sink_facts(node))) for node in topology.sinks.values()),
     ]
 
 
@@ -97,25 +97,25 @@ def to_json(topology: Topology) -> dict[str, Any]:
         "name": topology.name,
         "on_invalid": "stop" if topology.stop_on_invalid else "divert",
         "spouts": [
-            {"name": part.name, "source": spout_in_words(part.spout), "streams": _streams(part.outputs)}
-            for part in topology.spouts.values()
+            {"name": node.name, "source": spout_in_words(node.spout), "streams": _streams(node.outputs)}
+            for node in topology.spouts.values()
         ],
-        "bolts": [_bolt_json(part) for part in bolts_of(topology)],
+        "bolts": [_bolt_json(node) for node in bolts_of(topology)],
         "sinks": [
             {
-                "name": part.name,
-                "target": sink_in_words(part.sink),
-                "takes": [{"component": component, "stream": stream} for component, stream in part.streams],
-                "columns": format_schema(part.schema),
+                "name": node.name,
+                "target": sink_in_words(node.sink),
+                "takes": [{"component": component, "stream": stream} for component, stream in node.streams],
+                "columns": format_schema(node.schema),
             }
-            for part in topology.sinks.values()
+            for node in topology.sinks.values()
         ],
     }
 
 
-def window_in_words(part: WindowedNode) -> str:
+def window_in_words(node: WindowedNode) -> str:
     """The windows of a bolt: ``20s long, one every 10s, (start, end]``."""
-    settings = part.bolt.settings
+    settings = node.bolt.settings
     if settings.key_trigger is not None:
         words, most = key_trigger_in_words(settings.key_trigger), settings.capacity
         if most is None:
@@ -123,7 +123,7 @@ def window_in_words(part: WindowedNode) -> str:
         of = f" of {', '.join(most.columns)}" if most.columns else ""
         return f"{words}; at most {capacity_in_words(most.events, most.bytes)}{of}"
     if settings.eviction is not None or settings.trigger is not None:
-        return policies_in_words(part.eviction, part.trigger)
+        return policies_in_words(node.eviction, node.trigger)
     if settings.kinds:
         bounds = (
             f", {settings.bounds.value}"
@@ -142,27 +142,27 @@ def window_in_words(part: WindowedNode) -> str:
     return words
 
 
-def time_in_words(part: WindowedNode) -> str:
+def time_in_words(node: WindowedNode) -> str:
     """Where a windowed bolt's time comes from, how far its watermark stays behind, and its time settings."""
-    return "; ".join(_time(part))
+    return "; ".join(_time(node))
 
 
-def _time(part: WindowedNode) -> Iterator[str]:
-    settings = part.bolt.settings
-    if not part.event_time:
+def _time(node: WindowedNode) -> Iterator[str]:
+    settings = node.bolt.settings
+    if not node.event_time:
         yield "processing time: the clock at an event's arrival"
-        yield from rules_in_words(part)
+        yield from rules_in_words(node)
         return
     if settings.timestamp_field is not None:
         source = f"event time from {settings.timestamp_field}"
     elif settings.timestamp_extractor is not None:
         source = f"event time from {_called(settings.timestamp_extractor)}"
     else:
-        source = f"event time of {', '.join(sorted({each.bolt for origins in part.origins for each in origins}))}"
+        source = f"event time of {', '.join(sorted({each.bolt for origins in node.origins for each in origins}))}"
     interval = settings.watermark_interval
     often = f", at most every {interval}" if interval.micros else ""
-    yield f"{source}, lag {part.lag}{often}"
-    yield from rules_in_words(part)
+    yield f"{source}, lag {node.lag}{often}"
+    yield from rules_in_words(node)
 
 
 def spout_in_words(spout: Spout) -> str:
@@ -205,15 +205,15 @@ def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
     return type(sink).__name__
 
 
-def bolts_of(topology: Topology) -> list[BoltPart]:
+def bolts_of(topology: Topology) -> list[BoltNode]:
     """The bolts, each after those it reads from."""
-    waiting: dict[str, BoltPart] = {**topology.plain, **topology.windowed}
-    placed: list[BoltPart] = []
+    waiting: dict[str, BoltNode] = {**topology.plain, **topology.windowed}
+    placed: list[BoltNode] = []
     while waiting:
-        ready = [part for part in waiting.values() if not any(each.stream[0] in waiting for each in part.inputs)]
+        ready = [node for node in waiting.values() if not any(each.stream[0] in waiting for each in node.inputs)]
         placed += ready
-        for part in ready:
-            del waiting[part.name]
+        for node in ready:
+            del waiting[node.name]
     return placed
 
 
@@ -225,43 +225,43 @@ def _block(title: str, facts: Iterable[tuple[str, str]]) -> list[str]:
     return lines
 
 
-def _spout_facts(part: SpoutNode) -> Iterator[tuple[str, str]]:
-    yield "from", spout_in_words(part.spout)
-    yield from _emitted(part.outputs)
+def _spout_facts(node: SpoutNode) -> Iterator[tuple[str, str]]:
+    yield "from", spout_in_words(node.spout)
+    yield from _emitted(node.outputs)
 
 
-def _bolt_title(part: BoltPart) -> str:
-    tasks = f", {part.parallelism} tasks" if part.parallelism > 1 else ""
-    return f"bolt {part.name} ({type(part.bolt).__name__}{tasks})"
+def _bolt_title(node: BoltNode) -> str:
+    tasks = f", {node.parallelism} tasks" if node.parallelism > 1 else ""
+    return f"bolt {node.name} ({type(node.bolt).__name__}{tasks})"
 
 
-def _bolt_facts(topology: Topology, part: BoltPart) -> Iterator[tuple[str, str]]:
-    for each in part.inputs:
+def _bolt_facts(topology: Topology, node: BoltNode) -> Iterator[tuple[str, str]]:
+    for each in node.inputs:
         yield "reads", f"{stream_label(each.stream)}, grouping {each.grouping}"
     late = None
-    if isinstance(part, WindowedNode):
-        yield "windows", window_in_words(part)
-        for rule in _time(part):
+    if isinstance(node, WindowedNode):
+        yield "windows", window_in_words(node)
+        for rule in _time(node):
             yield "time", rule
-        late = part.bolt.settings.late_stream
-        if part.event_time:
+        late = node.bolt.settings.late_stream
+        if node.event_time:
             to = "counted only; with_late_tuple_stream gives them a stream"
             if late is not None:
-                read = (part.name, late) in topology.readers or (part.name, late) in topology.takers
-                to = f"to stream {part.name}.{late}" + ("" if read else ", which nobody takes")
-            for fate in late_in_words(part, to):
+                read = (node.name, late) in topology.readers or (node.name, late) in topology.takers
+                to = f"to stream {node.name}.{late}" + ("" if read else ", which nobody takes")
+            for fate in late_in_words(node, to):
                 yield "late", fate
-        if isinstance(part.bolt, StatefulWindowedBolt):
-            kept = ", ".join(f"{name} {_type(kind)}" for name, kind in part.bolt.state_types.items())
+        if isinstance(node.bolt, StatefulWindowedBolt):
+            kept = ", ".join(f"{name} {_type(kind)}" for name, kind in node.bolt.state_types.items())
             yield "state", kept or "none declared"
-        if part.remembers:
-            yield "keeps", f"the last window of each {'key' if part.bolt.settings.key else 'task'}, for window.expired"
-        if isinstance(part.bolt, WindowJoin):
-            yield "joins", f"{part.bolt.left}, {part.bolt.right} on {part.bolt.keys} ({part.bolt.how})"
-        if isinstance(part.bolt, AggregateBolt):
-            yield "adds up", _sums_in_words(part.bolt)
-            yield "keeps", "the events of its windows" if part.slicing is None else "sums by slice of time, no events"
-    yield from _emitted({name: schema for name, schema in part.outputs.items() if name != late})
+        if node.remembers:
+            yield "keeps", f"the last window of each {'key' if node.bolt.settings.key else 'task'}, for window.expired"
+        if isinstance(node.bolt, WindowJoin):
+            yield "joins", f"{node.bolt.left}, {node.bolt.right} on {node.bolt.keys} ({node.bolt.how})"
+        if isinstance(node.bolt, AggregateBolt):
+            yield "adds up", _sums_in_words(node.bolt)
+            yield "keeps", "the events of its windows" if node.slicing is None else "sums by slice of time, no events"
+    yield from _emitted({name: schema for name, schema in node.outputs.items() if name != late})
 
 
 def _sums_in_words(bolt: AggregateBolt) -> str:
@@ -269,10 +269,10 @@ def _sums_in_words(bolt: AggregateBolt) -> str:
     return f"by {', '.join(bolt.by)}: {sums}" if bolt.by else sums
 
 
-def _sink_facts(part: SinkNode) -> Iterator[tuple[str, str]]:
-    yield "takes", ", ".join(map(stream_label, part.streams))
-    yield "to", sink_in_words(part.sink)
-    yield "columns", format_schema(part.schema)
+def _sink_facts(node: SinkNode) -> Iterator[tuple[str, str]]:
+    yield "takes", ", ".join(map(stream_label, node.streams))
+    yield "to", sink_in_words(node.sink)
+    yield "columns", format_schema(node.schema)
 
 
 def _emitted(outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, str]]:
@@ -281,31 +281,31 @@ def _emitted(outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, str]]:
             yield "emits", ("" if stream == DEFAULT_STREAM else f"{stream}: ") + (format_schema(schema) or "nothing")
 
 
-def _bolt_json(part: BoltPart) -> dict[str, Any]:
+def _bolt_json(node: BoltNode) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "name": part.name,
-        "class": type(part.bolt).__name__,
-        "parallelism": part.parallelism,
-        "inputs": [_input_json(each) for each in part.inputs],
-        "streams": _streams(part.outputs),
+        "name": node.name,
+        "class": type(node.bolt).__name__,
+        "parallelism": node.parallelism,
+        "inputs": [_input_json(each) for each in node.inputs],
+        "streams": _streams(node.outputs),
     }
-    if isinstance(part, WindowedNode):
-        settings = part.bolt.settings
+    if isinstance(node, WindowedNode):
+        settings = node.bolt.settings
         described["window"] = {
-            "in_words": window_in_words(part),
+            "in_words": window_in_words(node),
             "length": _extent_json(settings.length),
             "slide": _extent_json(settings.slide),
             "bounds": settings.bounds.value,
             "offset": str(settings.offset),
-            "eviction": repr(part.eviction),
-            "trigger": repr(part.trigger),
-            "keeps_last_window": part.remembers,
+            "eviction": repr(node.eviction),
+            "trigger": repr(node.trigger),
+            "keeps_last_window": node.remembers,
         }
         described["time"] = {
-            "in_words": time_in_words(part),
-            "event_time": part.event_time,
+            "in_words": time_in_words(node),
+            "event_time": node.event_time,
             "timestamp_field": settings.timestamp_field,
-            "lag": str(part.lag),
+            "lag": str(node.lag),
             "watermark_interval": str(settings.watermark_interval),
             "late_stream": settings.late_stream,
             "rules": changed(settings),

@@ -294,7 +294,7 @@ class WindowedNode:
             return False
         return trigger.slide.micros >= eviction.length.micros
 
-    def emit_time(self, window: TupleWindow) -> int:
+    def output_time(self, window: TupleWindow) -> int:
         """The time of the rows that a window emits, in microseconds (SI-31)."""
         match self.bolt.settings.output_time:
             case OutputTime.START if window.start_timestamp is not None:
@@ -442,12 +442,12 @@ class Topology:
                 return list(parts[component].outputs[name].names)
         return []
 
-    def spouts_before(self, part: WindowedNode) -> list[list[str]]:
+    def spouts_before(self, node: WindowedNode) -> list[list[str]]:
         """Per input of a windowed bolt, the spouts whose events come to it one by one, through plain bolts alone.
 
         Which rows of a ``BatchBolt`` came of which is not known, so behind one there is nothing to tell partitions by.
         """
-        return [sorted(self._spouts_of(each.stream)) for each in part.inputs]
+        return [sorted(self._spouts_of(each.stream)) for each in node.inputs]
 
     def _spouts_of(self, stream: Stream) -> set[str]:
         component, name = stream
@@ -455,26 +455,26 @@ class Topology:
             return set()
         if component in self.spouts:
             return {component}
-        part = self.plain.get(component)
-        inputs = () if part is None or isinstance(part.bolt, BatchBolt) else part.inputs
+        node = self.plain.get(component)
+        inputs = () if node is None or isinstance(node.bolt, BatchBolt) else node.inputs
         return {spout for each in inputs for spout in self._spouts_of(each.stream)}
 
     @property
     def levels(self) -> list[list[WindowedNode]]:
         """The windowed bolts, those that depend on no other first."""
-        depth = 1 + max((part.level for part in self.windowed.values()), default=-1)
-        return [[part for part in self.windowed.values() if part.level == level] for level in range(depth)]
+        depth = 1 + max((node.level for node in self.windowed.values()), default=-1)
+        return [[node for node in self.windowed.values() if node.level == level] for level in range(depth)]
 
     @property
     def needs_clock(self) -> bool:
         """Whether time must move on a quiet stream: a window follows the clock."""
-        return any(part.follows_clock for part in self.windowed.values())
+        return any(node.follows_clock for node in self.windowed.values())
 
     @property
     def needs_heartbeat(self) -> bool:
         """Whether there are batches without input too: windows follow the clock, or a watermark waits for its
         interval."""
-        waits = any(part.bolt.settings.watermark_interval.micros for part in self.windowed.values())
+        waits = any(node.bolt.settings.watermark_interval.micros for node in self.windowed.values())
         return waits or self.needs_clock
 
 

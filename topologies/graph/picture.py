@@ -19,7 +19,7 @@ def topology_html(topology: Topology) -> str:
 
 def topology_svg(topology: Topology) -> str:
     """The graph alone, as SVG."""
-    boxes = [Box(part.name, "spout", (spout_in_words(part.spout),)) for part in topology.spouts.values()]
+    boxes = [Box(node.name, "spout", (spout_in_words(node.spout),)) for node in topology.spouts.values()]
     arrows = []
     for bolt in bolts_of(topology):
         tasks = (f"{bolt.parallelism} tasks",) if bolt.parallelism > 1 else ()

@@ -143,21 +143,21 @@ def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
     return f"{holds or f'what {type(eviction).__name__} keeps'}, fired {fires or f'by {type(trigger).__name__}'}"
 
 
-def rules_in_words(part: WindowedNode) -> Iterator[str]:
+def rules_in_words(node: WindowedNode) -> Iterator[str]:
     """What of a bolt's time settings is not Storm's, and changes something, a sentence each, as their declarations have
     them."""
-    settings = part.bolt.settings
+    settings = node.bolt.settings
     for name, declared in DECLARED.items():
         value = getattr(settings, name)
-        if isinstance(declared.words, SaidBy) or value == declared.default or name in part.idle:
+        if isinstance(declared.words, SaidBy) or value == declared.default or name in node.idle:
             continue
         said = declared.words(value, settings)
         yield from [said] if isinstance(said, str) and said else said
 
 
-def late_in_words(part: WindowedNode, diverted: str) -> Iterator[str]:
+def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
     """What becomes of the events that are turned away or moved; ``diverted``: of those that may go to a stream."""
-    settings, arrival = part.bolt.settings, part.bolt.settings.arrival
+    settings, arrival = node.bolt.settings, node.bolt.settings.arrival
     fates = {
         LateAction.DIVERT: diverted,
         LateAction.DROP: "dropped, and counted as such",

@@ -180,7 +180,7 @@ class TableSource:
 
 def row_numbers(source: FileSource, context: Context) -> list[int]:
     """A task: read a file and return the numbers of its good rows."""
-    return [number for delivery in source.read(context.topology) for number in delivery.positions.tolist()]
+    return [number for source_batch in source.read(context.topology) for number in source_batch.positions.tolist()]
 
 
 def line_count(source: FileSource, context: Context) -> int:

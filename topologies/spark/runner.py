@@ -26,7 +26,7 @@ from topologies.sources.deaths import Death
 from topologies.spark.executor import TaskExecutor
 from topologies.spark.frames import SparkFrames
 from topologies.spark.jvm.java import explaining_javas_end
-from topologies.spark.jvm.session import check_session, names_of_java
+from topologies.spark.jvm.session import check_session, name_encoding_of_java
 from topologies.spark.jvm.sharing import shared_session
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
@@ -97,7 +97,7 @@ class SparkRun(CheckpointedRun):
 
     def _begin(self) -> None:
         self.executor = executor_for(self.spark)
-        self.names = names_of_java(self.spark)
+        self.name_encoding = name_encoding_of_java(self.spark)
 
     def _frames(self) -> Frames:
         return SparkFrames(self.spark)

@@ -115,11 +115,11 @@ class _Building:
             first = OPEN
             failing = [(OPEN, UNREADABLE)]
         parts = self._add(config, Parts(), (first, DEFAULT_STREAM), failing)
-        sinks = _Sinks(builder, config, {SOURCE, OPEN, *parts})
+        step_sinks = _Sinks(builder, config, {SOURCE, OPEN, *parts})
         if self.feed is None:
-            sinks.send(self.routes)
+            step_sinks.send(self.routes)
         else:
-            sinks.keep(self.routes)
+            step_sinks.keep(self.routes)
         return builder.build()
 
     def _add(

@@ -154,14 +154,14 @@ def _check_clocks(clock: Sequence[Moment], tables: Mapping[str, pa.Table], rows:
 
 def _result(driver: TopologyDriver, bolt: Bolt | BatchBolt | WindowedBolt) -> BoltRun:
     parts = driver.topology
-    part = parts.windowed.get(BOLT) or parts.plain[BOLT]
+    node = parts.windowed.get(BOLT) or parts.plain[BOLT]
     errors = driver.read(f"{BOLT}.{ERRORS}")
     streams = {
         name: driver.read(BOLT if name == DEFAULT_STREAM else f"{BOLT}.{name}")
-        for name in part.outputs
+        for name in node.outputs
         if name != ERRORS
     }
-    table = driver.table(BOLT) if DEFAULT_STREAM in part.outputs else pa.table({})
+    table = driver.table(BOLT) if DEFAULT_STREAM in node.outputs else pa.table({})
     rows = streams.get(DEFAULT_STREAM, [])
     if not isinstance(bolt, WindowedBolt):
         return BoltRun(rows, streams, table, errors=errors)

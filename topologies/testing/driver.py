@@ -127,9 +127,9 @@ class TopologyDriver:
         """
         self._open("the watermark")
         moment = as_moment("to", to)
-        able = [name for name, part in self.topology.windowed.items() if can_promise(part)]
+        able = [name for name, node in self.topology.windowed.items() if can_promise(node)]
         if bolt is not None:
-            self._part(bolt)
+            self._node(bolt)
         chosen = able if bolt is None else [bolt]
         if not able or not set(chosen) <= set(able):
             raise ConfigError(
@@ -200,14 +200,14 @@ class TopologyDriver:
     @checked_value
     def late(self, bolt: str) -> list[dict[str, Any]]:
         """The late events of a bolt since they were last read, with ``_reason``, ``_watermark`` and so on."""
-        part = self._part(bolt)
-        stream = part.bolt.settings.late_stream
+        node = self._node(bolt)
+        stream = node.bolt.settings.late_stream
         return [] if stream is None else self.read(f"{bolt}.{stream}")
 
     @checked_value
     def windows(self, bolt: str) -> list[FiredWindow]:
         """The windows of a bolt that have fired since this was last asked, with what it emitted for each."""
-        self._part(bolt)
+        self._node(bolt)
         fired = [each for batch in sorted(self._notes.fired) for each in self._notes.fired[batch] if each.bolt == bolt]
         before = self._seen.get(bolt, 0)
         self._seen[bolt] = len(fired)
@@ -216,14 +216,14 @@ class TopologyDriver:
     @checked_value
     def accounts(self, bolt: str) -> dict[str, int]:
         """Where the events of a bolt are: ``received`` is the sum of the others, but for ``adjusted``."""
-        self._part(bolt)
+        self._node(bolt)
         state = self._run.micro_batch.manifest.bolts[bolt]
         return state.accounts.totals(sum(state.pending))
 
     @checked_value
     def counters(self, bolt: str) -> dict[str, int]:
         """What a bolt has counted by itself (``context.counters``)."""
-        self._part(bolt)
+        self._node(bolt)
         return self._run.micro_batch.manifest.bolts[bolt].counters
 
     @checked_value
@@ -232,8 +232,8 @@ class TopologyDriver:
 
         ConfigError of an AggregateBolt that keeps partial results, and no events.
         """
-        part = self._part(bolt)
-        if part.slicing is not None:
+        node = self._node(bolt)
+        if node.slicing is not None:
             raise ConfigError(
                 f"the pending events of {bolt!r} are not available",
                 why="an AggregateBolt over aligned windows of time adds up events as they arrive, and keeps none",
@@ -241,15 +241,15 @@ class TopologyDriver:
             )
         found: list[dict[str, Any]] = []
         for task, state in enumerate(self._run.micro_batch.manifest.bolts[bolt].tasks):
-            for events in pending_events(self._run.checkpoint.segments, part, task, state):
-                found.extend(events.select(part.schema.names).to_pylist())
+            for events in pending_events(self._run.checkpoint.segments, node, task, state):
+                found.extend(events.select(node.schema.names).to_pylist())
         return found
 
     @checked_value
     def watermark(self, bolt: str) -> datetime | None:
         """The watermark of a bolt in UTC; None before the first, and in processing time."""
-        part = self._part(bolt)
-        at = self._run.micro_batch.manifest.bolts[bolt].watermark.current if part.event_time else None
+        node = self._node(bolt)
+        at = self._run.micro_batch.manifest.bolts[bolt].watermark.current if node.event_time else None
         return None if at is None else to_datetime(at)
 
     @property
@@ -340,7 +340,7 @@ class TopologyDriver:
                 do="call close() last, or make another driver",
             )
 
-    def _part(self, bolt: str) -> WindowedNode:
+    def _node(self, bolt: str) -> WindowedNode:
         if bolt not in self.topology.windowed:
             if bolt in self.topology.plain:
                 raise ConfigError(

@@ -126,18 +126,18 @@ class Notes:
         self.fired[self.batch].append(fired)
 
 
-def watched_part(part: WindowedNode, notes: Notes) -> WindowedNode:
+def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
     """The bolt as it is, but for noting its windows; whichever way these are made, they are made as in any run."""
-    bolt, note = copy(part.bolt), notes.note
-    if part.slicing is not None and isinstance(bolt, AggregateBolt):
+    bolt, note = copy(node.bolt), notes.note
+    if node.slicing is not None and isinstance(bolt, AggregateBolt):
         assert bolt.bound_aggregates is not None
-        bolt.bound_aggregates = NotedAggregates.of(bolt.bound_aggregates, part.name, note)
+        bolt.bound_aggregates = NotedAggregates.of(bolt.bound_aggregates, node.name, note)
     elif isinstance(bolt, BatchWindowedBolt) and type(bolt).execute is BatchWindowedBolt.execute:
-        bolt.__dict__["execute_all"] = MethodType(_noted_all(part.name, note), bolt)
+        bolt.__dict__["execute_all"] = MethodType(_noted_all(node.name, note), bolt)
     else:
         # Bound to this copy, so that the copies that tasks make of it call themselves, and not this one.
-        bolt.__dict__["execute"] = MethodType(_noted(part.name, note), bolt)
-    return replace(part, bolt=bolt)
+        bolt.__dict__["execute"] = MethodType(_noted(node.name, note), bolt)
+    return replace(node, bolt=bolt)
 
 
 def _noted(name: str, note: Callable[[FiredWindow], None]) -> Callable[[WindowedBolt, TupleWindow], Any]:

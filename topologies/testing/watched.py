@@ -17,7 +17,7 @@ from topologies.graph.model import (
     stream_label,
 )
 from topologies.io.sinks import MemorySink
-from topologies.testing.fired import Notes, watched_part
+from topologies.testing.fired import Notes, watched_node
 from windowing.settings.rules import LateAction
 
 LATE = "late"
@@ -28,12 +28,12 @@ WATCHER = "stream "
 
 def watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) -> Topology:
     """The topology with a memory for each of its sinks and streams, noting its windows."""
-    windowed = {name: watched_part(_with_late(part), notes) for name, part in topology.windowed.items()}
+    windowed = {name: watched_node(_with_late(node), notes) for name, node in topology.windowed.items()}
     parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
     sinks, takers = {}, {stream: list(names) for stream, names in topology.takers.items()}
-    for name, part in topology.sinks.items():
+    for name, node in topology.sinks.items():
         streams[name] = MemorySink()
-        sinks[name] = replace(part, sink=streams[name])
+        sinks[name] = replace(node, sink=streams[name])
     for component, each in parts.items():
         for stream, schema in each.outputs.items():
             place: Stream = (component, stream)
@@ -49,13 +49,13 @@ def watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) ->
     )
 
 
-def _with_late(part: WindowedNode) -> WindowedNode:
+def _with_late(node: WindowedNode) -> WindowedNode:
     """The bolt with a stream of late events, where it has none to which they would go."""
-    settings = part.bolt.settings
-    if not part.event_time or settings.late_stream is not None or settings.late_action is not LateAction.DIVERT:
-        return part
-    stream = LATE if LATE not in part.outputs else f"_{LATE}"
+    settings = node.bolt.settings
+    if not node.event_time or settings.late_stream is not None or settings.late_action is not LateAction.DIVERT:
+        return node
+    stream = LATE if LATE not in node.outputs else f"_{LATE}"
     added = [field.name for field in LATE_COLUMNS]
-    columns = [field for field in part.schema if field.name not in added]
-    outputs = {**part.outputs, stream: pa.schema([*columns, *LATE_COLUMNS])}
-    return replace(part, bolt=part.bolt.configured(replace(settings, late_stream=stream)), outputs=outputs)
+    columns = [field for field in node.schema if field.name not in added]
+    outputs = {**node.outputs, stream: pa.schema([*columns, *LATE_COLUMNS])}
+    return replace(node, bolt=node.bolt.configured(replace(settings, late_stream=stream)), outputs=outputs)

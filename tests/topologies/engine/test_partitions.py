@@ -52,7 +52,7 @@ class Run:
     records: Sequence[Record]
 
     def read(self, topology: Topology) -> Iterator[SourceBatch]:
-        """A delivery for each partition."""
+        """A source batch for each partition."""
         for partition in dict.fromkeys(each.partition for each in self.records):
             mine = [each for each in self.records if each.partition == partition]
             columns = [[each.partition for each in mine], [each.number for each in mine]]

@@ -147,7 +147,7 @@ class BoltCalls:
         if not due:
             return
         self._fired += len(due)
-        times = np.array([node.emit_time(window) for window in due], np.int64)
+        times = np.array([node.output_time(window) for window in due], np.int64)
         with bolt_failure(node.name, self.context.batch, f"in task {self.task} in joining windows", task=self.task):
             for joined in summed.slicing.joined(due):
                 for row in joined_rows(node, self.context.batch, due, joined) if self.context.traced else ():

@@ -42,11 +42,11 @@ class Emissions:
     def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
         """Add what a window emitted."""
         for stream, rows in emitted:
-            self._add(stream, _Emitted(rows, self.node.emit_time(window), window))
+            self._add(stream, _Emitted(rows, self.node.output_time(window), window))
 
     def add_all(self, stream: str, table: pa.Table, index: NDArray[np.int64], windows: Sequence[TupleWindow]) -> None:
         """Add what several windows emitted; ``index``: of which of them each row is."""
-        times = np.array([self.node.emit_time(window) for window in windows], np.int64)[index]
+        times = np.array([self.node.output_time(window) for window in windows], np.int64)[index]
         self._add(stream, _Emitted(table, times, windows[0]))
 
     def _add(self, stream: str, emitted: _Emitted) -> None:

@@ -220,9 +220,9 @@ def _before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64]) -> ND
     return np.concatenate([[0], np.cumsum(flags)])[positions].astype(np.int64)
 
 
-def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
+def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
     """Write the rows of one source as a part."""
-    first = deliveries[0]
+    first = source_batches[0]
     assert isinstance(first.turn, int)
     assert isinstance(first.partition, str)
     rows: list[Ref] = []
@@ -230,7 +230,7 @@ def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
     keys: list[NDArray[np.int64]] = []
     bad_flags: list[NDArray[np.bool_]] = []
     reached = NONE
-    for batch in deliveries:
+    for batch in source_batches:
         batch_keys, wrong = _in_order(batch, reached)
         count = len(batch.positions)
         keys.append(batch_keys)
@@ -271,19 +271,21 @@ def _part(deliveries: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
 _NO_KEYS = pa.array([], pa.int64())
 
 
-def _in_order(delivery: SourceBatch, reached: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The keys of all rows, good and bad, in the order of the source, and which rows are bad.
 
     A key is the greatest so far: a row whose own key is less, or that has none, stays with the row before it.
     """
-    assert delivery.keys is not None
-    keys, wrong = delivery.keys, np.zeros(len(delivery.keys), np.bool_)
-    if delivery.bad is not None and len(delivery.bad):
-        bad_positions = delivery.bad.column("row").fill_null(-1).to_numpy()
-        bad_keys = np.full(len(bad_positions), NONE, np.int64) if delivery.bad_keys is None else delivery.bad_keys
-        order = np.argsort(np.concatenate([delivery.positions, bad_positions]), kind="stable")
+    assert source_batch.keys is not None
+    keys, wrong = source_batch.keys, np.zeros(len(source_batch.keys), np.bool_)
+    if source_batch.bad is not None and len(source_batch.bad):
+        bad_positions = source_batch.bad.column("row").fill_null(-1).to_numpy()
+        bad_keys = (
+            np.full(len(bad_positions), NONE, np.int64) if source_batch.bad_keys is None else source_batch.bad_keys
+        )
+        order = np.argsort(np.concatenate([source_batch.positions, bad_positions]), kind="stable")
         keys = np.concatenate([keys, bad_keys])[order]
-        wrong = order >= len(delivery.keys)
+        wrong = order >= len(source_batch.keys)
     return np.maximum.accumulate(np.maximum(keys, reached)), wrong
 
 

@@ -91,11 +91,11 @@ class Staging:
         return Staged(queued, deferred, for_sinks, files)
 
     def _by_task(self, node: WindowedNode, queued: _Queued) -> Iterator[tuple[int, Events]]:
-        """Yield (task, events), ordered by (time, arrival)."""
+        """Yield (task, events) of a bolt, or its partial sums where it is told sums; ordered by (time, arrival)."""
         events = _in_one(queued, len(node.inputs))
         slicing = node.summed(self._context.traced)
         if slicing is None:
-            yield from _by_task(events, queued.tasks, node.parallelism)
+            yield from _split_by_task(events, queued.tasks, node.parallelism)
             return
         with bolt_failure(node.name, self._context.batch, "in adding up events"):
             folded = slicing.fold(events)
@@ -103,7 +103,7 @@ class Staging:
         tasks = np.zeros(len(folded), np.int64)
         if node.parallelism > 1 and not isinstance(grouping, AllGrouping):
             tasks = grouping.tasks(slicing.keys_of(folded), None, node.parallelism)
-        yield from _by_task(folded, [tasks], node.parallelism)
+        yield from _split_by_task(folded, [tasks], node.parallelism)
 
     def _write_file(self, sink: FileSink, table: pa.Table) -> str:
         filesystem, folder, _ = locate(sink.path)
@@ -127,8 +127,8 @@ def _in_one(queued: _Queued, streams: int) -> Events:
     return Events(times, batches[0], _joined(queued.codes) if streams > 1 else None)
 
 
-def _by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelism: int) -> Iterator[tuple[int, Events]]:
-    """Yield (task, events), ordered by (time, arrival)."""
+def _split_by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelism: int) -> Iterator[tuple[int, Events]]:
+    """Yield (task, events) for each task that has some; ordered by (time, arrival)."""
     if parallelism == 1:
         yield 0, events.sorted()
         return

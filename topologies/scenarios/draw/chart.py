@@ -160,18 +160,18 @@ class Chart:
             *((name, NEW if name in new else AGAIN, "bold green" if name in new else "") for name in window["events"]),
         ]
         further = window.get("step", self.first) != self.first  # what it holds was made later than what it was made of
-        placed = (
+        on_axis = (
             []
             if further
             else [(at, symbol, style) for name, symbol, style in symbols if (at := self._at(name)) is not None]
         )
-        inside = [at for at, symbol, _ in placed if symbol != EXPIRED]
+        inside = [at for at, symbol, _ in on_axis if symbol != EXPIRED]
         label = f"  #{number} {self._extent(window)}"
         return ChartRow(
             label,
             _whose(window).append(_members(window)),
             "green",
-            placed,
+            on_axis,
             self._bar(window, inside),
             kind="window",
         )

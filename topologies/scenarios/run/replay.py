@@ -67,7 +67,7 @@ def watched_topology(scenario: Scenario, topology: Topology | None = None, prefi
         _check_names(scenario, stepped)
         return stepped
     chosen = topology or load_topology(scenario.topology or "")
-    sinks = {name: replace(part, sink=MemorySink()) for name, part in chosen.sinks.items()}
+    sinks = {name: replace(node, sink=MemorySink()) for name, node in chosen.sinks.items()}
     unknown = {step.stream for step in scenario.steps if isinstance(step, EventStep)} - set(chosen.spouts)
     if unknown:
         raise ScenarioError(
@@ -199,9 +199,9 @@ class Recording:
         metrics: dict[str, int | float] = {**_added_up(bolt.accounts.metrics() for bolt in bolts)}
         pending = [event for name in mine for event in _pending(topology.windowed[name], manifest.bolts[name], store)]
         outputs = {
-            name.removeprefix(prefix): part.sink.rows
-            for name, part in topology.sinks.items()
-            if isinstance(part.sink, MemorySink) and name.startswith(prefix)
+            name.removeprefix(prefix): node.sink.rows
+            for name, node in topology.sinks.items()
+            if isinstance(node.sink, MemorySink) and name.startswith(prefix)
         }
         steps: dict[str, str] = {}
         if scenario.step is not None:
@@ -254,15 +254,15 @@ def _window(
     ``steps``: the names of aggregation steps by those of their bolts. ``bolts``: those that have windows, with the
     prefix that their names have here.
     """
-    part = topology.windowed[row["bolt"]]
-    settings = part.bolt.settings
+    node = topology.windowed[row["bolt"]]
+    settings = node.bolt.settings
     counts = isinstance(settings.length, Count) and isinstance(settings.slide, Count)
     window = AnswerWindow(
         batch=row["batch"],
         due=row["due"],
         by_clock=row["by_clock"],
         start=row["start"],
-        end=None if counts and not part.event_time else row["end"],
+        end=None if counts and not node.event_time else row["end"],
         events=row["events"],
         new=row["new"],
         expired=row["expired"],
@@ -271,7 +271,7 @@ def _window(
         window["step"] = steps[row["bolt"]]
     if not steps and len(bolts) > 1:
         window["bolt"] = row["bolt"].removeprefix(prefix)
-    if part.parallelism > 1:
+    if node.parallelism > 1:
         window["task"] = row["task"]
     key, pane = row.get("key"), row.get("pane")
     if key is not None:

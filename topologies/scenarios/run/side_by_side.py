@@ -36,27 +36,27 @@ def prefixed(topology: Topology, prefix: str) -> Topology:
     def origins(given: tuple[Origin, ...]) -> tuple[Origin, ...]:
         return tuple(replace(each, bolt=f"{prefix}{each.bolt}") for each in given)
 
-    spouts = [replace(part, name=f"{prefix}{part.name}") for part in topology.spouts.values()]
-    plain = [replace(part, name=f"{prefix}{part.name}", inputs=inputs(part.inputs)) for part in topology.plain.values()]
+    spouts = [replace(node, name=f"{prefix}{node.name}") for node in topology.spouts.values()]
+    plain = [replace(node, name=f"{prefix}{node.name}", inputs=inputs(node.inputs)) for node in topology.plain.values()]
     windowed = [
         replace(
-            part,
-            name=f"{prefix}{part.name}",
-            inputs=inputs(part.inputs),
-            origins=tuple(map(origins, part.origins)),
+            node,
+            name=f"{prefix}{node.name}",
+            inputs=inputs(node.inputs),
+            origins=tuple(map(origins, node.origins)),
         )
-        for part in topology.windowed.values()
+        for node in topology.windowed.values()
     ]
     sinks = [
-        replace(part, name=f"{prefix}{part.name}", streams=tuple(map(stream, part.streams)))
-        for part in topology.sinks.values()
+        replace(node, name=f"{prefix}{node.name}", streams=tuple(map(stream, node.streams)))
+        for node in topology.sinks.values()
     ]
     return replace(
         topology,
-        spouts={part.name: part for part in spouts},
-        plain={part.name: part for part in plain},
-        windowed={part.name: part for part in windowed},
-        sinks={part.name: part for part in sinks},
+        spouts={node.name: node for node in spouts},
+        plain={node.name: node for node in plain},
+        windowed={node.name: node for node in windowed},
+        sinks={node.name: node for node in sinks},
         readers={
             stream(of): tuple((f"{prefix}{name}", at) for name, at in readers)
             for of, readers in topology.readers.items()

@@ -53,6 +53,6 @@ def messages_of(
 
 def names_of(topology: Topology, prefix: str = "") -> dict[str, str]:
     """The names of the steps, the first one first, by those of the bolts that have their windows."""
-    found: dict[str, Any] = {name: part.bolt for name, part in topology.windowed.items() if name.startswith(prefix)}
+    found: dict[str, Any] = {name: node.bolt for name, node in topology.windowed.items() if name.startswith(prefix)}
     first = f"{prefix}{AGGREGATE}"
     return {name: found[name].step for name in (first, *sorted(set(found) - {first}))}

@@ -118,7 +118,7 @@ def check_java() -> None:
         raise EnvironmentMissing(f"Java {version} is too old ({command})", why=wanted, do=remedy)
 
 
-def names_of_java(spark: SparkSession) -> str:
+def name_encoding_of_java(spark: SparkSession) -> str:
     """The encoding that Java uses for file names, by its Python name: ASCII in a locale without UTF-8."""
     named = str(spark.sparkContext._jvm.java.lang.System.getProperty("sun.jnu.encoding"))  # type: ignore[union-attr]
     try:

@@ -128,14 +128,14 @@ def _shoot(caller: _Caller) -> None:
 _WATCHDOG, _MINE = _Watchdog(), threading.local()
 
 
-def _begin() -> None:
-    """Reset after a fork: a forked process has no watchdog, and only the thread that forked."""
+def _reset_after_fork() -> None:
+    """A forked process has no watchdog, and only the thread that forked."""
     global _WATCHDOG, _MINE
     _WATCHDOG, _MINE = _Watchdog(), threading.local()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _caller() -> _Caller:
