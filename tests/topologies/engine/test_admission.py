@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from policies.lateness_without_topology import Lateness
 from policies.marks import NONE
 from tests.helpers.examples import examples
 from topologies.engine.admission import deciding
+from topologies.engine.rows.rows import Rows
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
@@ -26,6 +28,7 @@ from windbolt import (
     TupleWindow,
     WindowedBolt,
     micros,
+    presets,
     spouts,
 )
 from windbolt.testing import run_bolt
@@ -143,3 +146,38 @@ def test_a_watermark_that_the_rows_would_be_behind_is_refused() -> None:
     bolt = bolt.with_time(output_time="window start", output_watermark="window end")
     with pytest.raises(TopologyError, match="would be late at the next bolt"):
         run_bolt(bolt, [{"ts": 1}])
+
+
+def adjusted_and_late(
+    bolt: WindowedBolt, code: Decision = Decision.ADJUSTED_LATE, closed_until: int = NONE, mark: int = NONE
+) -> tuple[Decision, bool]:
+    """What is decided about an event at 5 s that has the code by its arrival; whether it counts as adjusted."""
+    builder = TopologyBuilder("one")
+    builder.set_spout("in", spouts.memory("ts long, at long", [(5_000, 60_000)]))
+    builder.set_bolt("bolt", bolt.with_timestamp_field("ts")).global_grouping("in")
+    node = builder.build().windowed["bolt"]
+    rows = Rows.made(pa.table({"ts": [5_000], "at": [60_000]}), 0)
+    codes, marks = np.array([code], np.int8), deciding.Marks.of_tick(mark, 1)
+    events = deciding.Incoming(rows, 0, np.array([5_000_000]), codes, marks, closed_until)
+    decisions = deciding.decide(node, events, deciding.AdmissionContext())
+    return Decision(int(decisions.codes[0])), bool(decisions.adjusted[0])
+
+
+def test_adjusted_are_the_events_that_come_in_with_another_time() -> None:
+    bolt = Nothing().with_watermark(every=1).with_lateness(arrival=Arrival("at", late="5s"))
+    tumbling, gaps = bolt.with_tumbling_window("10s"), bolt.with_window("2s", "10s")
+    passed = 10_000_000
+    assert adjusted_and_late(tumbling) == (Decision.ADJUSTED_LATE, True)
+    assert adjusted_and_late(gaps) == (Decision.UNWINDOWED, True)
+    assert adjusted_and_late(tumbling, mark=passed) == (Decision.OUT_OF_ORDER, False)
+    moving = tumbling.with_lateness(action="adjust")
+    assert adjusted_and_late(moving, mark=passed) == (Decision.ADJUSTED_OUT_OF_ORDER, True)
+    assert adjusted_and_late(moving, Decision.ACCEPTED, mark=passed) == (Decision.ADJUSTED_OUT_OF_ORDER, True)
+    assert adjusted_and_late(tumbling, Decision.ACCEPTED) == (Decision.ACCEPTED, False)
+
+
+def test_an_adjusted_event_whose_window_the_idle_timeout_has_closed_is_late_and_not_adjusted() -> None:
+    atlas = Nothing().with_time(presets.atlas("1s")).with_tumbling_window("10s")
+    bolt = atlas.with_lateness(arrival=Arrival("at", late="5s"))
+    assert adjusted_and_late(bolt) == (Decision.ADJUSTED_LATE, True)
+    assert adjusted_and_late(bolt, closed_until=10_000_000) == (Decision.OUT_OF_ORDER, False)

@@ -96,7 +96,7 @@ class Decisions:
     """What was decided about events; arrays with one entry per event."""
 
     times: NDArray[np.int64]
-    """The assigned time in microseconds."""
+    """The assigned time in microseconds; without a meaning where the event is turned away."""
     codes: NDArray[np.int8]
     """The code of the ``Decision`` about each."""
     marks: NDArray[np.int64]
@@ -107,9 +107,11 @@ class Decisions:
     splits: list[int]
     """Indices of events before which windows must be evaluated, up to ``closed_until`` there."""
     adjusted: NDArray[np.bool_]
-    """Events whose time was adjusted, whatever became of them afterwards."""
+    """Events with another time than they came with, in a window or in a gap. Not those that were turned away all the
+    same: they have no time."""
     out_of_order: NDArray[np.bool_]
-    """Events behind the watermark or behind their windows, whatever became of them afterwards."""
+    """Events behind the watermark or behind their windows, whether they were then adjusted, dropped or late; of
+    duplicates nothing is known."""
 
 
 def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
