@@ -1,11 +1,13 @@
 """The front door: every public name is found in ``windbolt``, and a user's modules do not hide what is behind it."""
 
 from __future__ import annotations
+import __future__
 
 import importlib
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -63,7 +65,14 @@ def test_every_name_that_is_promised_is_there_and_is_the_one_that_windbolt_uses(
 def test_the_parts_name_what_is_theirs(part: str) -> None:
     module = importlib.import_module(f"windbolt.{part}")
     assert module.__doc__
-    assert all(hasattr(module, name) for name in module.__all__)
+    offered = {name for name, found in vars(module).items() if not name.startswith("_") and not _is_pythons(found)}
+    assert set(module.__all__) == offered
+    assert len(module.__all__) == len(offered) > 0
+
+
+def _is_pythons(found: object) -> bool:
+    """Whether it is a module, or ``annotations`` of ``__future__``."""
+    return isinstance(found, types.ModuleType) or found is __future__.annotations
 
 
 def test_a_name_that_is_not_there_is_an_error_of_python() -> None:
