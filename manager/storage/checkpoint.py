@@ -29,7 +29,7 @@ class Checkpoint(Protocol):
     def segments(self) -> SegmentStore: ...
     def latest(self) -> Manifest | None: ...
     def planned(self, key: str) -> bool: ...
-    def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]: ...
+    def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]: ...
     def begin(self, key: str) -> None: ...
     def commit(self, manifest: Manifest) -> None: ...
     def after_failure(self, batch: str) -> str: ...
@@ -74,9 +74,11 @@ class MemoryCheckpoint:
         """The manifest committed last."""
         return Manifest.from_json(self._committed[-1]) if self._committed else None
 
-    def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]:
-        """Store the plan of a batch and return it; for a re-run, return the plan that was stored first."""
-        return self._plans.setdefault(key, plan)
+    def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Store the plan of a batch and return it, and whether it is new; for a re-run, the plan that was stored first
+        is returned."""
+        is_new = key not in self._plans
+        return self._plans.setdefault(key, plan), is_new
 
     def planned(self, key: str) -> bool:
         """Whether a batch has been planned, and so perhaps begun."""
@@ -137,15 +139,16 @@ class FileCheckpoint:
         """The manifest of a batch."""
         return read_manifest(self.files, key)
 
-    def plan(self, key: str, plan: dict[str, Any]) -> dict[str, Any]:
-        """Store the plan of a batch and return it; for a re-run, return the plan that was stored first."""
+    def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Store the plan of a batch and return it, and whether it is new; for a re-run, the plan that was stored first
+        is returned."""
         name = f"plans/{key}"
         written = read_plan(self.files, key)
         if written is not None:
-            return written
+            return written, False
         check_not_begun(self.files, key)
         self.files.write(name, {"batch": key, "plan": plan})
-        return plan
+        return plan, True
 
     def planned(self, key: str) -> bool:
         """Whether a batch has been planned, and so perhaps begun."""

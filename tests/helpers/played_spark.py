@@ -98,11 +98,11 @@ class PlayedRun:
         if not self.micro_batch.done(number):
             key = batch_key(number, False)
             drafted: dict[str, Any] = {"clock": _CLOCK + number, "files": self.log.files(number)}
-            plan = self.checkpoint.plan(key, drafted)
+            plan, is_new = self.checkpoint.plan(key, drafted)
             splits = file_splits(self.topology, [(spout, path) for spout, path in plan["files"]], 2)
             self.micro_batch.run(
                 BatchPlan(number, TimeAdvance(plan["clock"]), splits),
-                again=plan is not drafted,
+                again=not is_new,
                 query=self.halves.query(),
             )
         self._write(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
@@ -110,7 +110,7 @@ class PlayedRun:
     def _close(self) -> None:
         before = self.micro_batch.manifest
         if not before.closing:
-            plan = self.checkpoint.plan(batch_key(before.batch, True), {"clock": _CLOCK + before.batch})
+            plan, _ = self.checkpoint.plan(batch_key(before.batch, True), {"clock": _CLOCK + before.batch})
             ready = BatchPlan(before.batch, TimeAdvance(plan["clock"], close=True), closing=True)
             self.micro_batch.run(ready, query=self.halves.query())
 

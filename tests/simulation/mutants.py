@@ -83,8 +83,9 @@ def _watermark_one_too_far() -> AbstractContextManager[Any]:
 def _plan_drawn_anew() -> AbstractContextManager[Any]:
     plan = FileCheckpoint.plan
 
-    def drawn(checkpoint: FileCheckpoint, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
-        return {**plan(checkpoint, key, drafted), **drafted}
+    def drawn(checkpoint: FileCheckpoint, key: str, drafted: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        stored, is_new = plan(checkpoint, key, drafted)
+        return {**stored, **drafted}, is_new
 
     return patch.object(FileCheckpoint, "plan", drawn)
 

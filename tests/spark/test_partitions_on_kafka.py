@@ -217,5 +217,5 @@ def test_all_partitions_are_in_the_plan_of_a_batch(kafka: Kafka, tmp_path: Path)
     topology, _ = reading(kafka, topic, None)
     run(topology, tmp_path / "checkpoint", flush=False)
     names = [f"{topic}/{number}" for number in range(3)]
-    found = FileCheckpoint(str(tmp_path / "checkpoint/windbolt")).plan(batch_key(0, False), {})
+    found, _ = FileCheckpoint(str(tmp_path / "checkpoint/windbolt")).plan(batch_key(0, False), {})
     assert found["partitions"] == {"in": names}

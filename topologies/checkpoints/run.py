@@ -128,7 +128,7 @@ class CheckpointedRun(ABC):
         order, there = list(self.topology.spouts), self.log.partitions(number)
         drafted["files"] = sorted(self.log.files(number), key=lambda found: order.index(found[0]))
         drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in there.items()}
-        plan = self._planned(key, drafted)
+        plan, is_new = self._planned(key, drafted)
         found = [(spout, path) for spout, path in plan["files"]]
         slots, advance = plan["slots"], TimeAdvance(plan["clock"])
         partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
@@ -138,10 +138,10 @@ class CheckpointedRun(ABC):
             read = file_splits(self.topology, found, slots, deaths)
             return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
-        self._survive(key, plan_without, again=plan is not drafted)
+        self._survive(key, plan_without, again=not is_new)
 
-    def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
-        """What a batch is, as it was planned first."""
+    def _planned(self, key: str, drafted: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """What a batch is, as it was planned first, and whether that is only now."""
         batch = batch_in_words(key)
         with during(f"planning {batch}", self.checkpoint.after_failure(batch)):
             return self.checkpoint.plan(key, drafted)
@@ -156,7 +156,7 @@ class CheckpointedRun(ABC):
         if before.closing:
             return
         drafted = {"clock": self._now(), "run": self.micro_batch.run_id}
-        plan = self._planned(batch_key(before.batch, True), drafted)
+        plan, _ = self._planned(batch_key(before.batch, True), drafted)
         advance = TimeAdvance(plan["clock"], close=True)
         self._run(BatchPlan(before.batch, advance, closing=True, run=plan.get("run", "")), again=True)
 

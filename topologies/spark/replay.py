@@ -144,7 +144,8 @@ class _Group:
             (path,) = [row["path"] for row in batch.collect()]
             plan = self._plan(number, path.removeprefix("file:"))
             drafted = {"clock": plan.advance.clock, "run": micro_batch.run_id}
-            plan = replace(plan, run=micro_batch.checkpoint.plan(batch_key(number, False), drafted)["run"])
+            planned, _ = micro_batch.checkpoint.plan(batch_key(number, False), drafted)
+            plan = replace(plan, run=planned["run"])
             if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
                 self.crashed.add(number)
                 micro_batch.hook = _fail
