@@ -48,7 +48,7 @@ class Held:
     last: NDArray[np.bool_] | None = None
     """Whether each event is in the window of its key that fired last."""
     gone: NDArray[np.bool_] | None = None
-    """Whether each event is needed only because it is in that window."""
+    """Whether no window needs each event any more; with ``last`` it is kept until it is reported as expired."""
 
     def __len__(self) -> int:
         return len(self.times)

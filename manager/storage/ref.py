@@ -31,13 +31,13 @@ class Ref:
     start: int = 0
     """Rows before this one are not needed any more."""
     earliest_live: int | None = None
-    """The least time of the live rows, in microseconds; None where none is live."""
+    """A lower bound on the times of the live rows, in microseconds; None where none is live."""
     latest_live: int | None = None
     """The greatest time of the live rows, likewise."""
     by_stream: tuple[int, ...] = ()
     """Per input stream, the number of rows still needed."""
     level: int = 0
-    """Number of times its rows have been compacted."""
+    """Compactions so far; from 1024 on the rows are settled and in final order."""
     flags: Flags | None = None
     """Where the flags of the rows lie (``manager.keyed.held``); None where all from ``start`` on are needed."""
     checksum: int = 0

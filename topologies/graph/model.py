@@ -172,8 +172,8 @@ class WindowedNode:
     assigners: tuple[WindowAssigner, ...] = ()
     """What forms its windows, where they are not the runs of a queue that eviction and trigger decide about."""
     clocked: tuple[bool, ...] = ()
-    """Per input, of a bolt whose windows a trigger fires: whether its events come with the moment of the clock at which
-    the windows fired that they come of."""
+    """Per input: whether its events bring along the clock at which the windows before them fired. Only for key
+    triggers."""
     remembers: bool = False
     """Whether its tasks keep the last window of each key, to say what has expired since; queues know it anyway."""
     idle: frozenset[str] = frozenset()

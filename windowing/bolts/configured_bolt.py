@@ -127,8 +127,7 @@ class ConfiguredBolt(Component):
         return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
 
     def _replaced(self, **changes: Any) -> Self:
-        """Put back settings on which this call has the last word: whoever asked for another value is not heard any
-        more."""
+        """Set these settings and forget every earlier request for them."""
         return self._with(**changes, asked=tuple(each for each in self.settings.asked if each[0] not in changes))
 
     def _kinds(self, *kinds: WindowKind) -> Self:

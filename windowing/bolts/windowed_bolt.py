@@ -80,7 +80,7 @@ class WindowedBolt(ConfiguredBolt):
 
     @property
     def groups_by(self) -> tuple[str, ...] | None:
-        """Columns whose equal values have to come to one task; none of them: all events have to; None: none has to."""
+        """Columns by which events must share a task; ``()``: all events must; None: no such need."""
         return None
 
     @property
@@ -231,7 +231,7 @@ class WindowedBolt(ConfiguredBolt):
         max_bytes: int | None = None,
         bytes_of: Sequence[str] = (),
     ) -> Self:
-        """When windows fire: beside their end (``Panes``), or, for the window of a key, until it is purged.
+        """Fires windows early or again (``Panes``), or opens one window per key and fires it when the trigger says so.
 
         ``Panes(early=..., late=..., mode=...)``: firings beside the one at the end of a window.
 

@@ -21,7 +21,7 @@ class Staged:
     for_sinks: Sequence[tuple[str, Ref]] = ()
     """(sink, rows): rows for sinks that the driver serves."""
     files: Sequence[tuple[str, str]] = ()
-    """(sink, hidden path): files written by this task, to be published at the commit."""
+    """(sink, hidden path): files written by this task; published in the phase ``sinks``, before the commit."""
 
 
 @dataclass(frozen=True)
