@@ -203,7 +203,10 @@ def test_the_files_of_a_package_keep_to_their_layer(package: str) -> None:
 
 
 def test_no_file_imports_what_imports_it() -> None:
-    """Not for types either, nor within functions: who reads one file of a circle has to read them all."""
+    """Not for types either, nor within functions: who reads one file of a circle has to read them all.
+
+    ``DOORS`` are the exception.
+    """
     imports = {_module(file): _imported(file) for package in PACKAGES for file in (ROOT / package).rglob("*.py")}
     graph = {
         module: {name for name in names if name in imports and name != module} for module, names in imports.items()
