@@ -33,24 +33,26 @@ class Phases:
         """``hook`` is called with the name of each phase as it begins."""
         self._batch, self._hook = batch_in_words(key), hook
         self._becomes = checkpoint.after_failure(self._batch)
-        self._started = time.perf_counter()
+        self._started = self._ended = time.perf_counter()
         self._seconds: dict[str, float] = {}
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
-        """Run a phase within this block, and measure its time; the times of a phase that runs several times add up."""
+        """Run a phase within this block, and measure its time, from the end of the phase before it; the times of a
+        phase that runs several times add up."""
         self._hook(name)
-        started = time.perf_counter()
         with self.during(_DOING[name]):
             yield
-        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
+        before, self._ended = self._ended, time.perf_counter()
+        self._seconds[name] = self._seconds.get(name, 0.0) + self._ended - before
 
     def during(self, doing: str) -> AbstractContextManager[None]:
         """Add the batch, and what happens to it, to a StorageError. ``doing`` has braces for the batch."""
         return during(doing.format(self._batch), self._becomes)
 
     def end(self) -> dict[str, float]:
-        """Called after the commit: wall time in seconds by phase; ``total`` for the whole batch."""
+        """Called after the commit: wall time in seconds by phase; ``total`` for the whole batch, to which they add
+        up."""
         self._hook("committed")
-        self._seconds["total"] = time.perf_counter() - self._started
+        self._seconds["total"] = self._ended - self._started
         return self._seconds

@@ -70,7 +70,7 @@ class BatchReport:
     rows: int
     """Rows read by all spouts in this batch."""
     seconds: dict[str, float]
-    """Wall time in seconds by phase; ``total`` for the whole batch."""
+    """Wall time in seconds by phase; ``total`` for the whole batch, to which they add up."""
     bolts: dict[str, BoltReport]
     spouts: dict[str, dict[str, int]]
     """Totals so far."""
