@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from manager.keyed.held import Held
 from manager.storage.taking import take_rows
 from topologies.engine.batch.context import Context
-from topologies.engine.ingest.error_rows import error_rows, of_component
+from topologies.engine.ingest.error_rows import of_component
 from topologies.engine.ingest.plain_bolts import PlainBolts
+from topologies.engine.ingest.refusing import Unusable, refuse
 from topologies.engine.ingest.staging import Staging
 from topologies.engine.ingest.windowed_inputs import WindowedInputs
 from topologies.engine.ledger.ledger import Ledger
@@ -72,33 +73,27 @@ class Router:
         """
         indices = np.array([row for row, _ in refused], np.int64)
         inputs = np.zeros(len(events), np.int8) if events.streams is None else events.streams
-        self.ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), indices))
         reasons, clock = [reason for _, reason in refused], self.context.clock
         stream = node.bolt.settings.refused_stream
         if stream is not None:
+            self.ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), indices))
             rows = take_rows(events.payload, indices).append_column(REASON, pa.array(reasons, pa.string()))
             self.ledger.complain(node.name, stream, reasons[0])
             self.emit((node.name, stream), Rows.made(rows, clock, events.times[indices]))
             return
         for input_index in np.unique(inputs[indices]).tolist():
             of_input = inputs[indices] == input_index
-            label, why = (
-                node.streams[input_index],
-                [reason for reason, chosen in zip(reasons, of_input, strict=True) if chosen],
-            )
-            self.ledger.complain(node.name, label, why[0])
-            table = take_rows(events.payload, indices[of_input])
-            self._emit_errors(node.name, error_rows(node.name, label, table, None, why), clock)
+            why = [reason for reason, chosen in zip(reasons, of_input, strict=True) if chosen]
+            unusable = Unusable(input_index, take_rows(events.payload, indices[of_input]), None, why)
+            refuse(node, unusable, clock, self.ledger, self.emit)
 
     def refuse_edges(self, node: WindowedNode, rows: pa.Table, inputs: NDArray[np.int8]) -> None:
         """Count end edges that match no start as invalid, and emit them on the error stream."""
         reason = "the end of an edge, and no start edge with its start and key has come before that end (SI-3)"
         for input_index in np.unique(inputs).tolist():
-            indices, label = np.flatnonzero(inputs == input_index), node.streams[input_index]
-            self.ledger.count(node, input_index, "invalid", len(indices))
-            self.ledger.complain(node.name, label, f"row {indices[0]}: {reason}")
-            bad = error_rows(node.name, label, take_rows(rows, indices), indices, [reason] * len(indices))
-            self._emit_errors(node.name, bad, self.context.clock)
+            indices = np.flatnonzero(inputs == input_index)
+            unusable = Unusable(input_index, take_rows(rows, indices), indices, [reason] * len(indices))
+            refuse(node, unusable, self.context.clock, self.ledger, self.emit)
 
     def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:
         """Run a plain bolt on rows and route its output."""

@@ -15,14 +15,14 @@ from topologies.engine.admission.late_rows import conform_input
 from topologies.engine.admission.recording import EmitRows, record
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure
-from topologies.engine.ingest.error_rows import error_rows
+from topologies.engine.ingest.refusing import Unusable, refuse
 from topologies.engine.ingest.staging import Staging
 from topologies.engine.ledger.ledger import Ledger
 from topologies.engine.rows.rows import Rows
 from topologies.engine.time.timed_rows import Timed, timed
 from topologies.engine.work.input_progress import InputProgress
 from topologies.graph.groupings import AllGrouping
-from topologies.graph.model import ERRORS, WindowedNode, copies
+from topologies.graph.model import WindowedNode, copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,17 +70,13 @@ class WindowedInputs:
         if reasons is None or not len(places):
             return
         self._ledger.count(node, input_index, "received", len(places) * number)
-        self._ledger.count(node, input_index, "invalid", len(places) * number)
-        label = node.streams[input_index]
-        self._ledger.complain(node.name, label, f"row {rows.positions[places[0]]}: {reasons[places[0]]}")
-        wrong = take_rows(rows.table, places)
-        bad = error_rows(node.name, label, wrong, rows.positions[places], reasons[places].tolist())
         from_source = rows.times is None and rows.placed
         if self._ledger.traced and from_source:  # identified by their positions there: not all events have ids
             for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
                 self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
-        for _ in range(number):
-            emit((node.name, ERRORS), Rows.made(bad, rows.clock))
+        wrong = take_rows(rows.table, places)
+        unusable = Unusable(input_index, wrong, rows.positions[places], reasons[places].tolist())
+        refuse(node, unusable, rows.clock, self._ledger, emit, number)
 
     def _see(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
         """Record what the rows show about how far time is."""
