@@ -102,7 +102,7 @@ def test_outputs_of_a_sink_that_is_not_there_are_told_with_their_place(tmp_path:
         "topology": f"{tmp_path}/mine.py:topology",
         "steps": [{"event": {"id": 1, "ts": 1}, "stream": "events"}, {"expect": {"outputs": {"oot": []}}}],
     }
-    said = r"outputs of a sink 'oot', .*did you mean 'out'\? correct the name in steps\[1\]\.expect\.outputs"
+    said = r"expects something of a sink 'oot', .*did you mean 'out'\? correct the name in steps\[1\]\.expect\.outputs"
     with pytest.raises(ScenarioError, match=said):
         replay(story)
 
