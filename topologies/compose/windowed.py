@@ -18,12 +18,12 @@ from topologies.compose.event_times import EventTimes, event_times
 from topologies.compose.needed_columns import declared_columns
 from topologies.compose.source_time import SourceRules, with_source_time
 from topologies.graph.inner_columns import reserved_of_inputs
-from topologies.graph.model import ERRORS, LATE_COLUMNS, REASON, RETRACT, Input, Origin, WindowedNode
+from topologies.graph.model import ERRORS, LATE_COLUMNS, REASON, Input, Origin, WindowedNode
 from windowing.bolts.asking import asks_for_expired
 from windowing.bolts.join import Join
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.errors import ConfigError
-from windowing.settings.panes import PaneMode
+from windowing.settings.panes import RETRACT, PaneMode
 
 if TYPE_CHECKING:
     from topologies.compose.declarers import BoltDeclarer, DeclaredTopology
@@ -159,6 +159,7 @@ def _checked(
         event_time=times.event_time,
         groups_by=bolt.groups_by,
         rows_are_of_events=bolt.rows_are_of_events,
+        takes_retractions=bolt.takes_retractions,
         asks_for_expired=asks_for_expired(bolt) if settings.expired is None else settings.expired,
         partitioned=any(each.stream[0] in known.partitioned for each in reading.inputs),
         parallel_windows=bolt.parallel_windows,

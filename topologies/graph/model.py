@@ -80,9 +80,6 @@ ID = "id"
 REASON = "_reason"
 """What a refused stream carries behind the event's own columns: why the rule of the trigger failed."""
 
-RETRACT = "_retract"
-"""A column of what a bolt emits whose windows take rows back: whether this row is one of these."""
-
 Stream = tuple[str, str]
 """A component and one of its output streams."""
 

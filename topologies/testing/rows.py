@@ -70,7 +70,8 @@ def schema_of(what: str, rows: GivenRows, times: Collection[str] = ()) -> pa.Sch
             raise ConfigError(
                 f"{what}: the columns are not known",
                 why="there are no rows" if not listed else "tuples have no column names",
-                do="declare them: schema='user string, amount double, ts timestamp'; or give dicts",
+                do="declare them: schema='user string, amount double, ts timestamp', of several inputs for each "
+                "(schema={'orders': ..., 'returns': ...}); or give dicts",
             )
         names = dict.fromkeys(name for row in listed for name in row)
         found = pa.schema([(str(name), _type(what, name, listed)) for name in names])

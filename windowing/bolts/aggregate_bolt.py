@@ -23,6 +23,7 @@ from windowing.data.reprs import one_line
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import value_type
 from windowing.errors import ConfigError, together
+from windowing.settings.panes import RETRACT
 from windowing.time.durations import Time
 from windowing.window import whole
 from windowing.window_batch import WindowBatch
@@ -147,6 +148,11 @@ class AggregateBolt(BatchWindowedBolt):
     @property
     def groups_by(self) -> tuple[str, ...]:
         return self.by
+
+    @property
+    def takes_retractions(self) -> bool:
+        """Whether it tells them from other rows: by its key, or in a subclass that makes rows of its own."""
+        return RETRACT in self.by or not self.is_as_declared
 
     @property
     def columns_read(self) -> frozenset[str]:

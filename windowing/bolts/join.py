@@ -57,6 +57,10 @@ class Join(WindowedBolt):
         return True
 
     @property
+    def takes_retractions(self) -> bool:
+        return False
+
+    @property
     def keys_by_stream(self) -> dict[str, tuple[str, ...]]:
         """The key columns of each of the two streams."""
         return {self.left: self.keys.left, self.right: self.keys.right}

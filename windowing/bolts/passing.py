@@ -54,6 +54,10 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         self._counters: Counter[str] = Counter()
 
     @property
+    def takes_retractions(self) -> bool:
+        return False
+
+    @property
     def groups_by(self) -> tuple[str, ...]:
         return self.by
 

@@ -83,6 +83,10 @@ class Rank(BatchWindowedBolt):
         return True
 
     @property
+    def takes_retractions(self) -> bool:
+        return False
+
+    @property
     def groups_by(self) -> tuple[str, ...]:
         return self.by
 

@@ -79,6 +79,12 @@ class WindowedBolt(ConfiguredBolt):
         return False
 
     @property
+    def takes_retractions(self) -> bool:
+        """Whether it heeds ``_retract`` in rows of a bolt before it that takes rows back; otherwise each of these would
+        count as another event."""
+        return True
+
+    @property
     def groups_by(self) -> tuple[str, ...] | None:
         """Columns by which events must share a task; ``()``: all events must; None: no such need."""
         return None

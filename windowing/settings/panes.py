@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+RETRACT = "_retract"
+"""A column of what a bolt emits whose windows take rows back: whether this row is one of these."""
+
+
 class Timing(Enum):
     """When a window fires: before its end, at its end, or after it."""
 

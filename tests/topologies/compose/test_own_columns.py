@@ -14,10 +14,10 @@ from manager.storage.event_segments import WEIGHT_COLUMN
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.inner_columns import MERGED, READ, RECORDED, RETRACTED
-from topologies.graph.model import ERROR_SCHEMA, LATE_COLUMNS, REASON, RETRACT
+from topologies.graph.model import ERROR_SCHEMA, LATE_COLUMNS, REASON
 from windbolt.testing import run_bolt
 from windowing import Bolt, Count, TopologyError, TupleWindow, WindowedBolt, presets, seconds
-from windowing.settings.panes import Panes
+from windowing.settings.panes import RETRACT, Panes
 from windowing.settings.triggers import CountTrigger
 
 LATE = [field.name for field in LATE_COLUMNS]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
-from topologies.compose.checks.columns import columns, imports, message_ids, partitions
+from topologies.compose.checks.columns import columns, imports, message_ids, partitions, retractions
 from topologies.compose.checks.empty_windows import empty_windows
 from topologies.compose.checks.firing import expired, key_trigger, panes, parallel_windows, policies
 from topologies.compose.checks.groupings import joins, key, sums
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from windowing.settings import WindowSettings
 
 CHECKS = (
-    columns, imports, partitions, key, sums, joins, keys_watermark, lateness, late_stream, windows, panes,
+    columns, retractions, imports, partitions, key, sums, joins, keys_watermark, lateness, late_stream, windows, panes,
     empty_windows, expired, message_ids, parallel_windows, policies, key_trigger,
 )  # fmt: skip
 """In the order in which their mistakes are told."""

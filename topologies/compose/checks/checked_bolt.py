@@ -33,6 +33,8 @@ class CheckedBolt:
     """The columns by which it groups its events, if it does."""
     rows_are_of_events: bool = False
     """Whether it emits nothing for a window without events."""
+    takes_retractions: bool = True
+    """Whether it heeds that a bolt before it has taken rows back."""
     asks_for_expired: bool = False
     """Whether it was told, or its code was seen, to ask its windows what has expired."""
     partitioned: bool = False

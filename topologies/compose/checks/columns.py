@@ -11,6 +11,7 @@ from topologies.graph.groupings import ShuffleGrouping
 from topologies.graph.model import stream_label
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Session
+from windowing.settings.panes import RETRACT
 from windowing.time.timestamps import is_time
 
 
@@ -34,6 +35,18 @@ def columns(bolt: CheckedBolt) -> Iterator[ConfigError]:
     for kind in settings.kinds:
         if isinstance(kind, Session) and kind.gap_field is not None:
             yield from bolt.column("with_window(Session(...))", kind.gap_field, _is_span, "a number or a duration")
+
+
+def retractions(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Rows that take others back are not counted as events."""
+    retracting = [stream_label(each.stream) for each, schema in bolt.inputs if RETRACT in schema.names]
+    if retracting and not bolt.takes_retractions:
+        yield bolt.fault(
+            f"reads {', '.join(map(repr, retracting))}, whose rows may take earlier ones back ({RETRACT})",
+            "a ready bolt would count each of them as another event",
+            "have the bolt before it fire each window once, or put a bolt of your own between them that heeds "
+            f"{RETRACT}; an AggregateBolt may have {RETRACT} in its key",
+        )
 
 
 def imports(bolt: CheckedBolt) -> Iterator[ConfigError]:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.graph.inner_columns import RECORDED, RETRACTED
-from topologies.graph.model import RETRACT
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Calendar, Hopping, Session
-from windowing.settings.panes import PaneMode
+from windowing.settings.panes import RETRACT, PaneMode
 from windowing.settings.rules import LateBy
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.graph.inner_columns import RETRACTED
-from topologies.graph.model import RETRACT, WindowedNode
+from topologies.graph.model import WindowedNode
 from windowing.data.rows import Loose, from_rows
+from windowing.settings.panes import RETRACT
 from windowing.window import Ident, TupleWindow
 
 if TYPE_CHECKING:

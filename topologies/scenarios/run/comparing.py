@@ -218,7 +218,8 @@ def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows) -> 
     elif len(expected) > len(found):
         yield f"outputs.{sink}[{len(found)}]: expected {_row(expected[len(found)])}, found nothing"
     elif len(found) > len(expected):
-        yield f"outputs.{sink}[{len(expected)}]: expected nothing, found {_row(found[len(expected)])}"
+        part = "" if expected else " (to expect a part of what comes out: expect.includes)"
+        yield f"outputs.{sink}[{len(expected)}]: expected nothing, found {_row(found[len(expected)])}{part}"
     if len(expected) != len(found):
         yield f"outputs.{sink}: expected {_rows(len(expected))}, found {len(found)}"
 
