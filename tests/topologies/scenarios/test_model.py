@@ -64,6 +64,7 @@ def window(
         batch=batch,
         due=due,
         by_clock=due < FOREVER,
+        brackets=("(", "]"),
         start=start,
         end=end,
         events=ids,

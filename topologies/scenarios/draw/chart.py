@@ -188,10 +188,9 @@ class Chart:
         return low, high, opening if start is not None else "", closing if end is not None else ""
 
     def _brackets(self, window: AnswerWindow) -> tuple[str, str]:
-        if "by" in window:
-            return "[", "]"  # from its first event to what fired it
-        bounds = self.scenario.rules.bounds
-        return bounds.value[0], bounds.value[-1]
+        opening, closing = window["brackets"]
+        at_end = any(self._at(name) == window["end"] for name in window["events"])
+        return opening, "]" if at_end else closing  # a session that is cut holds an event at the cut
 
     def _extent(self, window: AnswerWindow) -> str:
         opening, closing = self._brackets(window)
@@ -201,6 +200,8 @@ class Chart:
             return f"{number} event{'' if number == 1 else 's'}"
         if start is None:
             return f"..{self.show(end)}{closing}"
+        if end == start + 1:
+            return f"at {self.show(start)}"  # one moment: a microsecond
         return f"{opening}{self.show(start)}..{self.show(end)}{closing}"
 
 
@@ -256,7 +257,7 @@ def _few(names: Sequence[str], most: int) -> list[str]:
 
 
 def _whose(window: AnswerWindow) -> Text:
-    names = [f"{name} {window[name]}" for name in ("step", "task", "key", "kind") if name in window]
+    names = [f"{name} {window[name]}" for name in ("step", "bolt", "task", "key", "kind") if name in window]
     if "pane" in window:
         names.append(f"{window['pane']['timing'].replace('_', ' ')}{', the last' if window['pane']['last'] else ''}")
     return Text(f"{', '.join(names)}: " if names else "", "italic")

@@ -35,6 +35,8 @@ class AnswerWindow(TypedDict):
     """The watermark or clock from which it was due; FOREVER if only the end of its batch made it fire."""
     by_clock: bool
     """Whether ``due`` is of the clock, and not of the watermark."""
+    brackets: tuple[str, str]
+    """How its edges are written: ``[`` and ``)`` where it holds events at its start, and none at its end."""
     step: NotRequired[str]
     """The aggregation step whose window it is, where there are several."""
     bolt: NotRequired[str]

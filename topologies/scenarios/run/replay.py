@@ -31,6 +31,7 @@ from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import EventStep
 from windowing.errors import ScenarioError
 from windowing.settings import WindowSettings
+from windowing.settings.kinds import CountByStart, Meeting, Onset, Session, SlidingLog
 from windowing.suggestions import did_you_mean
 from windowing.time.durations import Count
 
@@ -261,6 +262,7 @@ def _window(
         batch=row["batch"],
         due=row["due"],
         by_clock=row["by_clock"],
+        brackets=_brackets(settings, row),
         start=row["start"],
         end=None if counts and not node.event_time else row["end"],
         events=row["events"],
@@ -284,6 +286,17 @@ def _window(
     if row.get("by") is not None:
         window["by"] = row["by"]
     return window
+
+
+def _brackets(settings: WindowSettings, row: Mapping[str, Any]) -> tuple[str, str]:
+    if row.get("by") is not None:
+        return "[", "]"  # from its first event to what fired it
+    match settings.kinds[row["kind"] or 0] if settings.kinds else None:
+        case Session() | Onset() | Meeting() | CountByStart():
+            return "[", ")"
+        case SlidingLog():
+            return "(", "]"
+    return settings.bounds.value[0], settings.bounds.value[-1]
 
 
 def _watched(rules: WindowSettings) -> bool:
