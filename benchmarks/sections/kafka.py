@@ -28,6 +28,7 @@ from benchmarks.contest import fail, say, scratch
 from benchmarks.events import SEED
 from benchmarks.figures import Figure, Verdict
 from benchmarks.sections.bench import MAIN, Bench
+from benchmarks.sections.latency import stop_after
 from benchmarks.session import Session
 from tests.helpers.broker import broker
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
@@ -142,13 +143,8 @@ def _windbolt(spark: SparkSession, topics: Topics, folder: Path, probe: subproce
     builder.set_bolt("lines", Lines()).shuffle_grouping("counts")
     builder.set_sink("out", sinks.kafka(topics.servers, topics.output)).from_("lines")
     options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), flush=False)
-    threading.Thread(target=_stop_after, args=(probe, options.stop), daemon=True).start()
+    threading.Thread(target=stop_after, args=(probe, options.stop), daemon=True).start()
     run_on_spark(builder.build(), options, spark=spark)
-
-
-def _stop_after(probe: subprocess.Popen[str], stop: threading.Event) -> None:
-    probe.wait()
-    stop.set()
 
 
 def _spark(spark: SparkSession, topics: Topics, folder: Path, probe: subprocess.Popen[str]) -> None:

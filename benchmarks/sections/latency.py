@@ -117,11 +117,12 @@ def _windbolt(bench: Bench, folder: Path, probe: subprocess.Popen[str]) -> None:
     builder.set_bolt("bolt", timed, parallelism=2).fields_grouping("events", "key")
     builder.set_sink("out", sinks.files(folder / "sink", "parquet")).from_("bolt")
     options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), flush=False)
-    threading.Thread(target=_stop_after, args=(probe, options.stop), daemon=True).start()
+    threading.Thread(target=stop_after, args=(probe, options.stop), daemon=True).start()
     run_on_spark(builder.build(), options, spark=bench.session.spark)
 
 
-def _stop_after(probe: subprocess.Popen[str], stop: threading.Event) -> None:
+def stop_after(probe: subprocess.Popen[str], stop: threading.Event) -> None:
+    """Have a run stop when the probe has ended."""
     probe.wait()
     stop.set()
 
