@@ -165,6 +165,18 @@ def _answer() -> Any:
     return replay(SCENARIO)
 
 
+_JOIN = {
+    "left": "orders",
+    "right": "prices",
+    "on": "item",
+    "how": "left",
+    "outputs": "item string",
+    "rename": "{stream}_{column}",
+    "start": "a",
+    "end": "b",
+}
+"""What both joins are given."""
+
 CALLS: dict[str, Valid] = {
     # windows and bolts
     "AggregateBolt": Valid(
@@ -205,18 +217,7 @@ CALLS: dict[str, Valid] = {
     "ShiftTime": Valid({"by": "-5s", "fields": ["ts"]}, fine={"by": ("-5s",)}),
     "SlidingLog": Valid({"length": "5s"}),
     "Snapshot": Valid(),
-    "TemporalJoin": Valid(
-        {
-            "left": "orders",
-            "right": "prices",
-            "on": "item",
-            "how": "left",
-            "outputs": "item string",
-            "rename": "{stream}_{column}",
-            "start": "a",
-            "end": "b",
-        }
-    ),
+    "TemporalJoin": Valid(_JOIN),
     "TopN": Valid(
         {
             "n": 3,
@@ -230,18 +231,7 @@ CALLS: dict[str, Valid] = {
         }
     ),
     "Union": Valid(),
-    "WindowJoin": Valid(
-        {
-            "left": "orders",
-            "right": "prices",
-            "on": "item",
-            "how": "left",
-            "outputs": "item string",
-            "rename": "{stream}_{column}",
-            "start": "a",
-            "end": "b",
-        }
-    ),
+    "WindowJoin": Valid(_JOIN),
     "Emit": Valid({"rows": {"n": 3}, "stream": "late"}, then=_emitted),
     "AggregateBolt.with_empty_windows": Valid(
         {"until": "1h", "fill": {"n": 3}}, on=lambda: AggregateBolt(n=count()).with_tumbling_window("10s")

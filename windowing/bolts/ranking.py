@@ -116,10 +116,10 @@ class Rank(BatchWindowedBolt):
         chosen = self._chosen(order, numbers)
         table = windows.table.take(pa.array(chosen)).append_column(self.column, pa.array(numbers[chosen]))
         index = windows.index[chosen]
-        edges = {"start": windows.window_starts, "end": windows.window_ends}
         for moment, name in self._moments.items():
             unknown = np.array([getattr(window, f"{moment}_timestamp") is None for window in windows])
-            times = nulled(edges[moment][index], unknown[index], TIMESTAMP)
+            edges = windows.window_starts if moment == "start" else windows.window_ends
+            times = nulled(edges[index], unknown[index], TIMESTAMP)
             table = table.append_column(name, times)
         return table, index
 
