@@ -21,3 +21,16 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     """The end of a message about a name that does not exist: ``; did you mean 'revenue'?``, or nothing."""
     close = [each for each in nearest(name, known) if each != name]
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def did_you_mean_column(name: object, columns: Iterable[str]) -> str:
+    """The same of a column: ``; did you mean 'purchases_id' or 'refunds_id'?`` for ``'id'``.
+
+    A join puts the stream before, or behind, the names of columns that both of its streams have; such columns are
+    meant, and not what is merely spelled alike.
+    """
+    columns = list(columns)
+    if not isinstance(name, str) or not name or name in columns:
+        return ""
+    renamed = [each for each in columns if each.endswith(f"_{name}") or each.startswith(f"{name}_")]
+    return f"; did you mean {' or '.join(map(repr, renamed[:3]))}?" if renamed else did_you_mean(name, columns)

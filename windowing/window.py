@@ -16,7 +16,7 @@ from windowing.data.views import read_only
 from windowing.errors import ConfigError
 from windowing.settings.panes import Pane
 from windowing.settings.triggers import FiredBy
-from windowing.suggestions import did_you_mean
+from windowing.suggestions import did_you_mean_column
 from windowing.time.timestamps import FOREVER, to_datetime
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class TupleWindow:
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     if name not in table.column_names:
         names = table.column_names
-        raise KeyError(f"no column {name!r}{did_you_mean(name, names)} (the window has {', '.join(names)})")
+        raise KeyError(f"no column {name!r}{did_you_mean_column(name, names)} (the window has {', '.join(names)})")
     return table.column(name)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.places import ROOT
-from windowing.suggestions import did_you_mean, nearest
+from windowing.suggestions import did_you_mean, did_you_mean_column, nearest
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,22 @@ from windowing.suggestions import did_you_mean, nearest
 )
 def test_the_nearest_name_is_suggested(name: object, known: list[str], said: str) -> None:
     assert did_you_mean(name, known) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "said"),
+    [
+        ("id", ["kind", "purchases_id", "refunds_id"], "; did you mean 'purchases_id' or 'refunds_id'?"),
+        ("id", ["kind", "id_purchases"], "; did you mean 'id_purchases'?"),
+        ("id", ["kind"], "; did you mean 'kind'?"),
+        ("id", ["id", "purchases_id"], ""),
+        ("amuont", ["amount", "orders_id"], "; did you mean 'amount'?"),
+        ("", ["_a"], ""),
+        (7, ["a_7"], ""),
+    ],
+)
+def test_a_column_that_a_join_renamed_is_suggested(name: object, columns: list[str], said: str) -> None:
+    assert did_you_mean_column(name, columns) == said
 
 
 def test_several_are_in_order_of_likeness() -> None:

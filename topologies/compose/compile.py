@@ -39,6 +39,7 @@ from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.state import check_types
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.errors import ConfigError, TopologyError, WindboltError
+from windowing.suggestions import did_you_mean_column
 
 if TYPE_CHECKING:
     from topologies.compose.declarers import BoltDeclarer, DeclaredTopology
@@ -215,7 +216,8 @@ class _Compilation:
             if missing or not read.grouping.fields:
                 self.mistakes.tell(
                     f"bolt {name!r} groups {stream_label(read.stream)!r} by "
-                    f"{', '.join(map(repr, missing)) or 'no fields'}",
+                    f"{', '.join(map(repr, missing)) or 'no fields'}"
+                    + (did_you_mean_column(missing[0], schema.names) if missing else ""),
                     f"the stream has {', '.join(schema.names)}"
                     + ("" if missing else ", and the bolt no key (with_key, by=..., on=...) that would be meant"),
                     "group by fields of the stream",

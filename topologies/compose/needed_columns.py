@@ -24,7 +24,7 @@ from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import narrowest
 from windowing.errors import ConfigError
-from windowing.suggestions import did_you_mean
+from windowing.suggestions import did_you_mean_column
 
 ColumnNames = frozenset[str] | None
 """Names of columns; None for all, whatever they are."""
@@ -59,7 +59,7 @@ def declared_columns(name: str, bolt: WindowedBolt, schema: pa.Schema, inputs: I
     if missing:
         raise ConfigError(
             f"bolt {name!r} reads {', '.join(map(repr, missing))}, and there is no such column"
-            + did_you_mean(missing[0], schema.names),
+            + did_you_mean_column(missing[0], schema.names),
             why=f"its input has {', '.join(schema.names)}",
             do="correct its attribute reads",
         )

@@ -14,9 +14,10 @@ from topologies.compose.builder import TopologyBuilder
 from topologies.graph.model import ERRORS
 from topologies.testing.driver import TopologyDriver
 from topologies.testing.fired import FiredWindow
-from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, declared
+from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, columns_of
 from topologies.testing.watched import LATE
 from topologies.testing.windows import inputs_of
+from windowing.bolts.join import Join
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls.checked import checked_value
@@ -84,8 +85,8 @@ def run_bolt(
     Time is that of the bolt's timestamp field. ``clock``: where the clock is, or a list with a time for each row of
     a single input, each of which then comes by itself; without it the machine's (or freezegun's).
 
-    All rows come in one micro-batch, so that none is late by the watermark of another; with ``rows_per_batch=1`` the
-    watermark moves after each of them. ``close``: at the end the streams end, and what is open fires.
+    All rows come in one micro-batch, so that none is late by the watermark of another, unless the bolt has watermarks
+    at events (``with_watermark(every=1)``); with ``rows_per_batch=1`` the watermark moves after each of them. ``close``: at the end the streams end, and what is open fires.
 
     Raises TopologyError where the bolt cannot be used so, SchemaError and ConfigError where rows, columns or times
     cannot be, BoltError where the bolt raises.
@@ -101,18 +102,29 @@ def run_bolt(
     if rows_per_batch is not None and (type(rows_per_batch) is not int or rows_per_batch < 1):
         raise ConfigError(f"rows_per_batch={rows_per_batch!r}", do="give a whole number above 0, or leave it out")
     given = inputs_of(rows, stream, schema)
+    _check_inputs(bolt, given)
     times = _time_fields(bolt)
     tables: dict[str, pa.Table] = {}
     for name, each in given.items():
         listed = each if _is_table(each) else _as_list(each)
-        mine = schema.get(name) if isinstance(schema, Mapping) else schema
-        tables[name] = as_table(f"input {name!r}", listed, declared(mine, f"input {name!r}", listed, times))
+        tables[name] = as_table(f"input {name!r}", listed, columns_of(name, given, listed, schema, times))
     driver = _driver(bolt, tables)
     for batch, moment in _batches(tables, clock, rows_per_batch):
         driver.push_together(batch, clock=moment)
     if close:
         driver.close()
     return _result(driver, bolt)
+
+
+def _check_inputs(bolt: Bolt | BatchBolt | WindowedBolt, given: Mapping[str, object]) -> None:
+    """ConfigError where a join is given the rows of other inputs than the two that it names."""
+    if isinstance(bolt, Join) and set(given) != {bolt.left, bolt.right}:
+        others = f"inputs {', '.join(map(repr, given))}" if len(given) > 1 else f"one input, {next(iter(given))!r}"
+        raise ConfigError(
+            f"run_bolt with {others}",
+            why=f"this {type(bolt).__name__} joins {bolt.left!r} and {bolt.right!r}",
+            do=f"give the rows of both: run_bolt(bolt, {{{bolt.left!r}: [...], {bolt.right!r}: [...]}})",
+        )
 
 
 def _driver(bolt: Bolt | BatchBolt | WindowedBolt, tables: Mapping[str, pa.Table]) -> TopologyDriver:

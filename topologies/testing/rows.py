@@ -30,6 +30,9 @@ What a DataFrame misses, NaN too, is null, as pandas means it; in dicts and tupl
 Moment: TypeAlias = "datetime | str | float"
 """A datetime (UTC without a zone), ISO 8601, or milliseconds since 1970."""
 
+COLUMNS = "user string, amount double, ts timestamp"
+"""Columns as they are declared, in errors."""
+
 _FORMS = "a list of dicts or tuples, a pandas DataFrame or an Arrow table"
 
 
@@ -56,10 +59,12 @@ def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def schema_of(what: str, rows: GivenRows, times: Collection[str] = ()) -> pa.Schema:
+def schema_of(
+    what: str, rows: GivenRows, times: Collection[str] = (), *, declare: str = f"schema={COLUMNS!r}"
+) -> pa.Schema:
     """The columns that rows have by themselves; those among ``times`` are timestamps where they are texts.
 
-    ConfigError where they do not say: tuples have no names, and no rows no columns.
+    ConfigError where they do not say, with how to ``declare`` them: tuples have no names, and no rows no columns.
     """
     table = _table_of(rows)
     if table is not None:
@@ -70,17 +75,26 @@ def schema_of(what: str, rows: GivenRows, times: Collection[str] = ()) -> pa.Sch
             raise ConfigError(
                 f"{what}: the columns are not known",
                 why="there are no rows" if not listed else "tuples have no column names",
-                do="declare them: schema='user string, amount double, ts timestamp', of several inputs for each "
-                "(schema={'orders': ..., 'returns': ...}); or give dicts",
+                do=f"declare them: {declare}; or give dicts",
             )
         names = dict.fromkeys(name for row in listed for name in row)
         found = pa.schema([(str(name), _type(what, name, listed)) for name in names])
     return pa.schema([_as_time(field) if field.name in times else field for field in found])
 
 
-def declared(schema: SchemaLike | None, what: str, rows: GivenRows, times: Collection[str] = ()) -> pa.Schema:
-    """The columns that are declared, or else those that the rows have."""
-    return schema_of(what, rows, times) if schema is None else parse_schema(schema)
+def columns_of(
+    name: str,
+    inputs: Collection[str],
+    rows: GivenRows,
+    schema: SchemaLike | Mapping[str, SchemaLike] | None,
+    times: Collection[str] = (),
+) -> pa.Schema:
+    """The columns of one of several inputs: those that are declared for it, or else those that its rows have."""
+    mine = schema.get(name) if isinstance(schema, Mapping) else schema
+    if mine is not None:
+        return parse_schema(mine)
+    declare = f"schema={COLUMNS!r}" if len(inputs) == 1 else f"schema={{{name!r}: {COLUMNS!r}}}"
+    return schema_of(f"input {name!r}", rows, times, declare=declare)
 
 
 def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
@@ -91,7 +105,11 @@ def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
     listed = list(listed)
     for at, row in enumerate(listed):
         if not _is_row(row):
-            raise ConfigError(f"{what}: row {at} is {row!r:.60}", why="a row is a dict or a tuple", do=f"give {_FORMS}")
+            raise ConfigError(
+                f"{what}: row {at} is {row!r:.60}",
+                why="a row is a dict or a tuple",
+                do=f"give {_FORMS}; for several inputs a mapping of these: {{'orders': [...], 'prices': [...]}}",
+            )
     return listed
 
 
@@ -213,7 +231,7 @@ def _type(what: str, name: object, rows: Sequence[Any]) -> pa.DataType:
         raise SchemaError(
             f"{what}: the values of column {name!r} are of several types",
             why=str(error),
-            do="declare the columns: schema='user string, amount double, ts timestamp'",
+            do=f"declare the columns: schema={COLUMNS!r}",
         ) from None
     if pa.types.is_timestamp(kind):
         return TIMESTAMP

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, declared
+from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, columns_of
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.component import Component, TaskContext
 from windowing.bolts.shifts import AlterLifetime
@@ -90,7 +90,7 @@ def make_window(
     inputs = inputs_of(rows, stream, schema)
     times_of = () if timestamp_field is None else (timestamp_field,)
     tables = {
-        name: as_table(f"input {name!r}", each, _declared(name, schema, each, times_of))
+        name: as_table(f"input {name!r}", each, columns_of(name, inputs, each, schema, times_of))
         for name, each in inputs.items()
     }
     events = _together(tables)
@@ -154,6 +154,12 @@ def prepared(
 def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]:
     """The rows of each input; ConfigError where that is not what is given, or a schema is that of no input."""
     inputs = _named(rows, stream)
+    if isinstance(schema, list | tuple):
+        raise ConfigError(
+            f"schema={schema!r:.60}",
+            why="these are rows, and no columns",
+            do="give the rows of several inputs in a mapping: {'orders': [...], 'prices': [...]}",
+        )
     strange = [name for name in schema if name not in inputs] if isinstance(schema, Mapping) else []
     if strange:
         raise ConfigError(
@@ -189,11 +195,6 @@ def _named(rows: Any, stream: str) -> Mapping[str, GivenRows]:
     if not rows:
         raise ConfigError("an empty mapping of inputs", do="give the rows of each input by its name, or a list of rows")
     return rows
-
-
-def _declared(name: str, schema: Any, rows: GivenRows, times: Sequence[str]) -> pa.Schema:
-    mine = schema.get(name) if isinstance(schema, Mapping) else schema
-    return declared(mine, f"input {name!r}", rows, times)
 
 
 def _times(field: str, events: pa.Table, count: int) -> NDArray[np.int64]:

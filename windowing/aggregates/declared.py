@@ -15,6 +15,7 @@ from windowing.aggregates.ranked import Ranked, can_be_ranked
 from windowing.aggregates.wide import DIGITS, WideTotal, as_decimals, as_doubles, as_whole
 from windowing.data.schema import TIMESTAMP, value_type
 from windowing.errors import ConfigError
+from windowing.suggestions import did_you_mean_column
 from windowing.time.timestamps import to_column
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
     """The type of a column's values; ConfigError where there is no such column."""
     if field not in schema.names:
         raise ConfigError(
-            f"{whose}: there is no column {field!r}",
+            f"{whose}: there is no column {field!r}{did_you_mean_column(field, schema.names)}",
             why=f"the bolt reads {', '.join(schema.names)}",
             do="name one of these",
         )

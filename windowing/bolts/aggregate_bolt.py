@@ -24,6 +24,7 @@ from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import value_type
 from windowing.errors import ConfigError, together
 from windowing.settings.panes import RETRACT
+from windowing.suggestions import did_you_mean_column
 from windowing.time.durations import Time
 from windowing.window import whole
 from windowing.window_batch import WindowBatch
@@ -125,7 +126,8 @@ class AggregateBolt(BatchWindowedBolt):
         missing = [name for name in self.by if name not in schema.names]
         if missing:
             raise ConfigError(
-                f"AggregateBolt by {missing[0]!r}, and there is no such column",
+                f"AggregateBolt by {missing[0]!r}, and there is no such column"
+                + did_you_mean_column(missing[0], schema.names),
                 why=f"the bolt reads {', '.join(schema.names)}",
                 do="name columns that it reads",
             )

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from windowing.bolts.matching import can_be_compared
 from windowing.errors import ConfigError
-from windowing.suggestions import did_you_mean
+from windowing.suggestions import did_you_mean_column
 
 
 def read_name(bolt: str, argument: str, name: object) -> str:
@@ -52,7 +52,7 @@ def check_groups(
     for name in names:
         if name not in schema.names:
             raise ConfigError(
-                f"{bolt}({argument}={name!r}), and there is no such column{did_you_mean(name, schema.names)}",
+                f"{bolt}({argument}={name!r}), and there is no such column{did_you_mean_column(name, schema.names)}",
                 why=f"the bolt reads {', '.join(schema.names)}",
                 do="name columns that it reads",
             )

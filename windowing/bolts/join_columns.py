@@ -10,6 +10,7 @@ import pyarrow as pa
 from windowing.bolts.matching import can_be_compared, key_type
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
+from windowing.suggestions import did_you_mean_column
 
 LEFT, RIGHT, BOTH, START, END = "left", "right", "both", "start", "end"
 
@@ -183,7 +184,7 @@ def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinC
     unknown = [name for name in wanted.names if name not in columns]
     if unknown:
         raise ConfigError(
-            f"the join has no column {', '.join(map(repr, unknown))}",
+            f"the join has no column {', '.join(map(repr, unknown))}{did_you_mean_column(unknown[0], columns)}",
             why=f"it has {', '.join(columns)}",
             do="declare some of these in outputs=, or leave outputs= out to have all",
         )

@@ -16,6 +16,7 @@ from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM, EmittedRows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
+from windowing.suggestions import did_you_mean_column
 from windowing.time.durations import Time, as_duration
 from windowing.time.timestamps import from_column
 
@@ -151,7 +152,7 @@ def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
 def _check_time(schema: pa.Schema, name: str, by: int) -> None:
     if name not in schema.names:
         raise ConfigError(
-            f"there is no column {name!r} to shift",
+            f"there is no column {name!r} to shift{did_you_mean_column(name, schema.names)}",
             why=f"the columns are {', '.join(schema.names)}",
             do="name one of these",
         )

@@ -56,7 +56,7 @@ def test_in_an_event_and_in_a_batch() -> None:
         def execute(self, batch):
             return batch["usr"]
 
-    assert "KeyError: 'usr'; did you mean 'user'?" in failure(Event())
+    assert "KeyError: 'usr'; did you mean 'user'? (there are user, amount)" in failure(Event())
     assert "did you mean 'user'? (there are user, amount)" in failure(Batch())
 
 

@@ -28,6 +28,7 @@ from windbolt import (
     TopologyError,
     TupleWindow,
     WindowedBolt,
+    WindowJoin,
     aggregates,
     presets,
     seconds,
@@ -201,6 +202,30 @@ def test_several_inputs() -> None:
     assert (row["item"], row["price"], row["n"]) == ("tea", 2.0, 3)
 
 
+JOIN = WindowJoin("orders", "prices", on="item").with_tumbling_window("10s").with_timestamp_field("ts")
+SOLD = [{"item": "tea", "n": 3, "ts": at(5)}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "schema", "told"),
+    [
+        (SOLD, None, r"one input, 'input'\. this WindowJoin joins 'orders' and 'prices'.*"
+         r"run_bolt\(bolt, \{'orders': \[...\], 'prices': \[...\]\}\)"),
+        ({"orders": SOLD, "price": SOLD}, None, "inputs 'orders', 'price'\\."),
+        (SOLD, SOLD, "these are rows, and no columns.*in a mapping"),
+        ({"orders": SOLD, "prices": []}, None, r"input 'prices'.*there are no rows.*schema=\{'prices': 'user string"),
+    ],
+)  # fmt: skip
+def test_mistakes_with_several_inputs_are_told(rows: Any, schema: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        run_bolt(JOIN, rows, schema)
+
+
+def test_one_of_two_inputs_without_rows() -> None:
+    run = run_bolt(JOIN, {"orders": SOLD, "prices": []}, {"prices": "item string, price double, ts timestamp"})
+    assert (run.rows, run.accounts["windowed"]) == ([], 1)
+
+
 def test_the_rules_of_other_systems() -> None:
     bolt = Revenue().with_time(presets.azure(late="5s", out_of_order="5s", arrival_field="arrived"))
     rows = [{**row, "arrived": row["ts"]} for row in ROWS]
@@ -217,6 +242,7 @@ def test_the_rules_of_other_systems() -> None:
         (lambda: run_bolt(TUMBLING, [("ada", 1.0)]), ConfigError, "not known.*tuples have no column names"),
         (lambda: run_bolt(TUMBLING, []), ConfigError, "there are no rows"),
         (lambda: run_bolt(TUMBLING, {"user": "ada"}), ConfigError, "put a single row into a list"),
+        (lambda: run_bolt(TUMBLING, [ROWS, ROWS]), ConfigError, "row 0 is.*for several inputs a mapping of these"),
         (lambda: run_bolt(TUMBLING, {}), ConfigError, "empty mapping of inputs"),
         (lambda: run_bolt(TUMBLING, [{"user": "ada", "tz": 1}]), TopologyError, "'ts'"),
         (lambda: run_bolt(TUMBLING, [{"a": 1}, {"a": "x"}]), SchemaError, "row 1, column 'a': 'x' is no long"),

@@ -12,6 +12,7 @@ from topologies.compose.effects import Situation
 from topologies.graph.model import Input, stream_label
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Meeting, Onset
+from windowing.suggestions import did_you_mean_column
 
 if TYPE_CHECKING:
     from windowing.settings import WindowSettings
@@ -95,8 +96,11 @@ class CheckedBolt:
                     )
             elif everywhere:
                 yield self.fault(
-                    f"{call} names {field!r}", f"{label!r} has {', '.join(schema.names)}", "name columns of every input"
+                    f"{call} names {field!r}{did_you_mean_column(field, schema.names)}",
+                    f"{label!r} has {', '.join(schema.names)}",
+                    "name columns of every input",
                 )
         if not found and not everywhere:
             columns = "; ".join(f"{stream_label(each.stream)!r} has {', '.join(s.names)}" for each, s in self.inputs)
-            yield self.fault(f"{call} names {field!r}", columns, "name a column of an input")
+            meant = did_you_mean_column(field, [name for _, schema in self.inputs for name in schema.names])
+            yield self.fault(f"{call} names {field!r}{meant}", columns, "name a column of an input")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from manager.storage.storage_errors import UNREADABLE
 from windowing.data.printable import told
 from windowing.errors import BoltError
-from windowing.suggestions import did_you_mean
+from windowing.suggestions import did_you_mean_column
 
 _NO_FIELD = re.compile(r'Field "(.*)" does not exist in schema')
 """What Arrow says of a column that a table lacks."""
@@ -70,8 +70,8 @@ def _meant(error: BaseException, columns: Sequence[str]) -> str:
     if not isinstance(key, str):
         return ""
     of_arrow = _NO_FIELD.fullmatch(key)
-    there = f" (there are {', '.join(columns)})" if of_arrow and columns else ""
-    return did_you_mean(of_arrow[1] if of_arrow else key, columns) + there
+    meant = did_you_mean_column(of_arrow[1] if of_arrow else key, columns)
+    return f"{meant} (there are {', '.join(columns)})" if columns and (meant or of_arrow) else ""
 
 
 def _is_library(filename: str) -> bool:
