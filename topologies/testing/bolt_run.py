@@ -86,7 +86,8 @@ def run_bolt(
     a single input, each of which then comes by itself; without it the machine's (or freezegun's).
 
     All rows come in one micro-batch, so that none is late by the watermark of another, unless the bolt has watermarks
-    at events (``with_watermark(every=1)``); with ``rows_per_batch=1`` the watermark moves after each of them. ``close``: at the end the streams end, and what is open fires.
+    at events (``with_watermark(every=1)``); with ``rows_per_batch=1`` the watermark moves after each of them.
+    ``close``: at the end the streams end, and what is open fires.
 
     Raises TopologyError where the bolt cannot be used so, SchemaError and ConfigError where rows, columns or times
     cannot be, BoltError where the bolt raises.
