@@ -1,4 +1,4 @@
-"""The wheel holds everything it needs, and runs without the source tree."""
+"""The wheel holds everything it needs, and runs without the source tree; a package index would take it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from email.parser import HeaderParser
 from pathlib import Path
@@ -33,6 +34,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=folder,
     )
     (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    _run(*(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(folder), str(ROOT)), cwd=folder)
+    (built,) = folder.glob("*.tar.gz")
     return built
 
 
@@ -86,6 +95,26 @@ def test_the_command_and_the_pytest_plugin_are_declared(wheel: Path) -> None:
 def test_the_license_is_declared_and_included(wheel: Path) -> None:
     assert HeaderParser().parsestr(_metadata(wheel, "METADATA"))["License-Expression"] == "Apache-2.0"
     assert _metadata(wheel, "licenses/LICENSE") == (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_a_package_index_would_take_both(wheel: Path, sdist: Path, tmp_path: Path) -> None:
+    pytest.importorskip("twine", reason="twine is one of the packages of the extra dev")
+    printed = _run(sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist), cwd=tmp_path)
+    assert printed.count("PASSED") == 2
+
+
+def test_the_source_distribution_holds_documents_and_tests_and_nothing_that_was_made(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "CHANGELOG.md", "LICENSE", "run", "docs/guide.md", "docs/site/conf.py"} <= names
+    assert "tests/house/test_packaging.py" in names
+    assert [name for name in names if name.startswith((".venv", "build/", "dist/", ".pytest_cache"))] == []
+    assert [name for name in names if "__pycache__" in name] == []
+
+
+def test_the_version_has_a_place_in_the_changelog(wheel: Path) -> None:
+    version = HeaderParser().parsestr(_metadata(wheel, "METADATA"))["Version"]
+    assert f"\n## [{version}] - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def _python_path(installed: Path) -> str:
