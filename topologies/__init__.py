@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from topologies.compose.builder import TopologyBuilder
-    from topologies.graph.model import Topology
     from topologies.io import sinks, spouts
     from topologies.local import run_local
     from topologies.replaying import replay
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from topologies.spark.runner import run_on_spark
     from topologies.starting.run import Run, runs
     from topologies.starting.status import RunPhase, RunStatus
+    from topologies.topology import Topology
 
 __all__ = [
     "Run",
@@ -41,7 +41,7 @@ _HOMES = {
     "RunStatus": "topologies.starting.status",
     "Summary": "topologies.run.options",
     "TimeMetrics": "topologies.spark.metrics",
-    "Topology": "topologies.graph.model",
+    "Topology": "topologies.topology",
     "TopologyBuilder": "topologies.compose.builder",
     "replay": "topologies.replaying",
     "run_local": "topologies.local",

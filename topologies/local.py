@@ -19,7 +19,7 @@ from topologies.engine.commit.claims import Claims
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.splits import MergedSplits, SourceSplit
-from topologies.graph.model import SpoutNode, Topology
+from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates, is_pattern, leading_folder
@@ -29,6 +29,7 @@ from topologies.run.built import check_built
 from topologies.run.options import RunOptions, Summary
 from topologies.sources.splits import TableSource, file_splits
 from topologies.sources.unnameable import refuse_unnameable
+from topologies.topology import Topology
 from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError
 

@@ -10,8 +10,8 @@ from functools import partial
 from types import ModuleType
 
 from topologies.compose.builder import TopologyBuilder
-from topologies.graph.model import Topology
 from topologies.step.config import is_step, load_step
+from topologies.topology import Topology
 from windowing.errors import ConfigError, WindboltError
 
 

@@ -21,11 +21,11 @@ import pytest
 
 if TYPE_CHECKING:
     from topologies.cli.answering import Outcome
-    from topologies.graph.model import Topology
     from topologies.scenarios.run.answer import Answer
     from topologies.scenarios.schema.model import Scenario
     from topologies.scenarios.schema.scenario_files import Problem, ScenarioPlace
     from topologies.testing.driver import TopologyDriver
+    from topologies.topology import Topology
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 _FOLDER = "scenarios"

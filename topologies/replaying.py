@@ -16,8 +16,8 @@ from windowing.calls.checked import checked
 from windowing.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from topologies.graph.model import Topology
     from topologies.scenarios.run.answer import Answer, Replayed
+    from topologies.topology import Topology
 
 
 @checked

@@ -38,7 +38,6 @@ check_installed()
 
 if TYPE_CHECKING:
     from topologies.compose.builder import TopologyBuilder
-    from topologies.graph.model import Topology
     from topologies.local import run_local
     from topologies.replaying import replay
     from topologies.run.options import RunOptions, Summary
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from topologies.spark.runner import run_on_spark
     from topologies.starting.run import Run, runs
     from topologies.starting.status import RunPhase, RunStatus
+    from topologies.topology import Topology
     from windbolt import aggregates, kinds, panes, presets, sinks, spouts, step, testing, triggers
     from windowing import (
         SOURCE,

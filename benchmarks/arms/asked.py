@@ -13,7 +13,7 @@ from benchmarks.session import Session
 from topologies.spark.workers.pool import TASKS
 
 if TYPE_CHECKING:
-    from topologies.graph.model import Topology
+    from topologies.topology import Topology
 
 AS_TASKS = {TASKS: "spark"}
 """The setting under which Spark runs the tasks, as it does on a cluster."""

@@ -16,9 +16,9 @@ from benchmarks.session import Session
 from benchmarks.workloads import Workload, middle
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.engine.batch.report import BatchReport
-from topologies.graph.model import Topology
 from topologies.local import run_local
 from topologies.spark.runner import run_on_spark
+from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, aggregates, seconds
 from windowing.data.schema import TIMESTAMP
 

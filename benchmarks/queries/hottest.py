@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.arms.arm import Job
-    from topologies.graph.model import Topology
+    from topologies.topology import Topology
 
 
 class Hottest(WindowedBolt):

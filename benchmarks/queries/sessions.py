@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.arms.arm import Job
-    from topologies.graph.model import Topology
+    from topologies.topology import Topology
 
 KEYS = 65_000
 COLUMNS = "event_time timestamp, key int, value double"

@@ -38,9 +38,9 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.engine.micro_batch import MicroBatch
-from topologies.graph.model import Topology
 from topologies.local import LocalRun
 from topologies.run.options import Summary
+from topologies.topology import Topology
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
 from windowing.data.rows import EmittedRows
 from windowing.errors import CheckpointError

@@ -15,8 +15,8 @@ from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.ticking.inherited import promise_of
-from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
+from topologies.topology import Topology
 from windowing import TemporalJoin
 from windowing.settings.presets import streaminsight
 

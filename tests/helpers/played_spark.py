@@ -20,8 +20,8 @@ from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.graph.model import Topology
 from topologies.sources.splits import file_splits
+from topologies.topology import Topology
 
 COMPACT_EVERY = 4
 """Spark: 10."""

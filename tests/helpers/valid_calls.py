@@ -570,7 +570,7 @@ CALLED_BY_WINDBOLT = {
 OF_ITS_PARTS = {
     "Answer.draw", "DayTime.next", "Run.ask_to_stop", "Run.end_within",
     "RunOptions.clock", "RunOptions.on_begin", "RunOptions.on_report", "Summary.note", "TimeMetrics.tell",
-    "TimeMetrics.settle", "Topology.columns_of", "Topology.spouts_before", "Aggregate.bound", "Aggregate.refusal",
+    "TimeMetrics.settle", "Graph.columns_of", "Graph.spouts_before", "Aggregate.bound", "Aggregate.refusal",
     "Aggregate.finish", "PaneTrigger.due", "Preset.changes", "Preset.but", "Preset.with_rules", "ConsoleSink.check",
     "DiscardSink.check", "FileSink.check", "FunctionSink.check", "KafkaSink.check", "KafkaSink.check_columns",
     "MemorySink.check", "FileSpout.outputs", "FileSpout.row_schema", "FileSpout.files", "FileSpout.listed",

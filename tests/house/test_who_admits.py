@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.places import ROOT
 from tests.topologies.checkpoints.test_resuming import pairs
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import Admits
 

@@ -16,7 +16,7 @@ from manager.storage.task_state import AssignedState, TaskState
 from policies.marks import NONE
 from topologies import TopologyBuilder, spouts
 from topologies.engine.ticking.latest import latest_seen
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.settings.kinds import Session
 

@@ -22,8 +22,8 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
+from topologies.topology import Topology
 from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets
 from windowing import aggregates as agg
 from windowing.data.rows import EmittedRows

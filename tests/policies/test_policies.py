@@ -42,8 +42,8 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource
+from topologies.topology import Topology
 from windowing import Bounds, ConfigError, Count, Duration, TupleWindow, WindowedBolt, days, micros, millis, seconds
 from windowing.settings import WindowSettings
 

@@ -11,7 +11,7 @@ from typing import Any
 from tests.simulation.faults import TaskDied, Weather
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.forks import in_this_process
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 
 
 class SimulatedExecutor:

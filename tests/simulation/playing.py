@@ -24,10 +24,10 @@ from tests.simulation.worlds import Portion, World
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
-from topologies.graph.model import Topology
 from topologies.io.spouts import FoundFile
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windowing.errors import StorageError, WindboltError
 
 _MEMORY = "/dev/shm"

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.model import Topology
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windowing import AggregateBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, aggregates, presets
 from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError

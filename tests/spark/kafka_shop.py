@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing import BatchBolt, TupleWindow, WindowedBolt
 from windowing.data.rows import EmittedRows
 

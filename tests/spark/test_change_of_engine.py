@@ -18,11 +18,11 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.run import CheckpointedRun
-from topologies.graph.model import Topology
 from topologies.local import LocalRun
 from topologies.run.options import Summary
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
+from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 FILES = 26

@@ -15,7 +15,7 @@ from tests.spark.shop import SCHEMA, Revenue, Spans, at, shop_in_files, shop_in_
 from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.pairing import PairedCheckpoint
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.rows import EmittedRows
 from windowing.errors import CheckpointError

@@ -30,8 +30,8 @@ from tests.spark.tools import (
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.context import Context
 from topologies.engine.tasks import fire, ingest
-from topologies.graph.model import Topology
 from topologies.spark.executor import SparkExecutor
+from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 SINKS = ("revenue", "late", "best")

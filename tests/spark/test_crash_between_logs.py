@@ -17,8 +17,8 @@ from tests.spark.shop import Spans
 from tests.spark.tools import Crash, at_phase, file_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.source_log import SourceLog
-from topologies.graph.model import Topology
 from topologies.spark.source import new_files
+from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 FILES, LATER = 12, 3

@@ -17,8 +17,8 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
-from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windowing.errors import CheckpointError
 
 pytestmark = pytest.mark.usefixtures("spark")

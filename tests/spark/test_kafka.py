@@ -37,9 +37,9 @@ from tests.spark.kafka_shop import (
 from tests.spark.shop import Spans, at
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.spark.jvm import connector
+from topologies.topology import Topology
 from windowing import BatchBolt, presets
 from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError, DataError, EnvironmentMissing

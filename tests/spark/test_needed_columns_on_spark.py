@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.spark.tools import run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.compose.needed_columns import with_needed_columns
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, seconds
 
 COLUMNS = "ts timestamp, user string, amount double, note string, extra string"

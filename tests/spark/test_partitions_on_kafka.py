@@ -16,8 +16,8 @@ from manager.storage.checkpoint import FileCheckpoint, batch_key
 from tests.spark.kafka_shop import Kafka
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windowing import AggregateBolt, Count, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
 from windowing.settings.presets import atlas, azure

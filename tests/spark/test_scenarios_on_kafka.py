@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from tests.spark.kafka_shop import Kafka
 from topologies import TopologyBuilder, spouts
 from topologies.engine.batch.report import BatchReport
-from topologies.graph.model import Topology
 from topologies.run.options import RunOptions
 from topologies.scenarios.run.comparing import judge
 from topologies.scenarios.run.replay import Recording
@@ -24,6 +23,7 @@ from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Problem, load
 from topologies.scenarios.schema.steps import ClockStep
 from topologies.spark.runner import SparkRun
+from topologies.topology import Topology
 from windowing.settings.rules import SOURCE
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from topologies.graph.model import SpoutNode, Topology, WindowedNode, stream_label
+from topologies.graph.nodes.spout import SpoutNode
+from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.rules_in_words import changed
+from topologies.graph.streams import stream_label
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FrameSpout
+from topologies.topology import Topology
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.schema import format_schema, parse_schema
 from windowing.settings import DECLARED, WindowSettings

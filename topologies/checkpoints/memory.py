@@ -10,9 +10,9 @@ import pyarrow.fs as pafs
 
 from manager.storage.files import make_private
 from manager.storage.storage_errors import as_storage_error
-from topologies.graph.model import Topology
 from topologies.io.formats import file_format, write_table
 from topologies.io.spouts import FileSpout, MemorySpout
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 _FIRST_NS = 1_000_000_000_000_000_000

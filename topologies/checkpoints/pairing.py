@@ -30,9 +30,9 @@ from topologies.checkpoints.sinks_note import note_sinks
 from topologies.checkpoints.source_log import SourceLog
 from topologies.checkpoints.spark_half import SparkHalf
 from topologies.engine.commit.sink_folders import next_batches
-from topologies.graph.model import Topology
 from topologies.io.paths import locate
 from topologies.run.checkpoint_name import check_named
+from topologies.topology import Topology
 from windowing.errors import CheckpointError, DamagedCheckpoint
 from windowing.time.timestamps import show
 

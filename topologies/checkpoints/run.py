@@ -24,11 +24,11 @@ from topologies.engine.commit.frames import Frames
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.output import Output
-from topologies.graph.model import Topology
 from topologies.run.options import BoltTotals, RunOptions, Summary
 from topologies.sources.deaths import Death
 from topologies.sources.splits import file_splits
 from topologies.sources.unnameable import UTF8, refuse_unnameable, unnameable
+from topologies.topology import Topology
 
 IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
 """What ingests the rows of a batch that are in no files: by the number of splits, and the partitions that there are."""

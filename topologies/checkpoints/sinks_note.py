@@ -7,9 +7,9 @@ from typing import Any
 
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.storage_errors import UNREADABLE
-from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import FileSink, FunctionSink, Sink
+from topologies.topology import Topology
 
 SINKS = "sinks"
 

@@ -8,10 +8,10 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 
-from topologies.graph.model import Topology
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally, watched_topology
 from topologies.scenarios.schema.model import Scenario
+from topologies.topology import Topology
 from windowing.errors import ConfigError, EnvironmentMissing, ScenarioError, TopologyError, WindboltError
 
 _MOST_ATTEMPTS = 24

@@ -9,10 +9,10 @@ from rich.text import Text
 from topologies.cli.consoles import say
 from topologies.cli.failing import in_words
 from topologies.graph.describing import Described, described
-from topologies.graph.model import Topology
 from topologies.preflight.findings import Findings
 from topologies.preflight.folders import find_sinks
 from topologies.preflight.sources import find_sources
+from topologies.topology import Topology
 from windowing.data.printable import printable
 
 _EXAMPLE = "such as"

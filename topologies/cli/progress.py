@@ -21,9 +21,9 @@ from topologies.cli.spans import number, spoken
 from topologies.cli.summary import rate
 from topologies.cli.time_table import counter_words, counters_of, start_words, time_table, time_words
 from topologies.engine.batch.report import BatchReport, BoltReport
-from topologies.graph.model import Topology
 from topologies.run.clock import Clock, system_clock
 from topologies.run.options import Summary
+from topologies.topology import Topology
 from windowing.time.timestamps import FOREVER, show
 
 HEARTBEAT = 30.0

@@ -13,9 +13,9 @@ from topologies.cli.failing import Debug, in_words, readable_errors
 from topologies.cli.running import Engine, loaded, run_watched, runner
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
 from topologies.cli.summary import print_summary
-from topologies.graph.model import Topology
 from topologies.preflight.sources import dubious_input
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 from windowing.time.durations import parse_duration
 

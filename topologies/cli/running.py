@@ -15,11 +15,11 @@ from types import FrameType
 
 from topologies.cli.progress import ProgressDisplay, shown_progress
 from topologies.cli.steps import NO_OPTIONS, StepOptions
-from topologies.graph.model import Topology
 from topologies.named_topology import load_topology
 from topologies.run.options import RunOptions, Summary
 from topologies.starting.run import Run, Runner
 from topologies.step.config import is_step
+from topologies.topology import Topology
 
 
 class Engine(StrEnum):

@@ -14,8 +14,8 @@ from topologies.cli.consoles import say
 from topologies.cli.spans import number
 from topologies.cli.time_table import counter_words, start_words, time_table
 from topologies.engine.batch.report import BoltReport
-from topologies.graph.model import Topology
 from topologies.run.options import BoltTotals, Summary
+from topologies.topology import Topology
 from windowing.data.rows import DEFAULT_STREAM
 
 _T = TypeVar("_T")

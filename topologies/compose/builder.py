@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from topologies.compose.compile import build_topology
 from topologies.compose.declarers import BoltDeclarer, DeclaredTopology, SinkDeclarer
 from topologies.compose.drawing import declared_html
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing.calls.checked import checked, checked_value
 from windowing.data.reprs import one_line
 from windowing.errors import ConfigError

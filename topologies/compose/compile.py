@@ -20,20 +20,15 @@ from topologies.compose.source_time import SourceRules, checked_source_time, dis
 from topologies.compose.windowed import windowed_node
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.inner_columns import MERGED
-from topologies.graph.model import (
-    ERROR_SCHEMA,
-    ERRORS,
-    Input,
-    Origin,
-    PlainNode,
-    SinkNode,
-    SpoutNode,
-    Stream,
-    Topology,
-    WindowedNode,
-    stream_label,
-)
+from topologies.graph.nodes.plain import PlainNode
+from topologies.graph.nodes.sink import SinkNode
+from topologies.graph.nodes.spout import SpoutNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.origins import Origin
+from topologies.graph.side_streams import ERROR_SCHEMA, ERRORS
+from topologies.graph.streams import Input, Stream, stream_label
 from topologies.io.kafka import KafkaSpout
+from topologies.topology import Topology
 from windowing.bolts.component import Component
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.state import check_types

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from topologies.graph.groupings import AllGrouping, FieldsGrouping, GlobalGrouping, ShuffleGrouping
-from topologies.graph.model import Input, Stream
+from topologies.graph.streams import Input, Stream
 from windowing.calls.checked import checked
 from windowing.data.reprs import of_fields
 from windowing.data.rows import DEFAULT_STREAM

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from topologies.compose.checks import late_by_window_fits
-from topologies.graph.model import Input, stream_label
+from topologies.graph.streams import Input, stream_label
 from topologies.io.kafka import KafkaSpout
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import ConfigError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from topologies.compose.mistakes import Mistakes
-from topologies.graph.model import Input, stream_label
+from topologies.graph.streams import Input, stream_label
 from windowing.time.timestamps import is_time
 
 if TYPE_CHECKING:

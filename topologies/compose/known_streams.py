@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from topologies.graph.model import ERRORS, Input, Origin, Stream, stream_label
+from topologies.graph.origins import Origin
+from topologies.graph.side_streams import ERRORS
+from topologies.graph.streams import Input, Stream, stream_label
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError
 

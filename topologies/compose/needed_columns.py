@@ -15,9 +15,13 @@ from typing import Any
 import pyarrow as pa
 
 from topologies.graph.groupings import FieldsGrouping
-from topologies.graph.model import ERRORS, Input, SpoutNode, Stream, Topology, WindowedNode
+from topologies.graph.nodes.spout import SpoutNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.side_streams import ERRORS
+from topologies.graph.streams import Input, Stream
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FileSpout
+from topologies.topology import Topology
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.component import Component
 from windowing.bolts.windowed_bolt import WindowedBolt

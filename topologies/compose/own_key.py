@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from topologies.graph.groupings import FieldsGrouping
-from topologies.graph.model import Input, stream_label
+from topologies.graph.streams import Input, stream_label
 from windowing.bolts.join import Join
 from windowing.bolts.windowed_bolt import WindowedBolt
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from topologies.compose.known_streams import KnownStreams, read_twice
 from topologies.compose.mistakes import Mistakes
-from topologies.graph.model import SinkNode, stream_label
+from topologies.graph.nodes.sink import SinkNode
+from topologies.graph.streams import stream_label
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import FileSink
 from windowing.errors import ConfigError, WindboltError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from topologies.compose.effects import Situation, idle_setting
-from topologies.graph.model import Input, stream_label
+from topologies.graph.streams import Input, stream_label
 from windowing.errors import ConfigError
 from windowing.settings.presets import RULES, Preset
 from windowing.settings.rules import InputRules

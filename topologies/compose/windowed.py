@@ -18,7 +18,10 @@ from topologies.compose.event_times import EventTimes, event_times
 from topologies.compose.needed_columns import declared_columns
 from topologies.compose.source_time import SourceRules, with_source_time
 from topologies.graph.inner_columns import reserved_of_inputs
-from topologies.graph.model import ERRORS, LATE_COLUMNS, REASON, Input, Origin, WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.origins import Origin
+from topologies.graph.side_streams import ERRORS, LATE_COLUMNS, REASON
+from topologies.graph.streams import Input
 from windowing.bolts.asking import asks_for_expired
 from windowing.bolts.join import Join
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt

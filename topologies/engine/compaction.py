@@ -10,7 +10,7 @@ from topologies.engine.batch.executor import Executor
 from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.tasks import compact
 from topologies.engine.work.items import CompactItem
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 
 _FANOUT = 8
 """Number of adjacent segments of one level that are compacted into one segment of the next level. It bounds the

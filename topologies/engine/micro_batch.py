@@ -29,7 +29,7 @@ from topologies.engine.ticking.shares import in_shares
 from topologies.engine.ticking.tick import tick
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.items import FireItem
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable

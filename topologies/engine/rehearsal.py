@@ -10,7 +10,7 @@ from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.phases import Phase
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 
 
 class Crash(Exception):

@@ -13,7 +13,9 @@ from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.engine.time.watermark_delay import watermark_delay
-from topologies.graph.model import Topology, WindowedNode, shifted
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.origins import shifted
+from topologies.topology import Topology
 
 
 def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds: Mapping[str, float]) -> BatchReport:

@@ -27,7 +27,8 @@ from topologies.engine.time.anchoring import anchored
 from topologies.engine.work.items import CompactItem, FireItem, FireOutcome
 from topologies.engine.work.output import Output
 from topologies.engine.work.splits import SourceSplit
-from topologies.graph.model import ERROR_SCHEMA, WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.side_streams import ERROR_SCHEMA
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:

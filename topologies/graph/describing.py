@@ -9,7 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from topologies.graph.model import ERRORS, Input, PlainNode, SinkNode, SpoutNode, Topology, WindowedNode, stream_label
+from topologies.graph.graph import Graph
+from topologies.graph.nodes.plain import PlainNode
+from topologies.graph.nodes.sink import SinkNode
+from topologies.graph.nodes.spout import SpoutNode
+from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.rules_in_words import (
     capacity_in_words,
     changed,
@@ -19,6 +23,8 @@ from topologies.graph.rules_in_words import (
     policies_in_words,
     rules_in_words,
 )
+from topologies.graph.side_streams import ERRORS
+from topologies.graph.streams import Input, stream_label
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
 from topologies.io.spouts import FileSpout, FrameSpout, MemorySpout, Spout
@@ -34,7 +40,7 @@ from windowing.time.durations import Count, Duration
 BoltNode = PlainNode | WindowedNode
 
 
-def topology_text(topology: Topology) -> str:
+def topology_text(topology: Graph) -> str:
     """The topology for people: each spout, bolt and sink with what there is to know about it."""
     blocks = [[f"topology {topology.name}"]]
     if topology.stop_on_invalid:
@@ -54,7 +60,7 @@ class Described:
     """Pairs of a word and a fact; facts of one word follow each other."""
 
 
-def described(topology: Topology) -> list[Described]:
+def described(topology: Graph) -> list[Described]:
     """The spouts, the bolts, each after those it reads from, and the sinks."""
     return [
         *(Described(node.name, f"spout {node.name}", tuple(_spout_facts(node))) for node in topology.spouts.values()),
@@ -63,7 +69,7 @@ def described(topology: Topology) -> list[Described]:
     ]
 
 
-def as_mermaid(topology: Topology) -> str:
+def as_mermaid(topology: Graph) -> str:
     """The topology as a flowchart in Mermaid's language."""
     lines = ["flowchart LR"]
     nodes: dict[str, str] = {}
@@ -91,7 +97,7 @@ def as_mermaid(topology: Topology) -> str:
     return "\n".join(lines)
 
 
-def to_json(topology: Topology) -> dict[str, Any]:
+def to_json(topology: Graph) -> dict[str, Any]:
     """The topology as plain JSON."""
     return {
         "name": topology.name,
@@ -205,7 +211,7 @@ def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
     return type(sink).__name__
 
 
-def bolts_of(topology: Topology) -> list[BoltNode]:
+def bolts_of(topology: Graph) -> list[BoltNode]:
     """The bolts, each after those it reads from."""
     waiting: dict[str, BoltNode] = {**topology.plain, **topology.windowed}
     placed: list[BoltNode] = []
@@ -235,7 +241,7 @@ def _bolt_title(node: BoltNode) -> str:
     return f"bolt {node.name} ({type(node.bolt).__name__}{tasks})"
 
 
-def _bolt_facts(topology: Topology, node: BoltNode) -> Iterator[tuple[str, str]]:
+def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
     for each in node.inputs:
         yield "reads", f"{stream_label(each.stream)}, grouping {each.grouping}"
     late = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from topologies.graph.describing import bolts_of, described, sink_in_words, spout_in_words, window_in_words
-from topologies.graph.model import Topology, WindowedNode
+from topologies.graph.graph import Graph
+from topologies.graph.nodes.windowed import WindowedNode
 from topologies.html.graph import Arrow, Box, as_svg
 from topologies.html.page import framed, heading, table
 from windowing.data.rows import DEFAULT_STREAM
 
 
-def topology_html(topology: Topology) -> str:
+def topology_html(topology: Graph) -> str:
     """The graph of a topology, and its description, folded, as HTML."""
     parts = [(fact.title, word, what) for fact in described(topology) for word, what in fact.facts]
     details = "<details><summary>details</summary>"
@@ -17,7 +18,7 @@ def topology_html(topology: Topology) -> str:
     return framed(heading(topology.name), topology_svg(topology), details)
 
 
-def topology_svg(topology: Topology) -> str:
+def topology_svg(topology: Graph) -> str:
     """The graph alone, as SVG."""
     boxes = [Box(node.name, "spout", (spout_in_words(node.spout),)) for node in topology.spouts.values()]
     arrows = []

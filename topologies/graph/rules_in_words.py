@@ -9,7 +9,7 @@ from typing import Any
 
 from policies.eviction import CountEvictionPolicy, EvictionPolicy, TimeEvictionPolicy
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import SaidBy
 from windowing.settings.joins import How

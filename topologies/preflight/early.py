@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from manager.storage.storage_errors import during
 from topologies.checkpoints.pairing import PairedCheckpoint
-from topologies.graph.model import Topology
 from topologies.preflight.folders import make_sink_folders
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 
 
 def refuse_early(topology: Topology, options: RunOptions) -> None:

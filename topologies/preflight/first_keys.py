@@ -8,7 +8,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-from topologies.graph.model import SpoutNode
+from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.formats.access import opened, reached
 from topologies.io.paths import locate
 from topologies.io.spouts import FileSpout, FoundFile

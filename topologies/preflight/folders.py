@@ -10,10 +10,11 @@ import pyarrow.fs as pafs
 
 from manager.storage.files import make_folder
 from manager.storage.storage_errors import as_storage_error, naming_owner
-from topologies.graph.model import SinkNode, Topology
+from topologies.graph.nodes.sink import SinkNode
 from topologies.io.paths import shown_path
 from topologies.io.sinks import FileSink
 from topologies.preflight.findings import Findings
+from topologies.topology import Topology
 from windowing.errors import StorageError
 
 

@@ -8,7 +8,7 @@ import socket
 from contextlib import suppress
 from datetime import datetime
 
-from topologies.graph.model import SpoutNode, Topology
+from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.formats.bad import python_columns
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
@@ -17,6 +17,7 @@ from topologies.io.spouts import FileSpout, MemorySpout, hidden
 from topologies.preflight.findings import Findings
 from topologies.preflight.first_keys import unknown_columns
 from topologies.preflight.first_rows import MOST_ROWS, FirstRows, first_rows_of_files, first_rows_of_memory
+from topologies.topology import Topology
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, WindboltError
 from windowing.time.timestamps import from_column, from_datetime, is_time, show, to_datetime

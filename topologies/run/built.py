@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topologies.compose.builder import TopologyBuilder
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from topologies.graph.model import Topology
     from topologies.io.formats.split import Chunk
+    from topologies.topology import Topology
 
 OUTGOING = "topic string, partition int, key binary, value binary, headers array<struct<key: string, value: binary>>"
 _OUTGOING = parse_schema(OUTGOING)

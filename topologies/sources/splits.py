@@ -19,7 +19,7 @@ from topologies.engine.batch.context import Context
 from topologies.engine.ingest.merging import keys_of
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.work.splits import MergedSplits, SourceSplit
-from topologies.graph.model import SpoutNode, Topology
+from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_metadata import FileMetadata
 from topologies.io.formats import Chunk, FileSplit
 from topologies.io.formats.access import reached
@@ -37,6 +37,7 @@ from topologies.sources.deaths import (
     without_marked_lines,
     without_rows,
 )
+from topologies.topology import Topology
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import DataError, MissingError, UnreachableError
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from topologies.graph.model import Topology
 from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates
 from topologies.io.spouts import FileSpout, Spout, hidden
+from topologies.topology import Topology
 from windowing.errors import DataError
 
 UTF8 = "utf-8"

@@ -19,12 +19,12 @@ from pyspark.errors import PySparkException
 
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import RunExecutor
-from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import FunctionSink, Sink
 from topologies.io.spouts import FrameSpout, Spout
 from topologies.spark.spark_errors import kafka_error_in, storage_error_in
 from topologies.spark.through_java import failure_in, run_for_java
+from topologies.topology import Topology
 from windowing.errors import WindboltError
 
 _TOPOLOGIES: dict[str, Topology] = {}

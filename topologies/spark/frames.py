@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from manager.storage.ref import Ref
 from manager.storage.segments import SegmentStore
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
-from topologies.graph.model import SinkNode
+from topologies.graph.nodes.sink import SinkNode
 from topologies.spark.kafka import send_records
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from manager.storage.segments import SegmentStore
 from topologies.engine.batch.context import Context
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
-from topologies.graph.model import SinkNode, Topology
+from topologies.graph.nodes.sink import SinkNode
 from topologies.io.dead_letters import redirect_missing
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.run.options import RECORDS_PER_BATCH
@@ -25,6 +25,7 @@ from topologies.sources.records import OUTGOING, outgoing
 from topologies.spark.executor import spark_failures
 from topologies.spark.spark_errors import unreachable
 from topologies.spark.through_java import run_for_java
+from topologies.topology import Topology
 from windowing.errors import ConfigError, WindboltError
 from windowing.suggestions import nearest
 

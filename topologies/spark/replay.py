@@ -22,7 +22,6 @@ from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rehearsal import Crash
-from topologies.graph.model import Topology
 from topologies.run.clock import system_clock
 from topologies.run.options import RunOptions
 from topologies.scenarios.run.answer import Replayed
@@ -37,6 +36,7 @@ from topologies.spark.jvm.sharing import shared_session
 from topologies.spark.runner import Guarded
 from topologies.spark.source import new_files
 from topologies.spark.workers.pool import executor_for
+from topologies.topology import Topology
 
 _SIDE_BY_SIDE = 128
 """Maximum number of scenarios that share a query; more would make its batches slow to plan."""

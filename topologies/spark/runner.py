@@ -18,7 +18,6 @@ from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames
 from topologies.engine.work.output import Output
-from topologies.graph.model import Topology
 from topologies.preflight.early import refuse_early
 from topologies.run.built import check_built
 from topologies.run.options import RunOptions, Summary
@@ -36,6 +35,7 @@ from topologies.spark.through_java import failure_in
 from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
 from topologies.spark.workers.pool import executor_for
 from topologies.spark.workers.processes import WorkerDied
+from topologies.topology import Topology
 from windowing.calls.checked import checked
 from windowing.errors import ConfigError, WindboltError
 

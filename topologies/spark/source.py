@@ -21,13 +21,13 @@ from topologies.engine.ingest.merging import MergedRange, MergeInput, runs, writ
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.tasks import ingest
 from topologies.engine.work.output import Output
-from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import BYTES_PER_BATCH, FileSpout, FrameSpout
 from topologies.sources.records import Records
 from topologies.spark.executor import TaskExecutor, spark_failures
 from topologies.spark.kafka import read_records
 from topologies.spark.rows_at_once import RowsAtOnce
+from topologies.topology import Topology
 from windowing.data.rows import DEFAULT_STREAM, conform
 from windowing.errors import ConfigError
 

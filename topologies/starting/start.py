@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from topologies.engine.batch.report import BatchReport
-from topologies.graph.model import Topology
 from topologies.run.options import RunOptions, Summary
 from topologies.starting.run import Run, Runner
 from topologies.starting.showing import notebook
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean
 from windowing.time.durations import Duration

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from topologies.compose.builder import TopologyBuilder
-from topologies.graph.model import Stream, Topology
+from topologies.graph.streams import Stream
 from topologies.io import sinks, spouts
 from topologies.io.dead_letters import Undeliverable
 from topologies.io.sinks import Sink
@@ -37,6 +37,7 @@ from topologies.step.finding import read_variables
 from topologies.step.formatting import messages_of
 from topologies.step.missing import check_complete
 from topologies.step.rules import load_rule, look_at_rule
+from topologies.topology import Topology
 from windowing.data.rows import DEFAULT_STREAM
 
 SOURCE, OPEN, READ, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggregate", "failures", "none"

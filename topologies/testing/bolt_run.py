@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from topologies import spouts
 from topologies.compose.builder import TopologyBuilder
-from topologies.graph.model import ERRORS
+from topologies.graph.side_streams import ERRORS
 from topologies.testing.driver import TopologyDriver
 from topologies.testing.fired import FiredWindow
 from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, columns_of

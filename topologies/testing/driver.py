@@ -14,11 +14,8 @@ from topologies.engine.phases import PHASES, Phase
 from topologies.engine.rehearsal import Rehearsal
 from topologies.engine.tasks import pending_events
 from topologies.engine.time.promising import can_promise, promise
-from topologies.graph.model import (
-    ERRORS,
-    Topology,
-    WindowedNode,
-)
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.side_streams import ERRORS
 from topologies.io.sinks import MemorySink
 from topologies.run.built import check_built
 from topologies.run.clock import system_clock
@@ -26,6 +23,7 @@ from topologies.sources.splits import TableSource
 from topologies.testing.fired import FiredWindow, Notes
 from topologies.testing.rows import GivenRows, Moment, as_moment, as_table
 from topologies.testing.watched import WATCHER, watched
+from topologies.topology import Topology
 from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError

@@ -6,18 +6,15 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from topologies.graph.model import (
-    LATE_COLUMNS,
-    PlainNode,
-    SinkNode,
-    SpoutNode,
-    Stream,
-    Topology,
-    WindowedNode,
-    stream_label,
-)
+from topologies.graph.nodes.plain import PlainNode
+from topologies.graph.nodes.sink import SinkNode
+from topologies.graph.nodes.spout import SpoutNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.side_streams import LATE_COLUMNS
+from topologies.graph.streams import Stream, stream_label
 from topologies.io.sinks import MemorySink
 from topologies.testing.fired import Notes, watched_node
+from topologies.topology import Topology
 from windowing.settings.rules import LateAction
 
 LATE = "late"

@@ -22,8 +22,8 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.cli.app import app
-from topologies.graph.model import Topology
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 
 CASES = 64

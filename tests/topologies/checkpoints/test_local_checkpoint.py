@@ -23,11 +23,11 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.engine.batch.report import BatchReport
-from topologies.graph.model import Topology
 from topologies.io.spouts import Spout
 from topologies.local import LocalRun
 from topologies.run.options import Summary
 from topologies.sources.deaths import Deadly, Death
+from topologies.topology import Topology
 from windowing.errors import BoltError, CheckpointError, ConfigError
 from windowing.time.durations import parse_duration
 

@@ -13,7 +13,8 @@ from policies.choose import closes_after_end
 from tests.topologies.compose import test_every_setting as walk
 from topologies import TopologyBuilder, spouts
 from topologies.checkpoints.fingerprint import differences, fingerprint
-from topologies.graph.model import Topology, WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.topology import Topology
 from windowing import AggregateBolt, Count, TopologyError, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.errors import ConfigError

@@ -16,7 +16,7 @@ from topologies.cli.failing import in_words
 from topologies.cli.progress import HEARTBEAT, LineProgress, LiveProgress
 from topologies.cli.summary import accounts_table, print_summary
 from topologies.engine.batch.report import BatchReport, BoltReport
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windbolt import ConfigError, RunOptions, Summary, TopologyBuilder, WindowedBolt, run_local, sinks, spouts
 
 

@@ -9,7 +9,8 @@ import pytest
 from policies import CountTriggerPolicy, WatermarkCountTriggerPolicy
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.groupings import FieldsGrouping
-from topologies.graph.model import Input, Topology
+from topologies.graph.streams import Input
+from topologies.topology import Topology
 from windbolt.testing import run_bolt
 from windowing import (
     AggregateBolt,

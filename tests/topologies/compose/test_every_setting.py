@@ -20,8 +20,8 @@ from policies import TimeEvictionPolicy, TimeTriggerPolicy, WatermarkTimeEvictio
 from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.compose.effects import NEEDS
 from topologies.graph.describing import topology_text
-from topologies.graph.model import Topology
 from topologies.scenarios.schema.model import Scenario
+from topologies.topology import Topology
 from windowing import Count, TopologyError, WindowedBolt, presets, seconds
 from windowing.errors import ConfigError
 from windowing.settings import DECLARED, SOURCE_ONLY, WindowSettings

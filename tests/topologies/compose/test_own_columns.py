@@ -14,7 +14,7 @@ from manager.storage.event_segments import WEIGHT_COLUMN
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.inner_columns import MERGED, READ, RECORDED, RETRACTED
-from topologies.graph.model import ERROR_SCHEMA, LATE_COLUMNS, REASON
+from topologies.graph.side_streams import ERROR_SCHEMA, LATE_COLUMNS, REASON
 from windbolt.testing import run_bolt
 from windowing import Bolt, Count, TopologyError, TupleWindow, WindowedBolt, presets, seconds
 from windowing.settings.panes import RETRACT, Panes

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from topologies import TopologyBuilder, spouts
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing import Bolt, TopologyError, WindowedBolt, presets
 from windowing.settings.bounds import Bounds
 from windowing.time.durations import Count, Duration

@@ -22,12 +22,12 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.graph.model import Topology
 from topologies.replaying import replay
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import read_scenario
 from topologies.sources.splits import TableSource
+from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
 from windowing.bolts.ranking import Rank

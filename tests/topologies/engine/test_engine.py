@@ -24,8 +24,8 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.ingest.staging import Staging
 from topologies.engine.micro_batch import MicroBatch
-from topologies.graph.model import Topology
 from topologies.sources.splits import TableSource, file_splits
+from topologies.topology import Topology
 from windowing import (
     BatchBolt,
     Bolt,

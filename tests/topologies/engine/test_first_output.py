@@ -13,7 +13,7 @@ from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, s
 from topologies.cli.app import app
 from topologies.engine.batch.report import BoltReport
 from topologies.engine.time.first_output import read_from
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, hours, kinds, minutes, presets
 from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError

@@ -18,9 +18,9 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.graph.describing import to_json, topology_text
-from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.local import run_local
+from topologies.topology import Topology
 from windowing import (
     Count,
     DayTime,

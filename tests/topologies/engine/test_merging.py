@@ -29,9 +29,9 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import RowPartitions, SourceBatch
 from topologies.engine.work.splits import MergedSplits
 from topologies.graph.describing import topology_text
-from topologies.graph.model import Topology
 from topologies.io.formats.bad import BAD_SCHEMA
 from topologies.sources.splits import file_splits
+from topologies.topology import Topology
 from windowing import AggregateBolt, BatchBolt, Bolt, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
 from windowing.data.order import merged_order

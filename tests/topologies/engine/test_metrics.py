@@ -17,7 +17,7 @@ from topologies.cli.progress import LineProgress, LiveProgress
 from topologies.cli.summary import print_summary
 from topologies.cli.time_table import FRESH, time_table, time_words
 from topologies.engine.batch.report import BatchReport, BoltReport
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, presets
 
 EVENTS = "id string, ts long, at long"

@@ -29,7 +29,7 @@ from tests.helpers.lives import (
     rename_right_key,
 )
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing import (
     AlterLifetime,
     BatchBolt,

@@ -16,8 +16,8 @@ from tests.helpers.lives import EVENTS, GIVEN, Json, Life, cti, cut, event, join
 from tests.oracles import temporal_join_oracle as oracle
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.fingerprint import differences, fingerprint
-from topologies.graph.model import Topology
 from topologies.testing.driver import TopologyDriver
+from topologies.topology import Topology
 from windowing import ConfigError, TemporalJoin, TopologyError, TupleWindow, WindowedBolt, millis
 from windowing.settings.joins import How
 from windowing.settings.presets import atlas, streaminsight

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.model import Topology
 from topologies.replaying import replay
 from topologies.scenarios.schema.model import Scenario
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError

@@ -20,8 +20,8 @@ from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.ticking import shares
 from topologies.engine.work.items import Share
-from topologies.graph.model import Topology
 from topologies.local import _Here, run_local
+from topologies.topology import Topology
 from windowing import (
     AggregateBolt,
     BatchWindowedBolt,

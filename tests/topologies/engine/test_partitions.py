@@ -21,11 +21,11 @@ from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import SourceBatch
-from topologies.graph.model import Topology
 from topologies.io.sinks import MemorySink
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.topology import Topology
 from windowing import BatchBolt, Bolt, Tuple, TupleWindow, WindowedBolt, presets
 from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError, ScenarioError, TopologyError

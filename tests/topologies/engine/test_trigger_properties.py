@@ -27,7 +27,7 @@ from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import SourceBatch
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.data.rows import EmittedRows
 from windowing.data.tuples import Tuple

@@ -24,11 +24,11 @@ from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.groupings import FieldsGrouping
-from topologies.graph.model import Topology
 from topologies.scenarios.run.replay import Recording, ScenarioSpout, replay_locally, watched_topology
 from topologies.scenarios.run.script import ScriptedEvents, ScriptSplit, script
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.data.schema import TIMESTAMP
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.helpers.damage import SCHEMA, Ids
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.model import Topology
 from topologies.sources.unnameable import unnameable
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 FOUND = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from topologies.graph.model import Topology
 from topologies.preflight.early import refuse_early
+from topologies.topology import Topology
 from windbolt import (
     CheckpointError,
     RunOptions,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from topologies.graph.model import Topology
 from topologies.preflight.findings import Findings
 from topologies.preflight.sources import dubious_input, find_sources
+from topologies.topology import Topology
 from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 
 SCHEMA = "user string, amount double, ts timestamp"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from topologies.graph.model import Topology
 from topologies.scenarios.draw.plain_text import picture
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.topology import Topology
 from windbolt import Bolt, ScenarioError, TopologyBuilder, WindowedBolt, replay, sinks, spouts
 
 CLOSE = [{"close": True}]

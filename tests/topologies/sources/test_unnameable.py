@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.model import Topology
 from topologies.sources.unnameable import refuse_unnameable
+from topologies.topology import Topology
 from windowing.errors import DataError
 
 

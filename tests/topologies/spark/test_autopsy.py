@@ -21,7 +21,6 @@ from manager.storage.file_segments import FileSegments
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.context import Context
 from topologies.engine.tasks import ingest
-from topologies.graph.model import Topology
 from topologies.io.formats.lines.csv import CsvFormat
 from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.split import Chunk, FileSplit
@@ -30,6 +29,7 @@ from topologies.sources.splits import FileGroup, FileSource, file_splits
 from topologies.spark.executor import own_paths, packed
 from topologies.spark.workers.autopsy import DeathLog, autopsy
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
+from topologies.topology import Topology
 from windowing import Bolt
 
 SEGFAULT = "the worker process that read it crashed (SIGSEGV)"

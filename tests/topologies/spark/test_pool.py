@@ -28,11 +28,11 @@ from manager.storage.file_segments import FileSegments
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.context import Context
-from topologies.graph.model import Topology
 from topologies.spark.executor import SparkExecutor, own_paths, packed
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import WorkerPool
 from topologies.spark.workers.spare import SPARE, SparePool
+from topologies.topology import Topology
 from windowing import Bolt, ConfigError, WindboltError
 from windowing.errors import BoltError, StorageError
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from topologies.checkpoints.fingerprint import differences, fingerprint
-from topologies.graph.model import Topology
 from topologies.io.kafka import KafkaSink
 from topologies.local import run_local
 from topologies.run.options import RunOptions
@@ -20,6 +19,7 @@ from topologies.step.compile import named_by, step_topology
 from topologies.step.config import Step, StepConfigError, load_step
 from topologies.step.config.connecting import Destination
 from topologies.step.describing import as_mermaid, step_text, summary, to_json
+from topologies.topology import Topology
 from windowing.errors import BoltError
 
 pytestmark = pytest.mark.feature("UH-32")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from topologies.compose.effects import Situation
-from topologies.graph.model import Input, stream_label
+from topologies.graph.streams import Input, stream_label
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Meeting, Onset
 from windowing.suggestions import did_you_mean_column

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.graph.groupings import ShuffleGrouping
-from topologies.graph.model import stream_label
+from topologies.graph.streams import stream_label
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping
-from topologies.graph.model import stream_label
+from topologies.graph.streams import stream_label
 from windowing.errors import ConfigError
 
 

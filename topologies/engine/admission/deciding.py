@@ -19,7 +19,7 @@ from policies.last_windows import in_gap
 from policies.marks import NONE
 from topologies.engine.admission.repeats import IncomingIds, Repeats
 from topologies.engine.rows.rows import Rows
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.rules import LateBy
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from policies.marks import NONE
-from topologies.graph.model import LATE_COLUMNS, WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.side_streams import LATE_COLUMNS
 from windowing.time.timestamps import EARLIEST, LATEST, to_column
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from manager.window_manager import WindowManager
 from policies.admission import between_windows
 from policies.marks import NONE
 from topologies.engine.work.items import FireItem
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.events import Events
 from windowing.time.timestamps import FOREVER
 

@@ -16,7 +16,8 @@ from topologies.engine.admission.late_rows import late_rows
 from topologies.engine.ledger.ledger import Ledger
 from topologies.engine.ledger.trace import event_ids
 from topologies.engine.rows.rows import Rows
-from topologies.graph.model import Stream, WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.streams import Stream
 from windowing.errors import DataError
 from windowing.settings.rules import LateAction, LateBy
 from windowing.time.durations import Duration

@@ -15,7 +15,7 @@ from manager.storage.event_segments import read_events
 from manager.storage.segments import SegmentStore
 from topologies.engine.admission.live_events import AdmittedSoFar, ByAssigners, ByLastEnd, ByQueue, IsLive
 from topologies.engine.work.items import FireItem
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.events import Events
 
 if TYPE_CHECKING:

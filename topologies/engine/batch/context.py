@@ -10,7 +10,7 @@ from manager.storage.segments import SegmentStore
 
 if TYPE_CHECKING:
     from topologies.engine.time.first_output import FirstOutput
-    from topologies.graph.model import Topology
+    from topologies.topology import Topology
 
 
 @dataclass(frozen=True)

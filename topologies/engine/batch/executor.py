@@ -10,7 +10,7 @@ from topologies.engine.batch.context import Context
 from topologies.engine.failures.forks import in_this_process
 
 if TYPE_CHECKING:
-    from topologies.graph.model import Topology
+    from topologies.topology import Topology
 
 
 class Executor(Protocol):

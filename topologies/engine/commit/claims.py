@@ -7,9 +7,9 @@ import os
 
 from manager.storage.files import make_folder
 from manager.storage.storage_errors import as_storage_error, naming_owner
-from topologies.graph.model import Topology
 from topologies.io.paths import locate
 from topologies.io.sinks import FileSink
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from manager.storage.ref import Ref
 from manager.storage.segments import SegmentStore
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
-from topologies.graph.model import SinkNode
+from topologies.graph.nodes.sink import SinkNode
 from windowing.errors import ConfigError
 
 

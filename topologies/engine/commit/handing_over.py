@@ -13,7 +13,7 @@ from manager.storage.segments import SegmentStore
 from topologies.engine.commit.frames import Frames
 from topologies.engine.failures.forks import in_this_process
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
-from topologies.graph.model import SinkNode
+from topologies.graph.nodes.sink import SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import ConsoleSink, FunctionSink, MemorySink
 from windowing.data.printable import printable

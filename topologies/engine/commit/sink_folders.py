@@ -12,9 +12,9 @@ import pyarrow.fs as pafs
 from manager.storage.checkpoint import batch_key, batch_name, batch_of
 from manager.storage.files import delete, entries, is_there, make_folder, move, sync_file
 from manager.storage.storage_errors import naming_owner
-from topologies.graph.model import Topology
 from topologies.io.paths import locate
 from topologies.io.sinks import FileSink
+from topologies.topology import Topology
 from windowing.errors import CheckpointError, ConfigError
 
 

@@ -21,7 +21,7 @@ from topologies.engine.ingest.router import Router
 from topologies.engine.rows.rows import Rows
 from topologies.engine.work.items import FireItem
 from topologies.graph.inner_columns import DECISION_COLUMN, END_EDGE_COLUMN, READ, SEQ_COLUMN
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

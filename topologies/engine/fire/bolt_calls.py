@@ -26,7 +26,7 @@ from topologies.engine.ingest.router import Router
 from topologies.engine.ledger.trace import joined_rows, window_row
 from topologies.engine.rows.rows import Rows
 from topologies.engine.work.items import FireItem
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
 from windowing.bolts.component import TaskContext
 from windowing.bolts.state import pack_state

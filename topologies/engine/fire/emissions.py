@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.engine.failures.user_code import bolt_failure
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.rows import Loose, from_rows
 from windowing.errors import SchemaError
 from windowing.time.timestamps import show

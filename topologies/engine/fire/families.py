@@ -26,7 +26,7 @@ from topologies.engine.fire.task_windows import TaskWindows
 from topologies.engine.fire.triggered_task import TriggeredTask
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import CompactItem, FireItem
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from manager.storage.task_state import AssignedState, TaskState
 from topologies.engine.batch.context import Context
 from topologies.engine.fire.compacting import compacted
 from topologies.engine.work.items import CompactItem
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.events import count_by_stream
 
 if TYPE_CHECKING:

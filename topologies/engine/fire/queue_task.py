@@ -25,7 +25,7 @@ from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnaps
 from topologies.engine.ingest.router import Router
 from topologies.engine.ledger.trace import summed_ids
 from topologies.engine.work.items import CompactItem, FireItem
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.events import Events
 from windowing.time.timestamps import FOREVER
 from windowing.window import TupleWindow

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.graph.inner_columns import RETRACTED
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.rows import Loose, from_rows
 from windowing.settings.panes import RETRACT
 from windowing.window import Ident, TupleWindow

@@ -21,7 +21,7 @@ from topologies.engine.time.timed_rows import Timed
 from topologies.engine.work.deferred_events import DeferredEvents, DeferredSegment
 from topologies.graph.hashing import hash_rows
 from topologies.graph.inner_columns import DECISION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.rules import Partition
 
 if TYPE_CHECKING:

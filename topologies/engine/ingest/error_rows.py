@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from topologies.graph.model import ERROR_SCHEMA
+from topologies.graph.side_streams import ERROR_SCHEMA
 from topologies.io.formats.bad import python_columns, row_as_json
 
 if TYPE_CHECKING:

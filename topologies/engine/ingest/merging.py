@@ -31,7 +31,7 @@ from windowing.time.timestamps import integers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from topologies.graph.model import Topology
+    from topologies.topology import Topology
 
 _SECTION = 1 << 16
 """Rows per section of a part; a run opens only the sections that it has rows in."""

@@ -12,7 +12,8 @@ import pyarrow as pa
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.rows.rows import Rows
-from topologies.graph.model import PlainNode, copies, stream_label
+from topologies.graph.nodes.plain import PlainNode
+from topologies.graph.streams import stream_label
 from windowing.bolts.component import TaskContext
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.data.rows import tables
@@ -28,7 +29,7 @@ class PlainBolts:
 
     def run(self, node: PlainNode, input_index: int, rows: Rows) -> Iterator[tuple[str, Rows]]:
         """Yield (stream, rows) that a bolt emits for rows of one of its inputs."""
-        for task in range(copies(node, input_index)):
+        for task in range(node.copies(input_index)):
             bolt = self._bolt(node, task)
             emitted = (
                 self._tuple_by_tuple(node, bolt, input_index, rows)

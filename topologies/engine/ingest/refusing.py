@@ -11,7 +11,8 @@ from topologies.engine.admission.recording import EmitRows
 from topologies.engine.ingest.error_rows import error_rows
 from topologies.engine.ledger.ledger import Ledger
 from topologies.engine.rows.rows import Rows
-from topologies.graph.model import ERRORS, WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.side_streams import ERRORS
 
 if TYPE_CHECKING:
     import numpy as np

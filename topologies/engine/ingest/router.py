@@ -20,7 +20,10 @@ from topologies.engine.ingest.windowed_inputs import WindowedInputs
 from topologies.engine.ledger.ledger import Ledger
 from topologies.engine.rows.rows import Rows
 from topologies.engine.work.output import Output
-from topologies.graph.model import ERRORS, REASON, PlainNode, Stream, WindowedNode, copies
+from topologies.graph.nodes.plain import PlainNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.side_streams import ERRORS, REASON
+from topologies.graph.streams import Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,8 +110,8 @@ class Router:
         """Count unreadable rows as received and invalid at a windowed bolt that they would have reached."""
         node = self.topology.windowed.get(name)
         if node is not None:
-            self.ledger.count(node, input_index, "received", rows * copies(node, input_index))
-            self.ledger.count(node, input_index, "invalid", rows * copies(node, input_index))
+            self.ledger.count(node, input_index, "received", rows * node.copies(input_index))
+            self.ledger.count(node, input_index, "invalid", rows * node.copies(input_index))
 
     def _emit_errors(self, component: str, bad: pa.Table, clock: int) -> None:
         self.emit((component, ERRORS), Rows.made(bad, clock))

@@ -20,7 +20,7 @@ from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.ingest.arriving import Arriving
 from topologies.engine.work.output import Staged
 from topologies.graph.groupings import AllGrouping
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from topologies.io.formats import write_table
 from topologies.io.paths import locate
 from topologies.io.sinks import DiscardSink, FileSink

@@ -22,7 +22,7 @@ from topologies.engine.rows.rows import Rows
 from topologies.engine.time.timed_rows import Timed, timed
 from topologies.engine.work.input_progress import InputProgress
 from topologies.graph.groupings import AllGrouping
-from topologies.graph.model import WindowedNode, copies
+from topologies.graph.nodes.windowed import WindowedNode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,12 +61,21 @@ class WindowedInputs:
             older = first.older(node, input_index, rows.table, rows.clock)
         if not older.any():
             return rows
-        self._ledger.count(node, input_index, "skipped", int(np.count_nonzero(older)) * copies(node, input_index))
+        self._ledger.count(
+            node,
+            input_index,
+            "skipped",
+            int(np.count_nonzero(older)) * node.copies(input_index),
+        )
         return rows.take(np.flatnonzero(~older))
 
     def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: EmitRows) -> None:
         """Record invalid rows, and emit them on the error stream."""
-        places, reasons, number = timed_rows.invalid, timed_rows.reasons, copies(node, input_index)
+        places, reasons, number = (
+            timed_rows.invalid,
+            timed_rows.reasons,
+            node.copies(input_index),
+        )
         if reasons is None or not len(places):
             return
         self._ledger.count(node, input_index, "received", len(places) * number)
@@ -102,7 +111,7 @@ class WindowedInputs:
         marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
         events = Incoming(rows, input_index, timed_rows.times, timed_rows.codes, marks)
         decisions = decide(node, events, AdmissionContext())
-        record(node, events, decisions, self._ledger, emit, copies(node, input_index))
+        record(node, events, decisions, self._ledger, emit, node.copies(input_index))
         self._queue(node, input_index, rows, decisions)
 
     def _queue(self, node: WindowedNode, input_index: int, rows: Rows, decisions: Decisions) -> None:
@@ -121,7 +130,7 @@ class WindowedInputs:
         if tasks is not None:
             self._staging.queue(node, input_index, table, times, tasks)
             return
-        for task in range(copies(node, input_index)):
+        for task in range(node.copies(input_index)):
             self._staging.queue(node, input_index, table, times, np.full(len(times), task, np.int64))
 
     def _tasks(self, node: WindowedNode, input_index: int, rows: Rows) -> NDArray[np.int64] | None:

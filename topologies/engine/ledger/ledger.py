@@ -13,7 +13,8 @@ from manager.storage.segments import SegmentWriter
 from topologies.engine.ledger.trace import TRACES
 from topologies.engine.work.input_progress import InputProgress
 from topologies.engine.work.output import Recorded
-from topologies.graph.model import Topology, WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.topology import Topology
 from windowing.errors import DataError
 
 if TYPE_CHECKING:

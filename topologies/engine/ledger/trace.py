@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from manager.slices.slicing import Joined, Slicing
-from topologies.graph.model import ID, WindowedNode, shifted
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.origins import shifted
+from topologies.graph.streams import ID
 from windowing.aggregates.accumulators import State
 from windowing.data.events import Events
 from windowing.settings.panes import Pane, Timing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager.storage.manifest import BoltState
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 
 
 def close(node: WindowedNode, bolt_state: BoltState) -> None:

@@ -11,7 +11,7 @@ from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
 from topologies.engine.work.deferred_events import DeferredSegment
 from topologies.engine.work.items import Frontiers
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import FOREVER
 
 

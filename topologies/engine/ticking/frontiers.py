@@ -10,7 +10,7 @@ from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy
 from topologies.engine.batch.plan import TimeAdvance
 from topologies.engine.work.items import Frontiers
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.rules import LateBy
 from windowing.time.timestamps import FOREVER
 

@@ -6,7 +6,9 @@ from manager.storage.manifest import BoltState, Manifest
 from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy
 from topologies.engine.time.anchoring import anchored
-from topologies.graph.model import Origin, Topology, WindowedNode, shifted
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.origins import Origin, shifted
+from topologies.topology import Topology
 from windowing.settings.rules import OutputTime
 
 

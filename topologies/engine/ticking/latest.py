@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from manager.storage.manifest import BoltState
 from policies.marks import NONE
 from topologies.engine.work.deferred_events import DeferredSegment
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 
 
 def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[DeferredSegment], clock: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from topologies.engine.work.items import FireItem, Share
-from topologies.graph.model import Topology
+from topologies.topology import Topology
 
 _FEW = 1_000
 """So few events are soon done; each share has to read all that the task holds."""

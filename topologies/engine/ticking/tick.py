@@ -15,7 +15,7 @@ from topologies.engine.ticking.latest import latest_seen
 from topologies.engine.ticking.watermarks import first_clock, move_watermark
 from topologies.engine.time.anchoring import anchored
 from topologies.engine.work.items import BatchEnd, FireItem, Frontiers, ToAdmit
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.rules import START
 from windowing.time.timestamps import FOREVER
 

@@ -20,7 +20,7 @@ from topologies.engine.rows.source_batch import partition_name
 from topologies.engine.ticking.arrivals import read_arrivals
 from topologies.engine.ticking.inherited import inherit_watermarks
 from topologies.engine.work.input_progress import InputProgress
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.rules import SOURCE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policies.assigners import AlignedWindows, WindowAssigner
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.rules import START
 from windowing.time.durations import Duration
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.engine.time.reasons import Reasons, first_reasons, reasons_of
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.tuples import Tuple
 from windowing.errors import ConfigError
 from windowing.settings.kinds import kind_reach

@@ -21,8 +21,9 @@ from policies.assigners import (
     WindowAssigner,
 )
 from topologies.engine.time.event_times import event_times
-from topologies.graph.model import Topology, WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from topologies.io.times import parse_time
+from topologies.topology import Topology
 from windowing.errors import ConfigError, ScenarioError
 from windowing.settings.bounds import Bounds
 from windowing.time.timestamps import from_column

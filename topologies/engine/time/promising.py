@@ -5,7 +5,8 @@ from __future__ import annotations
 from manager.storage.manifest import BoltState, Manifest
 from manager.watermarks.arrival_times import input_of
 from policies.marks import NONE, MarkState
-from topologies.graph.model import Topology, WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.topology import Topology
 
 
 def promise(topology: Topology, state: Manifest, bolts: list[str], watermark: int) -> None:

@@ -14,7 +14,7 @@ from topologies.engine.time.event_times import event_times
 from topologies.engine.time.lifetimes import lifetimes
 from topologies.engine.time.reasons import Reasons, first_reasons, reasons_of
 from topologies.engine.time.session_gaps import session_gaps
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import from_column
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manager.storage.manifest import BoltState
 from policies.marks import NONE
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import FOREVER
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from topologies.engine.rows.source_batch import SourceBatch
 
 if TYPE_CHECKING:
-    from topologies.graph.model import Topology
+    from topologies.topology import Topology
 
 
 class SourceSplit(Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from topologies.graph.model import SpoutNode, Topology
+from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.paths import locate
@@ -21,6 +21,7 @@ from topologies.io.times import told
 from topologies.scenarios.run.answer import AnswerWindow, Replayed, plain
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
+from topologies.topology import Topology
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, ScenarioError
 from windowing.suggestions import did_you_mean

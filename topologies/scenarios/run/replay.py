@@ -18,7 +18,8 @@ from topologies.engine.ledger.trace import event_ids
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rehearsal import Rehearsal
 from topologies.engine.tasks import pending_events
-from topologies.graph.model import Topology, WindowedNode, stream_label
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.streams import stream_label
 from topologies.io.sinks import MemorySink
 from topologies.named_topology import load_topology
 from topologies.scenarios.run.answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
@@ -29,6 +30,7 @@ from topologies.scenarios.schema.bare import bare_bolt, imports_of
 from topologies.scenarios.schema.columns import schema_of
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import EventStep
+from topologies.topology import Topology
 from windowing.errors import ScenarioError
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import CountByStart, Meeting, Onset, Session, SlidingLog

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from topologies.graph.model import Input, Origin, Stream, Topology
+from topologies.graph.origins import Origin
+from topologies.graph.streams import Input, Stream
+from topologies.topology import Topology
 
 
 def joined(topologies: Iterable[Topology]) -> Topology:

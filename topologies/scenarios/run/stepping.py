@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from topologies.graph.model import Topology
 from topologies.io.kafka import RECORD
 from topologies.scenarios.schema.messages import sent_message
 from topologies.step.compile import AGGREGATE, failed_at, step_topology
 from topologies.step.config import load_step, step_from
+from topologies.topology import Topology
 from windowing.data.rows import DEFAULT_STREAM
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from topologies.engine.batch.context import Context
-from topologies.graph.model import Topology
 from topologies.spark.executor import SparkExecutor, TaskExecutor, own_paths, packed
 from topologies.spark.workers.spare import SPARE
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 TASKS = "spark.windbolt.tasks"

@@ -21,9 +21,9 @@ from manager.storage.storage_errors import why_and_do
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.task_failure import TaskFailure
 from topologies.engine.failures.whereabouts import SIZE, WorkerPosition
-from topologies.graph.model import Topology
 from topologies.spark.workers.offspring import OFFSPRING
 from topologies.spark.workers.reaping import followers
+from topologies.topology import Topology
 from windowing.errors import WindboltError
 
 _ROOT = str(Path(__file__).parents[3])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from topologies.engine.batch.context import Context
-    from topologies.graph.model import Topology
+    from topologies.topology import Topology
 
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -21,7 +21,7 @@ from topologies.engine.fire.held_events import TaskEvents, no_events
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:

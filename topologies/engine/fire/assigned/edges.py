@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from topologies.engine.fire.admitting import Admitted
     from topologies.engine.ingest.router import Router
-    from topologies.graph.model import WindowedNode
+    from topologies.graph.nodes.windowed import WindowedNode
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from topologies.engine.fire.assigned.key_watermarks import KeyWatermarks
 from topologies.engine.fire.assigned.task_known_keys import TaskKnownKeys
 from topologies.engine.fire.assigned.task_panes import TaskPanes
 from topologies.engine.work.items import FireItem
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from manager.storage.task_state import AssignedState
 from manager.watermarks.substreams import Substreams
 from policies.marks import NONE
 from topologies.engine.admission.deciding import Marks
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:

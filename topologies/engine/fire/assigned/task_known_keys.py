@@ -13,7 +13,7 @@ from manager.storage.task_state import AssignedState
 from policies.assigners import GridWindows
 from policies.marks import NONE
 from topologies.engine.work.items import BatchEnd
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.data.schema import value_type
 from windowing.time.durations import Duration
 from windowing.time.timestamps import FOREVER

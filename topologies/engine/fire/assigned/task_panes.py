@@ -8,7 +8,7 @@ from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.marks import NONE
 from topologies.engine.work.items import BatchEnd
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 from windowing.settings.panes import Panes
 from windowing.time.timestamps import FOREVER
 

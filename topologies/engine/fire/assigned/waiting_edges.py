@@ -11,7 +11,7 @@ from manager.storage.segments import SegmentWriter
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.assigned.edges import concerned, expired, match_edges
 from topologies.engine.ingest.router import Router
-from topologies.graph.model import WindowedNode
+from topologies.graph.nodes.windowed import WindowedNode
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,11 @@
-"""A topology that has been built: what its parts are, who reads from whom, and what follows from that."""
+"""A windowed bolt in a topology: its policies, and what follows from its settings and its place."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,130 +18,22 @@ from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.last_windows import last_window_end
 from policies.slices import SliceGrid
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
-from topologies.graph.groupings import AllGrouping, Grouping
+from topologies.graph.origins import Origin
+from topologies.graph.streams import ID, Input, stream_label
 from windowing.aggregates.accumulators import Accumulator
 from windowing.aggregates.lists import Gathered
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.temporal_join import TemporalJoin
-from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.calls.checked import checked
-from windowing.data.reprs import one_line
-from windowing.data.rows import DEFAULT_STREAM
-from windowing.data.schema import TIMESTAMP
 from windowing.settings.bounds import Bounds
 from windowing.settings.panes import PaneMode
 from windowing.settings.rules import OutputTime
 from windowing.time.durations import Duration
-from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from topologies.engine.batch.report import BatchReport
-    from topologies.io.sinks import Sink
-    from topologies.io.spouts import Spout
-    from topologies.run.options import Summary
-    from topologies.spark.metrics import TimeMetrics
-    from topologies.starting.run import Run
-    from topologies.starting.start import EngineName
+    from windowing.bolts.windowed_bolt import WindowedBolt
     from windowing.window import TupleWindow
-
-ERRORS = "errors"
-"""The output stream, of every spout and bolt, of what could not be read."""
-
-ERROR_SCHEMA = pa.schema(
-    [
-        ("_component", pa.string()),
-        ("_source", pa.string()),
-        ("_row", pa.int64()),
-        ("_reason", pa.string()),
-        ("_data", pa.string()),
-    ]
-)
-
-LATE_COLUMNS = (
-    pa.field("_stream", pa.string()),
-    pa.field("_event_time", TIMESTAMP),
-    pa.field("_reason", pa.string()),
-    pa.field("_late_by_us", pa.int64()),
-    pa.field("_watermark", TIMESTAMP),
-    pa.field("_window_start", TIMESTAMP),
-    pa.field("_window_end", TIMESTAMP),
-)
-"""What a late stream carries behind the event's own columns. The window is the last that could have held the event;
-where sessions decide which events are late (``by_session``), it is the session that the event would have opened."""
-
-ID = "id"
-"""Traces name events by this column, where their stream has it."""
-
-REASON = "_reason"
-"""What a refused stream carries behind the event's own columns: why the rule of the trigger failed."""
-
-Stream = tuple[str, str]
-"""A component and one of its output streams."""
-
-
-def stream_label(stream: Stream) -> str:
-    """How a stream is called by people, and by ``window.stream(...)``: the component alone for its default stream."""
-    return stream[0] if stream[1] == DEFAULT_STREAM else f"{stream[0]}.{stream[1]}"
-
-
-@dataclass(frozen=True)
-class Input:
-    """A stream that a bolt reads, and how its events are shared out to the tasks."""
-
-    stream: Stream
-    grouping: Grouping
-
-
-@dataclass(frozen=True, order=True)
-class Origin:
-    """A windowed bolt whose watermark a stream carries, and by how much it is shifted on the way (SI-25)."""
-
-    bolt: str
-    shift: int = 0
-    """Microseconds."""
-
-
-def shifted(time: int, shift: int) -> int:
-    """A time so many microseconds later; the end of time stays where it is."""
-    return time if time == FOREVER else time + shift
-
-
-@dataclass(frozen=True)
-class SpoutNode:
-    """A spout under its name."""
-
-    name: str
-    spout: Spout
-    outputs: Mapping[str, pa.Schema]
-    needed: frozenset[str] | None = None
-    """Those of its columns that are asked for; None: all."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that its rows have in a run."""
-        declared = self.outputs[DEFAULT_STREAM]
-        needed = self.needed
-        return declared if needed is None else pa.schema([field for field in declared if field.name in needed])
-
-
-@dataclass(frozen=True)
-class PlainNode:
-    """A bolt without windows; it runs where its input is, in the same task."""
-
-    name: str
-    bolt: Bolt | BatchBolt
-    parallelism: int
-    inputs: tuple[Input, ...]
-    outputs: Mapping[str, pa.Schema]
-    carries_time: bool
-    """Whether its events have event times and a watermark, from a windowed bolt before it."""
-    shift: int = 0
-    """Microseconds by which it moves these times (SI-25)."""
-    clocked: bool = False
-    """Whether some of its events come with a moment of the clock: that at which windows fired before it."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +65,10 @@ class WindowedNode:
     """Whether its tasks keep the last window of each key, to say what has expired since; queues know it anyway."""
     idle: frozenset[str] = frozenset()
     """The settings that change nothing on this bolt: a preset has brought them along."""
+
+    def copies(self, input_index: int) -> int:
+        """The number of tasks that each event of an input goes to."""
+        return self.inputs[input_index].copies(self.parallelism)
 
     @property
     def holds(self) -> bool:
@@ -335,146 +229,3 @@ class WindowedNode:
     def lag(self) -> Duration:
         """How far its watermark stays behind."""
         return self.bolt.settings.lag or Duration(0)
-
-
-@dataclass(frozen=True)
-class SinkNode:
-    """A sink under its name, and the streams it takes."""
-
-    name: str
-    sink: Sink
-    streams: tuple[Stream, ...]
-    schema: pa.Schema
-
-
-@dataclass(frozen=True)
-class Topology:
-    """A topology that ``TopologyBuilder.build`` found no fault with. Immutable, and sent to the workers as it is."""
-
-    name: str
-    spouts: Mapping[str, SpoutNode]
-    plain: Mapping[str, PlainNode]
-    windowed: Mapping[str, WindowedNode]
-    """In an order in which each comes after those it depends on."""
-    sinks: Mapping[str, SinkNode]
-    stop_on_invalid: bool = False
-    readers: Mapping[Stream, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    """Per stream: the bolts that read it, and which of their inputs it is."""
-    takers: Mapping[Stream, tuple[str, ...]] = field(default_factory=dict)
-    """Per stream: the sinks that take it."""
-
-    @checked
-    def start(
-        self,
-        checkpoint: str | os.PathLike[str] | None = None,
-        *,
-        engine: EngineName = "spark",
-        spark: Any = None,
-        every: Duration | timedelta | str | None = None,
-        flush: bool = True,
-        first_output: datetime | str | None = None,
-        keep_batches: int | None = None,
-        master: str | None = None,
-        conf: Mapping[str, str] | None = None,
-        metrics: TimeMetrics | None = None,
-        on_report: Callable[[BatchReport], None] | None = None,
-        show: bool = True,
-    ) -> Run:
-        """Start it in the background, and return at once; in a notebook the run shows itself, unless ``show`` is False.
-
-        ``engine``: ``"spark"``, or ``"local"`` for this process, without Java. ``spark``: a session of your own;
-        without one the active session, or else a new one (``master``, ``conf``) that is stopped with the last run that
-        uses it. The other arguments are those of ``RunOptions``, and ``metrics`` that of ``run_on_spark``.
-
-        Raises ConfigError where the arguments cannot be used together. Every other error is raised by ``run.wait()``.
-        """
-        from topologies.starting.start import options_of, start
-
-        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report)
-        return start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics, show=show)
-
-    @checked
-    def run(
-        self,
-        checkpoint: str | os.PathLike[str] | None = None,
-        *,
-        engine: EngineName = "spark",
-        spark: Any = None,
-        every: Duration | timedelta | str | None = None,
-        flush: bool = True,
-        first_output: datetime | str | None = None,
-        keep_batches: int | None = None,
-        master: str | None = None,
-        conf: Mapping[str, str] | None = None,
-        metrics: TimeMetrics | None = None,
-        on_report: Callable[[BatchReport], None] | None = None,
-    ) -> Summary:
-        """Run it to the end of its input, or until it is interrupted; ``start`` and ``wait`` in one.
-
-        The arguments are those of ``start``. An interrupt (Ctrl-C) stops it after the current batch.
-        """
-        from topologies.starting.start import options_of, run_to_the_end, start
-
-        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report)
-        return run_to_the_end(
-            start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics)
-        )
-
-    def __repr__(self) -> str:
-        kinds = {"spouts": self.spouts, "bolts": {**self.plain, **self.windowed}, "sinks": self.sinks}
-        parts = "; ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names)
-        return one_line(f"<Topology {self.name!r}: {parts}>")
-
-    def _repr_html_(self) -> str:
-        """Called by notebooks: its graph."""
-        from topologies.graph.picture import topology_html
-
-        return topology_html(self)
-
-    def columns_of(self, stream: Stream) -> list[str]:
-        """The names of the columns of a stream."""
-        component, name = stream
-        for parts in (self.spouts, self.plain, self.windowed):
-            if component in parts:
-                return list(parts[component].outputs[name].names)
-        return []
-
-    def spouts_before(self, node: WindowedNode) -> list[list[str]]:
-        """Per input of a windowed bolt, the spouts whose events come to it one by one, through plain bolts alone.
-
-        Which rows of a ``BatchBolt`` came of which is not known, so behind one there is nothing to tell partitions by.
-        """
-        return [sorted(self._spouts_of(each.stream)) for each in node.inputs]
-
-    def _spouts_of(self, stream: Stream) -> set[str]:
-        component, name = stream
-        if name == ERRORS or component in self.windowed:
-            return set()
-        if component in self.spouts:
-            return {component}
-        node = self.plain.get(component)
-        inputs = () if node is None or isinstance(node.bolt, BatchBolt) else node.inputs
-        return {spout for each in inputs for spout in self._spouts_of(each.stream)}
-
-    @property
-    def levels(self) -> list[list[WindowedNode]]:
-        """The windowed bolts, those that depend on no other first."""
-        depth = 1 + max((node.level for node in self.windowed.values()), default=-1)
-        return [[node for node in self.windowed.values() if node.level == level] for level in range(depth)]
-
-    @property
-    def needs_clock(self) -> bool:
-        """Whether time must move on a quiet stream: a window follows the clock."""
-        return any(node.follows_clock for node in self.windowed.values())
-
-    @property
-    def needs_heartbeat(self) -> bool:
-        """Whether there are batches without input too: windows follow the clock, or a watermark waits for its
-        interval."""
-        waits = any(node.bolt.settings.watermark_interval.micros for node in self.windowed.values())
-        return waits or self.needs_clock
-
-
-def copies(node: WindowedNode | PlainNode, at: int) -> int:
-    """How many tasks of a bolt an event of input ``at`` goes to."""
-    return node.parallelism if isinstance(node.inputs[at].grouping, AllGrouping) else 1

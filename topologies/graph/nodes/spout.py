@@ -1,0 +1,32 @@
+"""A spout in a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from windowing.data.rows import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from topologies.io.spouts import Spout
+
+
+@dataclass(frozen=True)
+class SpoutNode:
+    """A spout under its name."""
+
+    name: str
+    spout: Spout
+    outputs: Mapping[str, pa.Schema]
+    needed: frozenset[str] | None = None
+    """Those of its columns that are asked for; None: all."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that its rows have in a run."""
+        declared = self.outputs[DEFAULT_STREAM]
+        needed = self.needed
+        return declared if needed is None else pa.schema([field for field in declared if field.name in needed])

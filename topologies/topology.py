@@ -1,0 +1,94 @@
+"""A topology as users hold it: its graph, and the calls that run it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from topologies.graph.graph import Graph
+from windowing.calls.checked import checked
+from windowing.data.reprs import one_line
+from windowing.time.durations import Duration
+
+if TYPE_CHECKING:
+    from topologies.engine.batch.report import BatchReport
+    from topologies.run.options import Summary
+    from topologies.spark.metrics import TimeMetrics
+    from topologies.starting.run import Run
+    from topologies.starting.start import EngineName
+
+
+@dataclass(frozen=True, repr=False)
+class Topology(Graph):
+    """A topology that ``TopologyBuilder.build`` found no fault with."""
+
+    @checked
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        engine: EngineName = "spark",
+        spark: Any = None,
+        every: Duration | timedelta | str | None = None,
+        flush: bool = True,
+        first_output: datetime | str | None = None,
+        keep_batches: int | None = None,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        metrics: TimeMetrics | None = None,
+        on_report: Callable[[BatchReport], None] | None = None,
+        show: bool = True,
+    ) -> Run:
+        """Start it in the background, and return at once; in a notebook the run shows itself, unless ``show`` is False.
+
+        ``engine``: ``"spark"``, or ``"local"`` for this process, without Java. ``spark``: a session of your own;
+        without one the active session, or else a new one (``master``, ``conf``) that is stopped with the last run that
+        uses it. The other arguments are those of ``RunOptions``, and ``metrics`` that of ``run_on_spark``.
+
+        Raises ConfigError where the arguments cannot be used together. Every other error is raised by ``run.wait()``.
+        """
+        from topologies.starting.start import options_of, start
+
+        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report)
+        return start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics, show=show)
+
+    @checked
+    def run(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        engine: EngineName = "spark",
+        spark: Any = None,
+        every: Duration | timedelta | str | None = None,
+        flush: bool = True,
+        first_output: datetime | str | None = None,
+        keep_batches: int | None = None,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        metrics: TimeMetrics | None = None,
+        on_report: Callable[[BatchReport], None] | None = None,
+    ) -> Summary:
+        """Run it to the end of its input, or until it is interrupted; ``start`` and ``wait`` in one.
+
+        The arguments are those of ``start``. An interrupt (Ctrl-C) stops it after the current batch.
+        """
+        from topologies.starting.start import options_of, run_to_the_end, start
+
+        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report)
+        return run_to_the_end(
+            start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics)
+        )
+
+    def __repr__(self) -> str:
+        kinds = {"spouts": self.spouts, "bolts": {**self.plain, **self.windowed}, "sinks": self.sinks}
+        parts = "; ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names)
+        return one_line(f"<Topology {self.name!r}: {parts}>")
+
+    def _repr_html_(self) -> str:
+        """Called by notebooks: its graph."""
+        from topologies.graph.picture import topology_html
+
+        return topology_html(self)
