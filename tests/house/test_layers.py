@@ -60,10 +60,11 @@ LAYERS = {
 ORDER = {
     "manager": "accounts queue watermarks storage keyed triggered slices window_manager",
     "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
-    "topologies": "html io graph topology compose engine sources run checkpoints preflight step named_topology scenarios local"
-    " spark starting replaying testing examples.flights cli examples pytest_plugin",
+    "topologies": "html io graph topology compose engine sources run checkpoints preflight step named_topology"
+    " scenarios local spark starting replaying testing examples.flights cli examples pytest_plugin",
     "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks spouts messages",
-    "topologies.graph": "hashing groupings inner_columns streams side_streams origins nodes graph rules_in_words describing picture",
+    "topologies.graph": "hashing groupings inner_columns streams side_streams origins nodes graph rules_in_words"
+    " describing picture",
     "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns"
     " default_time source_time sinks windowed compile drawing builder",
     "topologies.engine": "time failures rows work ledger batch admission ingest fire commit ticking tasks"
