@@ -9,7 +9,7 @@ import numpy as np
 
 from policies.admission import Admission, Decision
 from policies.eviction import EvictionPolicy
-from policies.last_windows import last_window_end
+from policies.last_end import last_window_end
 from policies.marks import NONE
 from policies.trigger import TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from windowing.settings.bounds import Bounds

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from topologies.io import sinks, spouts
     from topologies.local import run_local
     from topologies.replaying import replay
-    from topologies.run.options import RunOptions, Summary
+    from topologies.run.options import RunOptions
+    from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
-    from topologies.starting.run import Run, runs
+    from topologies.starting.background_run import Run, runs
     from topologies.starting.status import RunPhase, RunStatus
     from topologies.topology import Topology
 
@@ -35,18 +36,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Run": "topologies.starting.run",
+    "Run": "topologies.starting.background_run",
     "RunOptions": "topologies.run.options",
     "RunPhase": "topologies.starting.status",
     "RunStatus": "topologies.starting.status",
-    "Summary": "topologies.run.options",
+    "Summary": "topologies.run.summary",
     "TimeMetrics": "topologies.spark.metrics",
     "Topology": "topologies.topology",
     "TopologyBuilder": "topologies.compose.builder",
     "replay": "topologies.replaying",
     "run_local": "topologies.local",
     "run_on_spark": "topologies.spark.runner",
-    "runs": "topologies.starting.run",
+    "runs": "topologies.starting.background_run",
 }
 
 

@@ -10,8 +10,8 @@ from typing import cast
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.storage_errors import during
+from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.file_journal import FileJournal
-from topologies.checkpoints.run import CheckpointedRun
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
@@ -26,7 +26,9 @@ from topologies.io.patterns import candidates, is_pattern, leading_folder
 from topologies.io.sinks import FunctionSink
 from topologies.io.spouts import FileSpout, FoundFile, FrameSpout, MemorySpout
 from topologies.run.built import check_built
-from topologies.run.options import RunOptions, Summary
+from topologies.run.options import RunOptions
+from topologies.run.summary import Summary
+from topologies.run.without_checkpoint import refuse_in_process
 from topologies.sources.splits import TableSource, file_splits
 from topologies.sources.unnameable import refuse_unnameable
 from topologies.topology import Topology
@@ -60,12 +62,7 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
 
 def check_local(topology: Topology, options: RunOptions) -> None:
     """Raise ConfigError for what ``run_local`` cannot run, or not with these options."""
-    if options.checkpoint is None and options.every is not None:
-        raise ConfigError(
-            "a local run with a trigger interval and no checkpoint",
-            why="when the run is stopped, open windows would be lost, and the input would be read again",
-            do="give it a folder: RunOptions(checkpoint='ck/'), or --checkpoint ck/",
-        )
+    refuse_in_process(options)
     _refuse_spark(topology)
     _refuse_kafka(topology)
 

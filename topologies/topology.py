@@ -15,9 +15,9 @@ from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
     from topologies.engine.batch.report import BatchReport
-    from topologies.run.options import Summary
+    from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
-    from topologies.starting.run import Run
+    from topologies.starting.background_run import Run
     from topologies.starting.start import EngineName
 
 

@@ -40,10 +40,11 @@ if TYPE_CHECKING:
     from topologies.compose.builder import TopologyBuilder
     from topologies.local import run_local
     from topologies.replaying import replay
-    from topologies.run.options import RunOptions, Summary
+    from topologies.run.options import RunOptions
+    from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
-    from topologies.starting.run import Run, runs
+    from topologies.starting.background_run import Run, runs
     from topologies.starting.status import RunPhase, RunStatus
     from topologies.topology import Topology
     from windbolt import aggregates, kinds, panes, presets, sinks, spouts, step, testing, triggers

@@ -11,7 +11,7 @@ import numpy as np
 from manager.accounts import Accounts
 from manager.keyed.empty_windows import EmptyWindows
 from manager.keyed.held import GONE, SEEN, Held
-from manager.keyed.last_windows import LastWindows
+from manager.keyed.last_fired import LastFired
 from manager.keyed.panes import PaneDecisions, PaneStates
 from manager.keyed.released import ReleasedEnds
 from manager.keyed.sorted_events import SortedEvents
@@ -58,7 +58,7 @@ class AssignedWindows:
         keys: Sequence[Sequence[str]] = (),
         task: int = 0,
         released: ReleasedEnds | None = None,
-        last: tuple[LastWindows, NDArray[np.int64]] | None = None,
+        last: tuple[LastFired, NDArray[np.int64]] | None = None,
     ) -> None:
         """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``task`` is
         the index of the bolt's task.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.last_windows import LastWindows
+from manager.keyed.last_fired import LastFired
 from manager.keyed.sorted_events import SortedEvents
 from manager.storage.taking import take_rows
 from policies.assigners import Assigned
@@ -29,7 +29,7 @@ class TupleWindows:
         task: int = 0,
         *,
         several_kinds: bool = False,
-        last: tuple[LastWindows, NDArray[np.int64]] | None = None,
+        last: tuple[LastFired, NDArray[np.int64]] | None = None,
     ) -> None:
         """``task`` is the index of the bolt's task. ``several_kinds``: whether windows are told of which kind they are.
         ``last`` knows the windows fired before these, with the indices of the events there; None where the bolt does

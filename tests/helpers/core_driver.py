@@ -19,7 +19,7 @@ import pyarrow as pa
 from manager import QueueState, WaterMarkEventGenerator, WindowManager
 from manager.watermarks.watermark import WatermarkState
 from policies import EvictionPolicy, Lateness, TriggerPolicy, choose_policies
-from policies.last_windows import in_gap
+from policies.last_end import in_gap
 from tests.oracles.window_oracle import microseconds, milliseconds
 from windowing import Duration, Events, TupleWindow, WindowedBolt
 

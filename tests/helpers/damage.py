@@ -39,7 +39,7 @@ from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.engine.micro_batch import MicroBatch
 from topologies.local import LocalRun
-from topologies.run.options import Summary
+from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
 from windowing.data.rows import EmittedRows

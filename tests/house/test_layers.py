@@ -80,8 +80,8 @@ ORDER = {
 DOORS = {
     "topologies.topology": {
         "topologies.starting.start",  # topology.start() and topology.run()
-        "topologies.starting.run",
-        "topologies.run.options",
+        "topologies.starting.background_run",
+        "topologies.run.summary",
         "topologies.engine.batch.report",
         "topologies.spark.metrics",
     },

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from manager.slices import overlapping
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.eviction import TimeEvictionPolicy, WatermarkTimeEvictionPolicy
-from policies.last_windows import in_gap
+from policies.last_end import in_gap
 from policies.slices import SliceGrid
 from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
 from tests.helpers.examples import examples

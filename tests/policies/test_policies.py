@@ -34,7 +34,7 @@ from policies import (
     WatermarkTimeTriggerPolicy,
     choose_policies,
 )
-from policies.last_windows import in_gap
+from policies.last_end import in_gap
 from tests.helpers import core_driver
 from tests.helpers.examples import examples
 from tests.helpers.strategies import scenarios

@@ -17,10 +17,10 @@ from manager.storage.sealed import seal
 from manager.storage.sealed_folder import SealedFolder
 from manager.watermarks.watermark import WatermarkState
 from tests.simulation.executor import SimulatedExecutor
-from topologies.checkpoints import run, spark_files
+from topologies.checkpoints import checkpointed_run, spark_files
+from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.pairing import START
-from topologies.checkpoints.run import CheckpointedRun
 from topologies.checkpoints.spark_half import SparkHalf
 from topologies.engine import micro_batch
 from topologies.engine.commit import sink_folders
@@ -169,7 +169,7 @@ MUTANTS: dict[str, Mutant] = {
     "a file is read twice": _file_read_twice,
     "a watermark is restored one too far": _watermark_one_too_far,
     "a plan is drawn anew": _plan_drawn_anew,
-    "files of no batch are not forgotten": lambda: patch.object(run, "forget_unplanned", _nothing),
+    "files of no batch are not forgotten": lambda: patch.object(checkpointed_run, "forget_unplanned", _nothing),
     "old state is not deleted": lambda: patch.object(FileCheckpoint, "_clean", _nothing),
     "old state is deleted before the commit": _cleaned_before_the_commit,
     "a batch is noted before it is done": _noted_before_it_is_done,

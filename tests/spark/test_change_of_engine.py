@@ -14,12 +14,12 @@ from manager.storage.checkpoint import batch_key
 from tests.helpers.damage import SCHEMA, Ids, rows_of, topology
 from tests.spark.tools import Crash, run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
-from topologies.checkpoints.run import CheckpointedRun
 from topologies.local import LocalRun
-from topologies.run.options import Summary
+from topologies.run.summary import Summary
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
 from topologies.topology import Topology

@@ -155,7 +155,7 @@ def test_a_checkpoint_is_needed(orders: Path) -> None:
     from topologies.spark.runner import run_on_spark
 
     topology, _ = shop_in_memory(orders)
-    with pytest.raises(ConfigError, match="needs a checkpoint"):
+    with pytest.raises(ConfigError, match="without a checkpoint"):
         run_on_spark(topology, RunOptions())
 
 

@@ -37,7 +37,7 @@ from tests.spark.step_shop import (
 from tests.spark.tools import at_phase, run, run_until
 from topologies.engine.batch.report import BatchReport
 from topologies.io.messages import AvroMessages, AvroSchema
-from topologies.run.options import Summary
+from topologies.run.summary import Summary
 from windowing.errors import ConfigError
 from windowing.time.durations import millis
 

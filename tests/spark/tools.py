@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import topologies.spark.jvm.session
 from manager.storage.checkpoint import FileCheckpoint
 from topologies.io.sinks import MemorySink
-from topologies.run.options import RunOptions, Summary
+from topologies.run.options import RunOptions
+from topologies.run.summary import Summary
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun, run_on_spark
 from topologies.topology import Topology

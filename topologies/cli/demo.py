@@ -17,7 +17,8 @@ from topologies.cli.consoles import err, out, say
 from topologies.cli.failing import Debug, readable_errors
 from topologies.cli.running import Engine, run_watched, runner
 from topologies.cli.summary import print_summary
-from topologies.run.options import RunOptions, Summary
+from topologies.run.options import RunOptions
+from topologies.run.summary import Summary
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, parse_duration
 

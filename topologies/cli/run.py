@@ -15,6 +15,7 @@ from topologies.cli.steps import NoFileRules, Set, StepOptions, With
 from topologies.cli.summary import print_summary
 from topologies.preflight.sources import dubious_input
 from topologies.run.options import RunOptions
+from topologies.run.without_checkpoint import refuse_in_process, refuse_on_spark
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 from windowing.time.durations import parse_duration
@@ -85,23 +86,14 @@ def run(
 
 
 def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:
-    _ = options.first_output_at  # check that it is a time before the topology is loaded
-    if engine is Engine.SPARK and options.checkpoint is None:
-        raise ConfigError(
-            "a run on Spark without a checkpoint",
-            why="the checkpoint holds the state, so that a restart continues where the last run stopped",
-            do="add --checkpoint DIR; or run it in this process, with --engine local",
-        )
-    if engine is Engine.LOCAL and (master or conf):
+    """Refuse what does not go together, before the topology is loaded."""
+    if engine is Engine.SPARK:
+        return refuse_on_spark(options)
+    if master or conf:
         raise ConfigError(
             "--master or --conf with --engine local", why="they are for Spark", do="leave them out, or run on Spark"
         )
-    if engine is Engine.LOCAL and options.every and options.checkpoint is None:
-        raise ConfigError(
-            "--every with --engine local and no checkpoint",
-            why="when the run is stopped, open windows would be lost, and the input would be read again",
-            do="add --checkpoint DIR",
-        )
+    return refuse_in_process(options)
 
 
 def _tell_doubts(topology: Topology, *, strict: bool, told: Collection[str] = ()) -> list[str]:

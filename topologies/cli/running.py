@@ -16,8 +16,9 @@ from types import FrameType
 from topologies.cli.progress import ProgressDisplay, shown_progress
 from topologies.cli.steps import NO_OPTIONS, StepOptions
 from topologies.named_topology import load_topology
-from topologies.run.options import RunOptions, Summary
-from topologies.starting.run import Run, Runner
+from topologies.run.options import RunOptions
+from topologies.run.summary import Summary
+from topologies.starting.background_run import Run, Runner
 from topologies.step.config import is_step
 from topologies.topology import Topology
 

@@ -14,7 +14,8 @@ from topologies.cli.consoles import say
 from topologies.cli.spans import number
 from topologies.cli.time_table import counter_words, start_words, time_table
 from topologies.engine.batch.report import BoltReport
-from topologies.run.options import BoltTotals, Summary
+from topologies.run.bolt_totals import BoltTotals
+from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing.data.rows import DEFAULT_STREAM
 

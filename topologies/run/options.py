@@ -1,4 +1,4 @@
-"""The options and the summary of a run, the same for every runner."""
+"""The options of a run, the same for every runner."""
 
 from __future__ import annotations
 
@@ -6,27 +6,23 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from manager.storage.checkpoint import KEPT_BATCHES
-from topologies.engine.batch.report import BatchReport, bolts_html
 from topologies.engine.time.first_output import as_moment
-from topologies.html.page import framed, heading, paragraph
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import Clock, system_clock
-from windowing.calls.checked import checked, checked_value
+from windowing.calls.checked import checked_value
 from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, as_duration
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from topologies.engine.batch.report import BatchReport
+    from topologies.run.bolt_totals import BoltTotals
 
-_COMPLAINTS = 10
 SPARK_KEEPS = 100
 """Number of batches whose logs Spark keeps (``spark.sql.streaming.minBatchesToRetain``)."""
-RECORDS_PER_BATCH = 500_000
-"""Default maximum number of Kafka records per batch; without one the first batch would be a whole topic."""
 
 
 @checked_value
@@ -34,8 +30,8 @@ RECORDS_PER_BATCH = 500_000
 class RunOptions:
     """The options of a run, the same for ``run_local``, ``run_on_spark`` and the command ``windbolt run``.
 
-    Raises ConfigError for ``keep_batches`` out of its range, for an interval ``every`` of zero, and for a checkpoint
-    without a name.
+    Raises ConfigError for ``keep_batches`` out of its range, for an interval ``every`` of zero, for a checkpoint
+    without a name, and for a ``first_output`` that is not a time.
     """
 
     checkpoint: str | None = None
@@ -74,7 +70,8 @@ class RunOptions:
                 why=f"a run needs the last batch, and Spark keeps the logs of only {SPARK_KEEPS}",
                 do=f"give a number from 1 to {SPARK_KEEPS}; more take more room on the disk",
             )
-
+        if self.first_output is not None:
+            as_moment(self.first_output)
         if self.interval is not None and self.interval.micros == 0:
             raise ConfigError(
                 f"every={self.every!r}", why="the interval must be longer than zero", do="give one such as every='1s'"
@@ -87,109 +84,5 @@ class RunOptions:
 
     @property
     def first_output_at(self) -> int | None:
-        """The first output in microseconds; None where there is none. Raises ConfigError for what is not a time."""
+        """The first output in microseconds; None where there is none."""
         return None if self.first_output is None else as_moment(self.first_output)
-
-
-@dataclass(frozen=True)
-class BoltTotals:
-    """What a windowed bolt has done, in all runs on a checkpoint."""
-
-    accounts: dict[str, int]
-    """The events that it received, by what became of them; without those that are pending."""
-    fired: int
-    """Number of windows."""
-    emitted: dict[str, int]
-    """Number of rows emitted, by stream."""
-
-
-@dataclass
-class Summary:
-    """The summary of a run that has ended: what ``run_local`` and ``run_on_spark`` return."""
-
-    batches: int = 0
-    """Number of micro-batches of this run."""
-    rows: int = 0
-    """Number of rows that this run read from spouts, without unreadable ones."""
-    seconds: float = 0.0
-    """Wall time."""
-    last: BatchReport | None = None
-    """Report of the last batch; its accounts are the totals."""
-    complaints: list[str] = field(default_factory=list)
-    """The first few messages about unreadable input."""
-    stopped: bool = False
-    """Whether it was stopped before the end of the input."""
-    before: dict[str, BoltTotals] = field(default_factory=dict)
-    """What the bolts had done in earlier runs on the checkpoint; empty where it is the first."""
-
-    def __repr__(self) -> str:
-        end = ", stopped" if self.stopped else ""
-        told = f", {len(self.complaints)} complaints" if self.complaints else ""
-        return f"<Summary: {self.rows} rows in {self.batches} batches, {self.seconds:.3g} s{end}{told}>"
-
-    def _repr_html_(self) -> str:
-        facts = f"{self.rows:,} rows · {self.batches:,} batches · {self.seconds:.2f} s"
-        parts = [heading("summary"), paragraph(facts + (" · stopped" if self.stopped else ""), "dim")]
-        if self.last is not None:
-            parts.append(bolts_html(self.last.bolts))
-        return framed(*parts, *(paragraph(complaint, "bad") for complaint in self.complaints))
-
-    @checked
-    def to_pandas(self) -> pd.DataFrame:
-        """A row for each windowed bolt, by its name: what it has done in this run. ``windows`` it fired, ``emitted`` in
-        rows, and its accounts, but for the events that are pending."""
-        import pandas as pd
-
-        rows = {
-            name: {"windows": bolt.fired, "emitted": sum(bolt.emitted.values()), **bolt.accounts}
-            for name, bolt in self.this_run().items()
-        }
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("bolt")
-
-    @checked
-    def this_run(self) -> dict[str, BoltTotals]:
-        """What the windowed bolts have done in this run alone."""
-        bolts = {} if self.last is None else self.last.bolts
-        return {
-            name: BoltTotals(
-                _less(
-                    {account: count for account, count in bolt.accounts.items() if account != "pending"},
-                    before.accounts,
-                ),
-                bolt.fired - before.fired,
-                _less(bolt.emitted, before.emitted),
-            )
-            for name, bolt in bolts.items()
-            for before in [self.before.get(name, _NOTHING)]
-        }
-
-    def note(self, report: BatchReport) -> None:
-        """Add the report of a batch."""
-        self.batches += 1
-        self.rows += report.rows
-        self.last = report
-        self.complaints.extend(report.complaints[: _COMPLAINTS - len(self.complaints)])
-
-    @checked
-    def to_json(self) -> dict[str, Any]:
-        """The summary as plain JSON."""
-        return {
-            "summary": True,
-            "batches": self.batches,
-            "rows": self.rows,
-            "seconds": round(self.seconds, 3),
-            "complaints": self.complaints,
-            "stopped": self.stopped,
-            "last": None if self.last is None else self.last.to_json(),
-            "this_run": {
-                name: {"accounts": bolt.accounts, "fired": bolt.fired, "emitted": bolt.emitted}
-                for name, bolt in self.this_run().items()
-            },
-        }
-
-
-def _less(totals: dict[str, int], before: dict[str, int]) -> dict[str, int]:
-    return {name: count - before.get(name, 0) for name, count in totals.items()}
-
-
-_NOTHING = BoltTotals({}, 0, {})

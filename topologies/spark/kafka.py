@@ -20,7 +20,6 @@ from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.nodes.sink import SinkNode
 from topologies.io.dead_letters import redirect_missing
 from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.run.options import RECORDS_PER_BATCH
 from topologies.sources.records import OUTGOING, outgoing
 from topologies.spark.executor import spark_failures
 from topologies.spark.spark_errors import unreachable
@@ -29,6 +28,8 @@ from topologies.topology import Topology
 from windowing.errors import ConfigError, WindboltError
 from windowing.suggestions import nearest
 
+_RECORDS_PER_BATCH = 500_000
+"""Default maximum number of records per batch; without one the first batch would be a whole topic."""
 _EARLIEST = -2
 """A partition's earliest record, in Spark's offsets."""
 
@@ -70,7 +71,7 @@ def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame
         reader = reader.option("subscribePattern", spout.pattern)
     else:
         reader = reader.option("subscribe", ",".join(spout.topics))
-    reader = reader.option("maxOffsetsPerTrigger", spout.records_per_batch or RECORDS_PER_BATCH)
+    reader = reader.option("maxOffsetsPerTrigger", spout.records_per_batch or _RECORDS_PER_BATCH)
     for option, value in _start(spout, topics).items():
         reader = reader.option(option, value)
     return reader.load().select(*[F.col(column) for column in spout.record.names])

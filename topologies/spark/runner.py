@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from topologies.checkpoints.run import CheckpointedRun
+from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.source_log import Partitions
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.plan import BatchPlan
@@ -20,7 +20,9 @@ from topologies.engine.commit.frames import Frames
 from topologies.engine.work.output import Output
 from topologies.preflight.early import refuse_early
 from topologies.run.built import check_built
-from topologies.run.options import RunOptions, Summary
+from topologies.run.options import RunOptions
+from topologies.run.summary import Summary
+from topologies.run.without_checkpoint import refuse_on_spark
 from topologies.sources.deaths import Death
 from topologies.spark.executor import TaskExecutor
 from topologies.spark.frames import SparkFrames
@@ -37,7 +39,7 @@ from topologies.spark.workers.pool import executor_for
 from topologies.spark.workers.processes import WorkerDied
 from topologies.topology import Topology
 from windowing.calls.checked import checked
-from windowing.errors import ConfigError, WindboltError
+from windowing.errors import WindboltError
 
 _MAX_RESTARTS = 3
 """Number of times a batch is restarted after the death of a worker that does not recur."""
@@ -71,12 +73,7 @@ def run_on_spark(
     that a topology with Kafka needs.
     """
     check_built("run_on_spark", topology)
-    if options.checkpoint is None:
-        raise ConfigError(
-            "a run on Spark needs a checkpoint",
-            why="the checkpoint holds the state, so that a restart continues where the last run stopped",
-            do="give a folder: RunOptions(checkpoint='ck/'), or --checkpoint ck/",
-        )
+    refuse_on_spark(options)
     refuse_early(topology, options)
     kafka = reaches_kafka(topology)
     with shared_session(spark, master, conf or {}, kafka=kafka) as session, explaining_javas_end():

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from topologies.engine.batch.report import bolts_html
 from topologies.html.page import framed, heading, paragraph, table, text
-from topologies.run.options import Summary
+from topologies.run.summary import Summary
 from topologies.starting.status import RunPhase, RunStatus, counted, show_moment
 from topologies.starting.telling import in_lines
 

@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from topologies.engine.batch.report import BatchReport
-from topologies.run.options import RunOptions, Summary
-from topologies.starting.run import Run, Runner
+from topologies.run.options import RunOptions
+from topologies.run.summary import Summary
+from topologies.run.without_checkpoint import refuse_on_spark
+from topologies.starting.background_run import Run, Runner
 from topologies.starting.showing import notebook
 from topologies.topology import Topology
 from windowing.errors import ConfigError
@@ -32,15 +34,13 @@ def options_of(
 ) -> RunOptions:
     """The options that somebody gives by name; None: as it is by default."""
     given: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
-    options = RunOptions(
+    return RunOptions(
         None if checkpoint is None else os.fspath(checkpoint),
         every,
         flush,
         first_output,
         **{name: value for name, value in given.items() if value is not None},
     )
-    _ = options.first_output_at  # ConfigError for what is not a time
-    return options
 
 
 def start(
@@ -107,12 +107,7 @@ def _on_spark(
     conf: Mapping[str, str] | None,
     metrics: TimeMetrics | None,
 ) -> Runner:
-    if options.checkpoint is None:
-        raise ConfigError(
-            "a run on Spark without a checkpoint",
-            why="the checkpoint holds the state, so that a restart continues where the last run stopped",
-            do="give a folder: checkpoint='ck/'; or run it in this process: engine='local'",
-        )
+    refuse_on_spark(options)
     from topologies.spark.jvm.session import active_session
     from topologies.spark.runner import run_on_spark
 

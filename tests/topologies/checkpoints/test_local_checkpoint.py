@@ -25,7 +25,7 @@ from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.engine.batch.report import BatchReport
 from topologies.io.spouts import Spout
 from topologies.local import LocalRun
-from topologies.run.options import Summary
+from topologies.run.summary import Summary
 from topologies.sources.deaths import Deadly, Death
 from topologies.topology import Topology
 from windowing.errors import BoltError, CheckpointError, ConfigError

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from topologies.cli.app import app
 from topologies.cli.new import make_project
-from topologies.run.options import Summary
+from topologies.run.summary import Summary
 
 
 @pytest.fixture

@@ -393,7 +393,7 @@ def test_a_failing_bolt_ends_with_1_and_no_traceback(tmp_path: Path) -> None:
     ("options", "what"),
     [
         ((), "a run on Spark without a checkpoint"),
-        (("--engine", "local", "--every", "5s"), "--every with --engine local and no checkpoint"),
+        (("--engine", "local", "--every", "5s"), "a local run with a trigger interval and no checkpoint"),
         (("--engine", "local", "--conf", "a=b"), "--master or --conf with --engine local"),
         (("--checkpoint", "ck", "--every", "soon"), "'soon' is not a duration"),
         (("--checkpoint", "ck", "--every", "0s"), "--every 0s"),
@@ -436,7 +436,7 @@ def test_all_the_mistakes_of_a_topology_are_listed(tmp_path: Path) -> None:
 
 
 def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from topologies.run.options import Summary
+    from topologies.run.summary import Summary
 
     given: dict[str, Any] = {}
 

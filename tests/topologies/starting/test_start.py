@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from topologies.io.sinks import MemorySink
-from topologies.starting.run import KEPT_REPORTS
+from topologies.starting.background_run import KEPT_REPORTS
 from windbolt import (
     BoltError,
     CheckpointError,

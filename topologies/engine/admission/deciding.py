@@ -15,7 +15,7 @@ import pyarrow as pa
 from manager.keyed.held import Held
 from manager.keyed.open_sessions import gaps_of_events, turned_away
 from policies.admission import Decision, accepted, all_accepted
-from policies.last_windows import in_gap
+from policies.last_end import in_gap
 from policies.marks import NONE
 from topologies.engine.admission.repeats import IncomingIds, Repeats
 from topologies.engine.rows.rows import Rows

@@ -15,7 +15,7 @@ from policies.admission import Admission, LastEnd
 from policies.assigners import AlignedWindows, CalendarWindows, SessionWindows, WindowAssigner
 from policies.choose import closes_after_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
-from policies.last_windows import last_window_end
+from policies.last_end import last_window_end
 from policies.slices import SliceGrid
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy, fires_on_columns
 from topologies.graph.origins import Origin

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manager.keyed.held import GONE, LAST, SEEN, Held
-from manager.keyed.last_windows import LastWindows
+from manager.keyed.last_fired import LastFired
 from manager.storage.segments import SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.marks import NONE
@@ -119,7 +119,7 @@ class AssignedTask:
         flags."""
         frontiers, run = self._item.frontiers, self._evaluations.run
         flags = events.flags() & np.uint8(SEEN | GONE)
-        last = LastWindows(events, self._node.streams) if self._node.remembers else None
+        last = LastFired(events, self._node.streams) if self._node.remembers else None
         after: int = NONE if frontiers.previous is None else frontiers.previous
         for index, limit in self._splits:
             upto = max(after, limit)

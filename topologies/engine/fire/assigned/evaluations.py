@@ -10,7 +10,7 @@ import numpy as np
 
 from manager.keyed.assigned import AssignedWindows, Span
 from manager.keyed.held import GONE, SEEN, Held
-from manager.keyed.last_windows import LastWindows
+from manager.keyed.last_fired import LastFired
 from manager.keyed.panes import PaneDecisions
 from manager.keyed.released import ReleasedEnds
 from manager.storage.ref import Ref
@@ -37,7 +37,7 @@ class EvaluationScope:
     """Number of events, from the first one on, that are looked at."""
     after: int
     upto: int | None
-    last: LastWindows | None
+    last: LastFired | None
     """The last window of each key; None where the bolt does not ask for expired events."""
 
 

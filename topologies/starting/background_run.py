@@ -12,8 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from topologies.engine.batch.report import BatchReport, frame_of
+from topologies.run.bolt_totals import BoltTotals
 from topologies.run.clock import system_clock
-from topologies.run.options import BoltTotals, RunOptions, Summary
+from topologies.run.options import RunOptions
+from topologies.run.summary import Summary
 from topologies.starting.going_on import RunsGoingOn
 from topologies.starting.showing import Display, run_html
 from topologies.starting.status import RunPhase, RunStatus, counted, moment_of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NO_KEY = 0
 
 
-class LastWindows:
+class LastFired:
     """Tells for each window which events have expired since the previous window of the same key.
 
     ``events`` are all events of the task, including those kept for this purpose alone; windows refer to them by index.

@@ -1,4 +1,4 @@
-"""The last window of a queue that can hold an event, and the gaps between windows that do not touch."""
+"""The end of the last window of a queue that can hold an event, and the gaps between windows that do not touch."""
 
 from __future__ import annotations
 

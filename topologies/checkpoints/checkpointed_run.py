@@ -24,7 +24,9 @@ from topologies.engine.commit.frames import Frames
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.output import Output
-from topologies.run.options import BoltTotals, RunOptions, Summary
+from topologies.run.bolt_totals import BoltTotals
+from topologies.run.options import RunOptions
+from topologies.run.summary import Summary
 from topologies.sources.deaths import Death
 from topologies.sources.splits import file_splits
 from topologies.sources.unnameable import UTF8, refuse_unnameable, unnameable

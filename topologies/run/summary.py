@@ -1,0 +1,109 @@
+"""The summary of a run that has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from topologies.engine.batch.report import BatchReport, bolts_html
+from topologies.html.page import framed, heading, paragraph
+from topologies.run.bolt_totals import BoltTotals
+from windowing.calls.checked import checked
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COMPLAINTS = 10
+"""Maximum number of messages about unreadable input that a summary keeps."""
+
+
+@dataclass
+class Summary:
+    """The summary of a run that has ended: what ``run_local`` and ``run_on_spark`` return."""
+
+    batches: int = 0
+    """Number of micro-batches of this run."""
+    rows: int = 0
+    """Number of rows that this run read from spouts, without unreadable ones."""
+    seconds: float = 0.0
+    """Wall time."""
+    last: BatchReport | None = None
+    """Report of the last batch; its accounts are the totals."""
+    complaints: list[str] = field(default_factory=list)
+    """The first few messages about unreadable input."""
+    stopped: bool = False
+    """Whether it was stopped before the end of the input."""
+    before: dict[str, BoltTotals] = field(default_factory=dict)
+    """What the bolts had done in earlier runs on the checkpoint; empty where it is the first."""
+
+    def __repr__(self) -> str:
+        end = ", stopped" if self.stopped else ""
+        told = f", {len(self.complaints)} complaints" if self.complaints else ""
+        return f"<Summary: {self.rows} rows in {self.batches} batches, {self.seconds:.3g} s{end}{told}>"
+
+    def _repr_html_(self) -> str:
+        facts = f"{self.rows:,} rows · {self.batches:,} batches · {self.seconds:.2f} s"
+        parts = [heading("summary"), paragraph(facts + (" · stopped" if self.stopped else ""), "dim")]
+        if self.last is not None:
+            parts.append(bolts_html(self.last.bolts))
+        return framed(*parts, *(paragraph(complaint, "bad") for complaint in self.complaints))
+
+    @checked
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each windowed bolt, by its name: what it has done in this run. ``windows`` it fired, ``emitted`` in
+        rows, and its accounts, but for the events that are pending."""
+        import pandas as pd
+
+        rows = {
+            name: {"windows": bolt.fired, "emitted": sum(bolt.emitted.values()), **bolt.accounts}
+            for name, bolt in self.this_run().items()
+        }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("bolt")
+
+    @checked
+    def this_run(self) -> dict[str, BoltTotals]:
+        """What the windowed bolts have done in this run alone."""
+        bolts = {} if self.last is None else self.last.bolts
+        return {
+            name: BoltTotals(
+                _less(
+                    {account: count for account, count in bolt.accounts.items() if account != "pending"},
+                    before.accounts,
+                ),
+                bolt.fired - before.fired,
+                _less(bolt.emitted, before.emitted),
+            )
+            for name, bolt in bolts.items()
+            for before in [self.before.get(name, _NOTHING)]
+        }
+
+    def note(self, report: BatchReport) -> None:
+        """Add the report of a batch."""
+        self.batches += 1
+        self.rows += report.rows
+        self.last = report
+        self.complaints.extend(report.complaints[: _COMPLAINTS - len(self.complaints)])
+
+    @checked
+    def to_json(self) -> dict[str, Any]:
+        """The summary as plain JSON."""
+        return {
+            "summary": True,
+            "batches": self.batches,
+            "rows": self.rows,
+            "seconds": round(self.seconds, 3),
+            "complaints": self.complaints,
+            "stopped": self.stopped,
+            "last": None if self.last is None else self.last.to_json(),
+            "this_run": {
+                name: {"accounts": bolt.accounts, "fired": bolt.fired, "emitted": bolt.emitted}
+                for name, bolt in self.this_run().items()
+            },
+        }
+
+
+def _less(totals: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {name: count - before.get(name, 0) for name, count in totals.items()}
+
+
+_NOTHING = BoltTotals({}, 0, {})
