@@ -1,0 +1,55 @@
+"""Pages of the documents are walked: their files, examples and commands hold, in order, as they are shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.places import ROOT
+from tests.helpers.walking import Walk, commands_of, matches, run_example, walk
+
+
+def _page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the section on Spark, which ``tests/spark/test_tutorial.py`` walks too."""
+    monkeypatch.chdir(tmp_path)
+    text, spark = _page("tutorial.md").split("## On Spark\n")
+    assert walk(text, tmp_path) == Walk(files=5, commands=13)
+    assert "$ windbolt run" in spark
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "well"),
+    [
+        (["a", "b"], ["a", "b"], True),
+        (["a"], ["a", "b"], False),
+        (["a", "..."], ["a", "b", "c"], True),
+        (["...", "c"], ["a", "b"], False),
+        (["2 passed in ..."], ["2 passed in 3 s"], True),
+        (["a.b"], ["a-b"], False),
+        ([], ["anything"], True),
+    ],
+)
+def test_what_a_command_prints_is_compared(expected: list[str], output: list[str], well: bool) -> None:
+    assert matches(expected, output) is well
+
+
+def test_a_command_may_have_several_lines() -> None:
+    assert list(commands_of("$ a &\n> b\nc\n$ d\n")) == [("a &\nb", ["c"]), ("d", [])]
+
+
+def test_what_an_example_prints_is_compared() -> None:
+    run_example("print(1 + 1)  # 2", {})
+    with pytest.raises(AssertionError):
+        run_example("print(1 + 1)  # 3", {})
+
+
+def test_a_page_whose_command_prints_something_else_is_found(tmp_path: Path) -> None:
+    page = "`a/b.txt`:\n\n```text\none\n```\n\n```console\n$ cd a\n$ cat b.txt\n{}\n```\n"
+    assert walk(page.format("one"), tmp_path) == Walk(files=1, commands=2)
+    with pytest.raises(AssertionError, match="cat b"):
+        walk(page.format("two"), tmp_path)
