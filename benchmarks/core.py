@@ -22,9 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from manager.watermarks.watermark import WaterMarkEventGenerator
 from manager.window_manager import WindowManager
 from policies.eviction import WatermarkTimeEvictionPolicy
-from policies.lateness_without_topology import Lateness
 from policies.trigger import WatermarkTimeTriggerPolicy
+from windowing.data.events import Events
 from windowing.time.durations import Duration, seconds
+from windowing.time.timestamps import FOREVER
 
 STORM = {"tumbling 1 s": 6.6e6, "sliding 10 s / 1 s": 1.36e6}
 KINDS = {"tumbling 1 s": (seconds(1), seconds(1)), "sliding 10 s / 1 s": (seconds(10), seconds(1))}
@@ -36,27 +37,33 @@ def run(
     """CPU-seconds, windows and the sum of all windows' sums, for the events in order of arrival."""
     length, slide = kind
     eviction, trigger = WatermarkTimeEvictionPolicy(length, lag=lag), WatermarkTimeTriggerPolicy(slide)
-    generator = WaterMarkEventGenerator(lag=lag, lateness=Lateness(eviction, trigger))
+    generator = WaterMarkEventGenerator(lag=lag)
     manager = WindowManager(eviction, trigger)
     payload = pa.record_batch({"value": values})
     windows, total = 0, 0.0
     started = time.process_time()
     for at in range(0, len(timestamps), tick_every):
         arrived = timestamps[at : at + tick_every]
-        late = generator.track(arrived)
+        late = _late(arrived, generator.watermark)
+        generator.observe({"default": int(arrived.max())})
         batch = payload.slice(at, tick_every)
         if late.any():
             arrived, batch = arrived[~late], batch.filter(pa.array(~late))
-        manager.add(batch, arrived)
+        manager.add(Events(arrived, batch))
         watermark = generator.tick()
         if watermark is not None:
-            for window in manager.advance_watermark(watermark):
+            for window in manager.advance(trigger.frontier(watermark, watermark)):
                 total += window.column("value").sum()
                 windows += 1
-    for window in manager.close():
+    for window in manager.advance(FOREVER):
         total += window.column("value").sum()
         windows += 1
     return time.process_time() - started, windows, total
+
+
+def _late(timestamps: np.ndarray, watermark: int | None) -> np.ndarray:
+    """Which of these times are earlier than the watermark."""
+    return np.zeros(len(timestamps), np.bool_) if watermark is None else timestamps < watermark
 
 
 def check(kind: tuple[Duration, Duration], timestamps: np.ndarray, values: np.ndarray, total: float) -> None:

@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from manager.accounts import Accounts
 from manager.queue.event_queue import EventQueue, SettledEvents
@@ -27,16 +26,14 @@ if TYPE_CHECKING:
 class WindowManager:
     """Holds the events of one bolt task and yields its windows, in order, as time advances.
 
-    Two kinds of callers. A topology's task restores events that have been admitted and counted
-    (``restore``, ``resume``) and calls ``advance(frontier)``, which makes every event up to the frontier final. A
-    program without a topology leaves out late events itself (``WaterMarkEventGenerator.track``), calls ``add``, which
-    counts the rest as received, and then ``advance_watermark``, ``advance_clock`` and ``close``, each of which is an
-    ``advance``. Exhaust the iterator before adding anything else.
+    An eviction policy decides which events a window holds, a trigger policy when it fires. How far time has advanced is
+    said by a ``WaterMarkEventGenerator``, or by the clock: ``trigger.frontier(clock, watermark)`` is the time to
+    ``advance`` to, and ``FOREVER`` ends the streams. Exhaust the windows before adding anything else. Late events are
+    left out, and all are counted as received, before they get here.
 
-    ``eviction`` and ``trigger`` decide which events a window holds and when it fires. ``streams`` names the input
-    streams; the stream codes of events are indices into it. ``task`` is the index of the bolt's task, passed on to its
-    windows. ``state`` is the state of an earlier manager of the task, from ``snapshot``; it is copied. None starts
-    anew.
+    ``streams`` names the input streams; the stream codes of events are indices into it. ``task`` is the index of the
+    bolt's task, passed on to its windows. ``state`` is the state of an earlier manager of the task, from ``snapshot``;
+    it is copied. None starts anew.
     """
 
     def __init__(
@@ -60,22 +57,6 @@ class WindowManager:
             self._by_event = EventByEvent(eviction, trigger, self.state, self.queue, self.accounts, task)
         self._trigger_by_event = not fires_on_columns(trigger)
 
-    def add(
-        self,
-        events: Events | pa.RecordBatch | pa.Table,
-        timestamps: NDArray[np.int64] | None = None,
-        stream: str | None = None,
-    ) -> None:
-        """Without a topology: add events that are not late.
-
-        ``Events``, or a payload with its times (int64 microseconds since the epoch) and the name of its stream
-        (default: the first). Raises TypeError for a payload without times.
-        """
-        if not isinstance(events, Events):
-            events = self._as_events(events, timestamps, stream)
-        self.accounts.add("received", events.by_stream(len(self.queue.stream_names)))
-        self.queue.add(events)
-
     def restore(self, parts: Sequence[Events]) -> None:
         """Restore events that an earlier manager of this task held when ``state`` was taken, in order of arrival."""
         self.queue.restore(parts)
@@ -85,17 +66,9 @@ class WindowManager:
         if self.state.settled_count:
             self.queue.settle_first(self.state.settled_count)
 
-    def advance_watermark(self, watermark: int) -> Iterator[TupleWindow]:
-        """Without a topology: yield the windows due at a watermark (microseconds); the trigger follows event time."""
-        return self.advance(self.trigger.frontier(watermark, watermark))
-
-    def advance_clock(self, clock: int) -> Iterator[TupleWindow]:
-        """Without a topology: yield the windows due at a clock (microseconds); the trigger follows the clock."""
-        return self.advance(self.trigger.frontier(clock, None))
-
-    def close(self) -> Iterator[TupleWindow]:
-        """Without a topology: yield the windows open at the end of the streams; an incomplete count fires nothing."""
-        return self.advance(FOREVER)
+    def add(self, events: Events) -> None:
+        """Add events that arrived after all earlier ones; late ones have been left out."""
+        self.queue.add(events)
 
     def advance(self, frontier: int | None) -> Iterator[TupleWindow]:
         """Yield, in order, the windows due once every event up to the frontier (microseconds) is final. None, or a
@@ -263,15 +236,3 @@ class WindowManager:
         fired = None if self.state.last_reference is None else self.trigger.due_at(self.state.last_reference)
         known = [view.previous_frontier, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
         return max((moment for moment in known if moment is not None), default=None)
-
-    def _as_events(
-        self, payload: pa.RecordBatch | pa.Table, timestamps: NDArray[np.int64] | None, stream: str | None
-    ) -> Events:
-        if isinstance(payload, pa.Table):
-            batches = payload.combine_chunks().to_batches()
-            payload = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=payload.schema)
-        if timestamps is None:
-            raise TypeError("add(payload, timestamps): the times of the events are missing, int64 microseconds")
-        code = 0 if stream is None else self.queue.stream_names.index(stream)
-        streams = None if len(self.queue.stream_names) == 1 else np.full(len(timestamps), code, np.int8)
-        return Events(np.asarray(timestamps, np.int64), payload, streams)

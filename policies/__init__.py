@@ -9,7 +9,6 @@ from policies.eviction import (
     WatermarkTimeEvictionPolicy,
 )
 from policies.eviction_actions import EvictionAction, EvictionContext, QueuedEvent
-from policies.lateness_without_topology import Lateness
 from policies.trigger import (
     CountTriggerPolicy,
     TimeTriggerPolicy,
@@ -24,7 +23,6 @@ __all__ = [
     "EvictionAction",
     "EvictionContext",
     "EvictionPolicy",
-    "Lateness",
     "QueuedEvent",
     "TimeEvictionPolicy",
     "TimeTriggerPolicy",

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-import numpy as np
-
-from policies.lateness_without_topology import Lateness
 from policies.marks import MarkState
 from windowing.time.durations import Duration
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass
@@ -79,9 +73,8 @@ class WaterMarkEventGenerator:
     It is None before every stream has delivered, and never decreases; a tick without an increase emits nothing. Before
     the first watermark no event is late, so times before 1970 are valid.
 
-    A topology ticks one for each bolt whose watermark is made at ticks (``topologies.engine.ticking.watermarks``); the
-    times come from its tasks, which decide who is late. ``track`` is for programs without a topology: it records times
-    and says which are late, by Storm's rule.
+    Each bolt whose watermark is made at ticks has one, on the driver (``topologies.engine.ticking.watermarks``). The
+    times come from the bolt's tasks, whose ``WindowManager`` yields the windows that the watermark makes due.
     """
 
     def __init__(
@@ -90,30 +83,19 @@ class WaterMarkEventGenerator:
         lag: Duration = Duration(0),
         interval: Duration = Duration(0),
         *,
-        lateness: Lateness | None = None,
         state: WatermarkState | None = None,
     ) -> None:
         """``streams`` are the names of the input streams, ``lag`` is subtracted from the latest time, ``interval`` is
-        the minimum time between two ticks on the clock. ``lateness`` decides which events ``track`` calls late.
-        ``state`` is that of an earlier generator; None starts anew.
+        the minimum time between two ticks on the clock. ``state`` is that of an earlier generator; None
+        starts anew.
         """
         self.streams, self.lag, self.interval = tuple(streams), lag, interval
-        self.lateness = lateness or Lateness()
         self.state = state or WatermarkState()
 
     @property
     def watermark(self) -> int | None:
         """The last watermark emitted, in microseconds; None before the first."""
         return self.state.current
-
-    def track(self, timestamps: NDArray[np.int64], stream: str = "default") -> NDArray[np.bool_]:
-        """Record the times (int64 microseconds) of events of a stream; returns a mask of those that are late.
-
-        For programs without a topology: those to be left out of ``WindowManager.add``.
-        """
-        if len(timestamps):
-            self.observe({stream: int(timestamps.max())})
-        return self.lateness.late(timestamps, self.state.current)
 
     def observe(self, latest: Mapping[str, int]) -> None:
         """Record the latest times seen, per stream, in microseconds. Raises KeyError for an unknown stream."""

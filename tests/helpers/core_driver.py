@@ -18,10 +18,12 @@ import pyarrow as pa
 
 from manager import QueueState, WaterMarkEventGenerator, WindowManager
 from manager.watermarks.watermark import WatermarkState
-from policies import EvictionPolicy, Lateness, TriggerPolicy, choose_policies
+from policies import EvictionPolicy, TriggerPolicy, choose_policies
 from policies.last_end import in_gap
+from tests.helpers.lateness import Lateness
 from tests.oracles.window_oracle import microseconds, milliseconds
 from windowing import Duration, Events, TupleWindow, WindowedBolt
+from windowing.time.timestamps import FOREVER
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -109,7 +111,7 @@ class _Run:
         self.manager = WindowManager(*self.policies, self.streams)
         self.lag = bolt.settings.lag or Duration(0)
         self.watermarks: list[int | None] = []
-        self.generator = WaterMarkEventGenerator(self.streams, self.lag, lateness=self.lateness)
+        self.generator = WaterMarkEventGenerator(self.streams, self.lag)
         self.clock = 0
         self.waiting: list[Arrived] = []
         self.windows: list[Json] = []
@@ -129,27 +131,27 @@ class _Run:
                 watermark = self.generator.tick() if self.field is not None else None
                 self.watermarks.append(watermark)
                 if watermark is not None:
-                    self.show(self.manager.advance_watermark(watermark))
+                    self.advance(watermark, watermark)
             case {"clock": time}:
                 self.move_clock(microseconds(time))
             case {"crash": True}:
                 self.crash()
             case {"close": True}:
                 self.flush()
-                self.show(self.manager.close())
+                self.show(self.manager.advance(FOREVER))
 
     def move_clock(self, time: int) -> None:
         if self.field is None:
             self.flush()
             self.clock = time
-            self.show(self.manager.advance_clock(time))
+            self.advance(time, None)
 
     def flush(self) -> None:
         """Hand over what has come since the last tick, cut into batches."""
         for batch in self.cut(self.waiting):
             self.deliver(batch)
             if self.field is None:
-                self.show(self.manager.advance_clock(self.clock))
+                self.advance(self.clock, None)
             self.check()
         self.waiting = []
 
@@ -158,16 +160,20 @@ class _Run:
         codes = np.array([self.streams.index(event.stream) for event in batch], np.int8)
         late = np.zeros(len(batch), np.bool_)
         if self.field is not None:
-            for code, stream in enumerate(self.streams):
-                late[codes == code] = self.generator.track(times[codes == code], stream)
+            late = self.lateness.late(times, self.generator.watermark)
+            for code in set(codes.tolist()):
+                self.generator.observe({self.streams[code]: int(times[codes == code].max())})
         gap = in_gap(*self.policies, times)
         out = late if gap is None else late | gap
-        self.count("received", codes[out])
+        self.count("received", codes)
         self.count("late", codes[late])
         self.count("unwindowed", codes[out & ~late])
         self.late.extend(event.id for event, is_late in zip(batch, late, strict=True) if is_late)
         payload = pa.RecordBatch.from_pydict({"id": [event.id for event in batch]})
         self.manager.add(Events(times, payload, codes if len(self.streams) > 1 else None).take(np.flatnonzero(~out)))
+
+    def advance(self, clock: int, watermark: int | None) -> None:
+        self.show(self.manager.advance(self.manager.trigger.frontier(clock, watermark)))
 
     def count(self, account: str, codes: np.ndarray) -> None:
         self.manager.accounts.add(account, np.bincount(codes, minlength=len(self.streams)))
@@ -182,7 +188,7 @@ class _Run:
         self.manager.accounts.merge(old.accounts.to_json())
         self.manager.restore([*settled, *old.queue.waiting_events])
         self.manager.resume()
-        self.generator = WaterMarkEventGenerator(self.streams, self.lag, lateness=self.lateness, state=marks)
+        self.generator = WaterMarkEventGenerator(self.streams, self.lag, state=marks)
 
     def show(self, windows: Iterable[TupleWindow]) -> None:
         for window in windows:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from manager import WaterMarkEventGenerator
 from manager.watermarks.watermark import WatermarkState
-from policies import Lateness, WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
 from windowing import micros
 
 
 def test_it_is_the_latest_time_minus_the_lag() -> None:
     generator = WaterMarkEventGenerator(lag=micros(5))
-    generator.track(np.array([3, 20, 7]))
+    generator.observe({"default": 20})
     assert generator.compute() == 15
     assert generator.watermark is None
     assert generator.tick() == 15
@@ -26,11 +24,9 @@ def test_it_is_the_latest_time_minus_the_lag() -> None:
 
 def test_there_is_none_before_every_stream_has_delivered() -> None:
     generator = WaterMarkEventGenerator(["a", "b"])
-    generator.track(np.array([10]), "a")
+    generator.observe({"a": 10})
     assert generator.tick() is None
-    generator.track(np.array([], np.int64), "b")
-    assert generator.tick() is None
-    generator.track(np.array([4]), "b")
+    generator.observe({"b": 4})
     assert generator.tick() == 4
 
 
@@ -58,19 +54,10 @@ def test_a_tick_that_brings_nothing_larger_emits_nothing() -> None:
 
 def test_times_before_1970_are_as_good_as_any() -> None:
     generator = WaterMarkEventGenerator()
-    assert not generator.track(np.array([-50, -40])).any()
+    generator.observe({"default": -40})
     assert generator.tick() == -40
-    assert generator.track(np.array([-41, -40, -39])).tolist() == [True, False, False]
-
-
-def test_what_is_late_is_decided_by_the_watermark_emitted_last() -> None:
-    lateness = Lateness(WatermarkTimeEvictionPolicy(micros(10)), WatermarkTimeTriggerPolicy(micros(10)))
-    generator = WaterMarkEventGenerator(lateness=lateness)
-    assert not generator.track(np.array([20, 5])).any()
-    assert not generator.track(np.array([5])).any()  # no tick yet
-    generator.tick()
-    assert generator.track(np.array([19, 20, 21])).tolist() == [True, True, False]
-    assert generator.track(np.array([], np.int64)).tolist() == []
+    generator.observe({"default": -39})
+    assert generator.tick() == -39
 
 
 @pytest.mark.feature("ST-15")
@@ -114,7 +101,7 @@ def test_it_never_goes_back(moves: list[tuple[str, int, bool]], lag: int) -> Non
     seen: dict[str, int] = {}
     marks: list[int] = []
     for stream, moment, tick in moves:
-        generator.track(np.array([moment]), stream)
+        generator.observe({stream: moment})
         seen[stream] = max(moment, seen.get(stream, moment))
         if tick and (mark := generator.tick()) is not None:
             marks.append(mark)

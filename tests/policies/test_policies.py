@@ -23,7 +23,6 @@ from policies import (
     EvictionAction,
     EvictionContext,
     EvictionPolicy,
-    Lateness,
     QueuedEvent,
     TimeEvictionPolicy,
     TimeTriggerPolicy,
@@ -37,6 +36,7 @@ from policies import (
 from policies.last_end import in_gap
 from tests.helpers import core_driver
 from tests.helpers.examples import examples
+from tests.helpers.lateness import Lateness
 from tests.helpers.strategies import scenarios
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.executor import InProcess
@@ -45,7 +45,9 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.sources.splits import TableSource
 from topologies.topology import Topology
 from windowing import Bounds, ConfigError, Count, Duration, TupleWindow, WindowedBolt, days, micros, millis, seconds
+from windowing.data.events import Events
 from windowing.settings import WindowSettings
+from windowing.time.timestamps import FOREVER
 
 Json = dict[str, Any]
 
@@ -188,8 +190,9 @@ def test_policies_that_do_not_fit_are_refused(given_settings: Any, event_time: b
 
 def windows_of(eviction: EvictionPolicy, trigger: TriggerPolicy, times: list[int]) -> list[TupleWindow]:
     manager = WindowManager(eviction, trigger)
-    manager.add(pa.record_batch({"n": list(range(len(times)))}), np.array(times))
-    fired = [*manager.advance_watermark(times[-1]), *manager.close()]
+    manager.accounts.add("received", np.array([len(times)]))
+    manager.add(Events(np.array(times), pa.record_batch({"n": list(range(len(times)))})))
+    fired = [*manager.advance(times[-1]), *manager.advance(FOREVER)]
     manager.accounts.check(manager.pending, "gaps")
     return fired
 
@@ -215,9 +218,9 @@ def test_years_without_events_are_jumped_over(length: Any, bounds: Bounds) -> No
 
 def test_a_tiny_slide_on_a_long_window_stays_within_memory() -> None:
     manager = WindowManager(WatermarkTimeEvictionPolicy(millis(300)), WatermarkTimeTriggerPolicy(micros(1)))
-    manager.add(pa.record_batch({"n": [1]}), np.array([0]))
+    manager.add(Events(np.array([0]), pa.record_batch({"n": [1]})))
     tracemalloc.start()
-    fired = sum(1 for _ in manager.close())
+    fired = sum(1 for _ in manager.advance(FOREVER))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert fired == 300_000

@@ -18,6 +18,7 @@ from policies import (
 )
 from windbolt.testing import make_window, run_bolt
 from windowing import BoltError, ConfigError, Count, Events, Tuple, TupleWindow, WindowedBolt, micros
+from windowing.time.timestamps import FOREVER
 
 STREAMS = ("clicks", "orders")
 USERS = ["b", "a", None, "b", "a", "c"]
@@ -36,7 +37,7 @@ def windows(kind: Any = None, pieces: int = 1, length: int = 8, slide: int = 4) 
     events = Events(np.array(TIMES), payload, np.array(CODES, np.int8))
     for at in range(0, 6, 6 // pieces):
         manager.add(events.slice(at, at + 6 // pieces))
-    return list(manager.close())
+    return list(manager.advance(FOREVER))
 
 
 @pytest.fixture(params=[1, 3, 6])
@@ -121,8 +122,8 @@ def test_groups_come_in_order_of_appearance_null_last(kind: Any, pieces: int) ->
 def test_groups_follow_the_events_and_not_a_dictionary_of_another_order() -> None:
     manager = WindowManager(WatermarkCountEvictionPolicy(Count(3)), WatermarkCountTriggerPolicy(Count(3)))
     users = pa.DictionaryArray.from_arrays(pa.array([2, 0, 2]), pa.array(["a", "unused", "b"]))
-    manager.add(pa.record_batch([users, pa.array([1, 2, 3])], ["user", "value"]), np.array([1, 2, 3]))
-    (window,) = manager.close()
+    manager.add(Events(np.array([1, 2, 3]), pa.record_batch([users, pa.array([1, 2, 3])], ["user", "value"])))
+    (window,) = manager.advance(FOREVER)
     assert [(name, array.tolist()) for name, array in window.groups("user", "value")] == [("b", [1, 3]), ("a", [2])]
 
 
@@ -133,8 +134,8 @@ def test_groups_without_columns_are_the_values() -> None:
 
 def test_a_count_window_has_no_start() -> None:
     manager = WindowManager(WatermarkCountEvictionPolicy(Count(2)), WatermarkCountTriggerPolicy(Count(2)))
-    manager.add(pa.table({"n": [1, 2, 3]}), np.array([5, 6, 7]))
-    (window,) = manager.advance_watermark(7)
+    manager.add(Events(np.array([5, 6, 7]), pa.record_batch({"n": [1, 2, 3]})))
+    (window,) = manager.advance(7)
     assert (window.start_timestamp, window.start, window.end_timestamp) == (None, None, 6)
     assert window.get()[0].stream == "default"
 
@@ -153,16 +154,10 @@ def test_a_window_that_leaves_events_out_says_why_it_has_no_positions(fired: lis
 def test_a_window_stays_readable_while_the_next_ones_fire() -> None:
     manager = WindowManager(WatermarkCountEvictionPolicy(Count(2)), WatermarkCountTriggerPolicy(Count(1)))
     for at in range(50):
-        manager.add(pa.table({"n": [at]}), np.array([at]))
-    fired = list(manager.advance_watermark(49))
+        manager.add(Events(np.array([at]), pa.record_batch({"n": [at]})))
+    fired = list(manager.advance(49))
     assert [window.table.column("n").to_pylist() for window in fired[:3]] == [[0], [0, 1], [1, 2]]
     assert fired[10].get()[0]["n"] == 9
-
-
-def test_events_without_times_are_refused() -> None:
-    manager = WindowManager(WatermarkCountEvictionPolicy(Count(2)), WatermarkCountTriggerPolicy(Count(1)))
-    with pytest.raises(TypeError, match="times of the events are missing"):
-        manager.add(pa.table({"n": [1]}))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from policies.admission import Admission, Decision
-from policies.lateness_without_topology import Lateness
 from policies.marks import NONE
 from tests.helpers.examples import examples
+from tests.helpers.lateness import Lateness
 from topologies.engine.admission import deciding
 from topologies.engine.rows.rows import Rows
 from topologies.scenarios.run.answer import Replayed

@@ -152,7 +152,7 @@ class ByQueue:
         fresh = np.flatnonzero(self._admitted.between(self._fed, row)) + self._fed
         self._fed = max(row, self._fed)
         if len(fresh):
-            self._manager.queue.add(_numbered(self._times[fresh], fresh + self._before).sorted())
+            self._manager.add(_numbered(self._times[fresh], fresh + self._before).sorted())
         if self._moves(row, fed=bool(len(fresh))):
             for _ in self._manager.advance(self._frontier):
                 pass

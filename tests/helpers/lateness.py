@@ -1,4 +1,4 @@
-"""Storm's rule of lateness on its own, for a window manager that is used without a topology."""
+"""Storm's rule of lateness, for tests that drive a window manager without a topology."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 class Lateness:
     """An event is late if it is earlier than the last watermark, or at it where no later window holds it (ST-17).
 
-    For programs that drive a ``WindowManager`` themselves, with ``WaterMarkEventGenerator.track``. A topology does
-    not use it: there ``WindowedNode.admission`` has the rules of a bolt. Both call ``Admission.decide``.
+    ``WindowedNode.admission`` has the rules of a bolt; here they are written out. Both call ``Admission.decide``.
     """
 
     eviction: EvictionPolicy | None = None
