@@ -20,6 +20,7 @@ from topologies.engine.fire.bolt_calls import BoltCalls
 from topologies.engine.fire.families import family_of
 from topologies.engine.fire.task_windows import TaskWindows
 from topologies.engine.ingest.merging import SOURCE_COLUMN
+from topologies.engine.ingest.refusing import refuse_unreadable
 from topologies.engine.ingest.router import Router
 from topologies.engine.rows.rows import Rows
 from topologies.engine.rows.source_batch import SourceBatch, partition_name
@@ -47,7 +48,8 @@ def ingest(split: SourceSplit, context: Context) -> Output:
         if source_batch.bad is not None and len(source_batch.bad):
             spout["invalid"] += len(source_batch.bad)
             spout["unreadable_files"] += source_batch.bad.column("row").null_count
-            router.refuse(source_batch.component, _errors(source_batch), clock)
+            bad = _errors(source_batch)
+            refuse_unreadable(router.topology, source_batch.component, bad, clock, router.ledger, router.emit)
     return router.finish(spouts)
 
 

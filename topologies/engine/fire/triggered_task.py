@@ -15,6 +15,7 @@ from topologies.engine.admission.deciding import AdmissionContext
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.held_events import TaskEvents, no_events
 from topologies.engine.fire.task_windows import Firing, TaskSnapshot
+from topologies.engine.ingest.refusing import refuse_by_rule
 from topologies.engine.ingest.router import Router
 from topologies.engine.work.items import FireItem
 from topologies.graph.nodes.windowed import WindowedNode
@@ -60,7 +61,8 @@ class TriggeredTask:
         yield from windows.windows(self._item.end.clock, close=self._item.frontiers.current == FOREVER)
         self._evaluated = events, windows
         if windows.refused:
-            self._router.refuse_events(node, events, windows.refused)
+            router = self._router
+            refuse_by_rule(node, events, windows.refused, router.context.clock, router.ledger, router.emit)
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """The open windows: their events and the records of their keys."""

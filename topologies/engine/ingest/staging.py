@@ -40,7 +40,7 @@ class _Queued:
     times: list[NDArray[np.int64]] = field(default_factory=list)
     codes: list[NDArray[np.int8]] = field(default_factory=list)
     tasks: list[NDArray[np.int64]] = field(default_factory=list)
-    """Empty for pre-aggregated bolts, whose task is derived from the key."""
+    """Empty for pre-aggregated bolts, whose tasks are derived from the keys of their partial sums."""
 
 
 class Staging:
@@ -53,14 +53,20 @@ class Staging:
         self._for_sinks: dict[str, list[pa.Table]] = {}
 
     def queue(
-        self, node: WindowedNode, input_index: int, table: pa.Table, times: NDArray[np.int64], tasks: NDArray[np.int64]
+        self,
+        node: WindowedNode,
+        input_index: int,
+        table: pa.Table,
+        times: NDArray[np.int64],
+        tasks: NDArray[np.int64] | None,
     ) -> None:
-        """Add admitted events of one input, for the tasks of a bolt."""
+        """Add admitted events of one input, for the tasks of a bolt; ``tasks`` is None for pre-aggregated bolts."""
         queued = self._queued.setdefault(node.name, _Queued())
         queued.tables.append(table)
         queued.times.append(times)
         queued.codes.append(np.full(len(times), input_index, np.int8))
-        queued.tasks.append(tasks)
+        if tasks is not None:
+            queued.tasks.append(tasks)
 
     def arriving(self, node: WindowedNode) -> Arriving:
         """The collector of events that the tasks of a bolt are to admit."""

@@ -61,21 +61,13 @@ class WindowedInputs:
             older = first.older(node, input_index, rows.table, rows.clock)
         if not older.any():
             return rows
-        self._ledger.count(
-            node,
-            input_index,
-            "skipped",
-            int(np.count_nonzero(older)) * node.copies(input_index),
-        )
+        skipped = int(np.count_nonzero(older)) * node.copies(input_index)
+        self._ledger.count(node, input_index, "skipped", skipped)
         return rows.take(np.flatnonzero(~older))
 
     def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: EmitRows) -> None:
         """Record invalid rows, and emit them on the error stream."""
-        places, reasons, number = (
-            timed_rows.invalid,
-            timed_rows.reasons,
-            node.copies(input_index),
-        )
+        places, reasons, number = timed_rows.invalid, timed_rows.reasons, node.copies(input_index)
         if reasons is None or not len(places):
             return
         self._ledger.count(node, input_index, "received", len(places) * number)
@@ -124,7 +116,7 @@ class WindowedInputs:
             return
         table = conform_input(queued.table, node.schema)
         if node.slicing is not None:
-            self._staging.queue(node, input_index, table, times, np.zeros(0, np.int64))
+            self._staging.queue(node, input_index, table, times, None)
             return
         tasks = self._tasks(node, input_index, queued)
         if tasks is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from manager.keyed.held import Held
 from manager.storage.taking import take_rows
 from policies.marks import NONE
+from topologies.engine.ingest.refusing import refuse_end_edges
 from windowing.time.timestamps import FOREVER
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def expired(node: WindowedNode, router: Router, waiting: Held, limit: int | None
     ended = waiting.ends <= (NONE if limit is None else limit)
     if ended.any():
         places = np.flatnonzero(ended)
-        router.refuse_edges(node, take_rows(waiting.payload, places), _streams(waiting)[places])
+        unmatched, inputs = take_rows(waiting.payload, places), _streams(waiting)[places]
+        refuse_end_edges(node, unmatched, inputs, router.context.clock, router.ledger, router.emit)
     return waiting.take(np.flatnonzero(~ended))
 
 
