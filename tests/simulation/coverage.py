@@ -6,7 +6,10 @@ from collections import Counter
 
 from tests.simulation.faults import KINDS as FAULTS
 from tests.simulation.playing import Played
-from tests.simulation.worlds import KINDS as WINDOWS
+from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, PASSING
+
+PARTS = sorted({*KINDS, *JOINS, *PASSING, *MEETING, *(name for name, _ in BOLTS)})
+"""All that a topology can be drawn from."""
 
 
 class Coverage:
@@ -17,7 +20,7 @@ class Coverage:
         self.met: Counter[tuple[str, str, str]] = Counter()
         self.operations: Counter[tuple[str, str]] = Counter()
         self.refusals: Counter[str] = Counter()
-        self.windows: Counter[str] = Counter()
+        self.parts: Counter[str] = Counter()
 
     def add(self, played: Played) -> None:
         """Count a seed."""
@@ -27,7 +30,7 @@ class Coverage:
         self.met += played.met
         self.operations += played.operations
         self.refusals += played.refusals
-        self.windows.update(kind for kind in WINDOWS for words in played.world.words if f": {kind}, " in words)
+        self.parts.update(played.world.parts)
 
     @property
     def faults(self) -> Counter[str]:
@@ -39,9 +42,9 @@ class Coverage:
 
     @property
     def never(self) -> list[str]:
-        """What was never met: faults and windows that did not come up, operations that no fault met."""
+        """What was never met: faults, windows and bolts that did not come up, operations that no fault met."""
         found = [f"fault: {kind}" for kind in FAULTS if not self.faults[kind]]
-        found += [f"windows: {kind}" for kind in WINDOWS if not self.windows[kind]]
+        found += [f"drawn: {part}" for part in PARTS if not self.parts[part]]
         for operation, where in sorted(self.operations):
             for kind in ("the process dies", "power cut", "a read fails", "disk full"):
                 if operation in FAULTS[kind] and not self.met[kind, operation, where]:

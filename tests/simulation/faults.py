@@ -25,13 +25,18 @@ KINDS = {
     "a task runs twice": ("task",),
     "a task comes late": ("task",),
     "a sink fails": ("call",),
+    "a second driver": WRITES,
+    "a bit flips": ("pause",),
+    "it goes back": ("pause",),
 }
 """By kind of fault, the operations that it may meet."""
-ENDS_THE_RUN = ("a read fails", "disk full", "a write fails", "a sink fails")
+ENDS_THE_RUN = ("a read fails", "disk full", "a write fails", "a sink fails", "a bit flips")
 """Faults after which a run may end with an error."""
 WHERE = ("", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "windbolt/.", "-close", "out/")
 """Parts of paths at which faults are aimed."""
 MOST_LIVES = 6
+CANNOT_READ = (errno.EIO, errno.EIO, errno.ETIMEDOUT, errno.ESTALE)
+"""What a disk says that cannot read, or one in the network that does not answer."""
 
 
 class TaskDied(BaseException):
@@ -72,7 +77,9 @@ def schedule(seed: int) -> list[Fault]:
         for _ in range(chance.choice([1, 1, 2])):
             kind = chance.choice(kinds)
             operation, where, most = "", "", 8
-            if len(KINDS[kind]) == 1:
+            if KINDS[kind] == ("pause",):
+                most = 0
+            elif len(KINDS[kind]) == 1:
                 most = 5
             elif chance.random() < 0.6:  # what is rare comes up, too
                 operation = chance.choice(["", *KINDS[kind]])
@@ -106,6 +113,10 @@ class Weather:
     dying_in: int | None = None
     """After so many operations the task that is running dies."""
     full: bool = False
+    calm: bool = False
+    """Whether all faults are over."""
+    second: Callable[[], None] = lambda: None
+    """Starts another driver on the same checkpoint."""
 
     def begin(self) -> None:
         """A new process."""
@@ -119,7 +130,13 @@ class Weather:
 
     def of_task(self) -> str | None:
         """What happens to a task that begins."""
+        if self.calm:
+            return None
         return self._kind("task", "a task")
+
+    def of_pause(self) -> str | None:
+        """What happens before a process starts."""
+        return self._kind("pause", "while nothing runs")
 
     def of_sink(self) -> None:
         """Before the function of a sink is called."""
@@ -145,8 +162,13 @@ class Weather:
             case "power cut":
                 self.disk.dead = self.cut = True
                 raise Crash
-            case "a read fails" | "a write fails":
+            case "a read fails":
+                number = self.chance.choice(CANNOT_READ)
+                raise OSError(number, os.strerror(number), path)
+            case "a write fails":
                 raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            case "a second driver":
+                self.second()
             case "disk full":
                 self.full = self.chance.random() < 0.5  # or some room is found again
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.simulation.faults import place
-from tests.simulation.worlds import World
+from tests.simulation.world.world import World
 
 _SEGMENT = re.compile(r"(-?\d+(?:-close)?)/[0-9a-f]{32}\.arrow")
 _OF_A_RUN = ("query", "origin")
@@ -37,6 +37,8 @@ def outcome(folder: str, world: World) -> Outcome:
     """What lies in the folder of a world after its runs."""
     output = {}
     for path in _files(f"{folder}/out"):
+        if "/.after-" in path:  # set aside by going back
+            continue
         with open(path, "rb") as file:
             output[path.removeprefix(f"{folder}/out/")] = hashlib.sha256(file.read()).hexdigest()
     manifests = f"{folder}/ck/windbolt/manifests"
@@ -47,7 +49,8 @@ def outcome(folder: str, world: World) -> Outcome:
     for path in _files(f"{folder}/ck"):
         inside = path.removeprefix(f"{folder}/ck/")
         summed = inside.startswith("spark/") and inside.endswith(".crc")  # a death may leave a file without its sum
-        if not summed and not inside.startswith("spark/sources/"):  # or an entry that was emptied (decision 32)
+        # nor what going back has set aside, nor an entry that was emptied (decision 32)
+        if not summed and not inside.startswith(("set-aside/", "spark/sources/")):
             kept.setdefault(os.path.dirname(inside), []).append(_named(os.path.basename(inside)))
     calls = {step: [json.dumps(rows, default=str) for rows in given] for step, given in world.calls.items()}
     rows = sum(counts.get("rows", 0) for counts in manifest["spouts"].values())

@@ -15,12 +15,12 @@ from manager.storage.files import sync_file
 from manager.storage.manifest import Manifest
 from manager.storage.sealed import seal
 from manager.storage.sealed_folder import SealedFolder
-from manager.watermarks.watermark import WatermarkState
+from manager.watermarks.watermark import WaterMarkEventGenerator, WatermarkState
 from tests.simulation.executor import SimulatedExecutor
-from topologies.checkpoints import checkpointed_run, spark_files
+from topologies.checkpoints import checkpointed_run, going_back, spark_files
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.file_journal import FileJournal
-from topologies.checkpoints.pairing import START
+from topologies.checkpoints.pairing import START, PairedCheckpoint
 from topologies.checkpoints.spark_half import SparkHalf
 from topologies.engine import micro_batch
 from topologies.engine.commit import sink_folders
@@ -157,6 +157,20 @@ def _clock_goes_back() -> AbstractContextManager[Any]:
     return patch.object(CheckpointedRun, "_now", lambda run: run.options.clock())
 
 
+def _segments_are_believed() -> AbstractContextManager[Any]:
+    return patch.object(FileSegments, "_compare", _nothing)
+
+
+def _watermark_too_far() -> AbstractContextManager[Any]:
+    compute = WaterMarkEventGenerator.compute
+
+    def one_more(generator: WaterMarkEventGenerator) -> int | None:
+        watermark = compute(generator)
+        return None if watermark is None else watermark + 1
+
+    return patch.object(WaterMarkEventGenerator, "compute", one_more)
+
+
 MUTANTS: dict[str, Mutant] = {
     "segments are not synced": lambda: patch.object(FileSegments, "sync", _nothing),
     "files of sinks are not synced": lambda: patch.object(sink_folders, "sync_file", _nothing),
@@ -179,5 +193,9 @@ MUTANTS: dict[str, Mutant] = {
     "a note is written before the one that it needs": _start_noted_last,
     "documents are written in place": _written_in_place,
     "the clock goes back": _clock_goes_back,
+    "checkpoints are not locked": lambda: patch.object(PairedCheckpoint, "_take", _nothing),
+    "checksums of segments are not compared": _segments_are_believed,
+    "files of sinks stay when it goes back": lambda: patch.object(going_back, "_sinks", _nothing),
+    "watermarks are one too far": _watermark_too_far,
     "a closing is not finished first": lambda: patch.object(CheckpointedRun, "_finish_closing", _nothing),
 }

@@ -11,16 +11,19 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from manager.accounts import ACCOUNTS
 from manager.storage import file_segments
 from manager.storage.checkpoint import batch_key, batch_of
+from tests.simulation import contents
 from tests.simulation.disk import Crash, Disk
 from tests.simulation.executor import SimulatedExecutor
-from tests.simulation.faults import Fault, SinkFailed, Weather, schedule
+from tests.simulation.faults import WRITES, Fault, SinkFailed, Weather, schedule
 from tests.simulation.judging import Outcome, differences, outcome
-from tests.simulation.worlds import Portion, World
+from tests.simulation.pauses import Stopped, flip_a_bit, flip_back, go_back_somewhere
+from tests.simulation.world.world import Told, World
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
@@ -28,7 +31,7 @@ from topologies.io.spouts import FoundFile
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
 from topologies.topology import Topology
-from windowing.errors import StorageError, WindboltError
+from windowing.errors import CheckpointError, StorageError, WindboltError
 
 _MEMORY = "/dev/shm"
 _HOUR = 3_600_000_000
@@ -39,7 +42,12 @@ class Step(NamedTuple):
 
     clock: int
     slots: int
-    files: tuple[str, ...]
+    files: tuple[tuple[str, str], ...]
+    """The spout and the name of each."""
+
+    def of(self, spout: str) -> list[str]:
+        """The names of those of one spout."""
+        return [name for of, name in self.files if of == spout]
 
 
 @dataclass
@@ -97,7 +105,6 @@ def shrunk(played: Played) -> Played:
 class _Play:
     def __init__(self, seed: int, faults: list[Fault], folder: str) -> None:
         self.world = World(seed)
-        self.world.portions.append(Portion({"last.jsonl": ""}, flush=True))  # when all faults are over
         self.played = Played(seed, self.world, faults)
         self.chance = random.Random(f"play {seed}")
         self.steps: dict[str, Step] = {}
@@ -105,8 +112,13 @@ class _Play:
         self.clock = self.chance.choice([0, 1_700_000_000_000_000])
         self.disk = Disk(f"{folder}/disk", self.chance)
         self.weather = Weather(faults, self.disk, self.chance)
-        self.weather.phase = self._phase
-        self.run: LocalRun | None = None
+        self.weather.phase, self.weather.second = self._phase, self._second_driver
+        self.going_back: str | None = None
+        """Where a process was going back to when it died: no run begins before it is done."""
+        self.went_back = False
+        self.reports: list[BatchReport] = []
+        """Of the steps without faults."""
+        self.run: WildRun | None = None
         self.folder = self.disk.data
         try:
             wild = self._wild()
@@ -114,6 +126,8 @@ class _Play:
             self._clear()
             calm = self._calm()
             self.played.problems += differences(wild, calm)
+            if not self.played.problems:
+                self.played.problems += self._contents()
         except Wrong as error:
             self.played.problems.append(str(error))
         played, weather = self.played, self.weather
@@ -144,9 +158,16 @@ class _Play:
         file_segments._CHECKED.clear()
         self.disk.start()
         self.weather.begin()
+        self.weather.calm = calm
+        pause = None if calm else self.weather.of_pause()
+        flipped = flip_a_bit(f"{self.folder}/ck", self.chance) if pause == "a bit flips" else None
+        if flipped is not None:
+            self.weather.happened.append(f"  in {self.disk.short(flipped.path)}, at {flipped.at}")
         self.disk.before = self._count if calm else self.weather.before
         self.world.before_call = (lambda: None) if calm else self.weather.of_sink
         try:
+            if pause == "it goes back" or self.going_back is not None:
+                self._go_back()
             self._run_once(portion)
         except Crash:
             if self.weather.cut:
@@ -159,9 +180,42 @@ class _Play:
             raise Wrong("a run went on after its process had died")
         finally:
             self.run = None
+            if flipped is not None:
+                flip_back(flipped)
             if not calm:
                 self.weather.end()
         return False
+
+    def _go_back(self) -> None:
+        """Go back to one of the batches that are kept, or on with it where that was interrupted."""
+        key = go_back_somewhere(f"{self.folder}/ck", self.chance, self.going_back, self._going_back)
+        self.going_back = None
+        if key is not None:
+            self.weather.happened.append(f"life {self.weather.life}: it is back at batch {key}")
+
+    def _going_back(self, key: str) -> None:
+        """What later batches did is undone, from here on."""
+        self.going_back, self.went_back = key, True
+        for step in [step for step in self.steps if step > key]:
+            del self.steps[step]
+        for serial in [serial for serial in self.world.calls if serial > serial_of(key)]:
+            del self.world.calls[serial]
+
+    def _second_driver(self) -> None:
+        """Another process on the same checkpoint: it is refused, and changes nothing."""
+        first = self.run
+        if first is None or not first.locked:
+            return
+        before, self.disk.before = self.disk.before, _may_only_read
+        try:
+            LocalRun(self.world.topology(self.folder), self.world.options(self.folder, flush=True)).run()
+        except CheckpointError as error:
+            if "in use" not in str(error):
+                raise Wrong(f"a second driver is refused with: {error}") from error
+        else:
+            raise Wrong("two drivers run on one checkpoint")
+        finally:
+            self.disk.before = before
 
     def _count(self, operation: str, path: str) -> None:
         """Without faults."""
@@ -180,7 +234,9 @@ class _Play:
     def _run_once(self, portion: int) -> None:
         topology = self.world.topology(self.folder)
         flush = self.world.portions[portion].flush
-        options = self.world.options(self.folder, flush=flush, clock=self._now, on_report=_check_accounts)
+        triggers = self.world.portions[portion].triggers
+        rest = {"every": "1s", "stop": Stopped(triggers)} if triggers else {"flush": flush}
+        options = self.world.options(self.folder, clock=self._now, on_report=_check_accounts, **rest)
         WildRun(topology, options, self).run()
 
     def _now(self) -> int:
@@ -202,20 +258,43 @@ class _Play:
             self.disk.before = self._count
             self.world.before_call = lambda: None
             topology = self.world.topology(self.folder)
-            options = self.world.options(self.folder, flush=False, on_report=_check_accounts)
+            options = self.world.options(self.folder, flush=False, on_report=self.reports.append)
             CalmRun(topology, options, self.steps).run()
         return outcome(self.folder, self.world)
+
+    def _contents(self) -> list[str]:
+        """In what windows differ from those that the events and clocks of the steps demand."""
+        problems: list[str] = []
+        taken = sorted(self.steps.items(), key=_in_time)
+        first = next((at for at, (key, _) in enumerate(taken, 1) if key.endswith("-close")), len(taken))
+        for name, told in self.world.told.items():
+            steps = [part for key, step in taken[:first] for part in self._parts(key, step, told)]
+            rows = contents.rows_of(f"{self.folder}/out/{name}", told.format)
+            accounts = self.reports[first - 1].bolts[name].accounts
+            problems += contents.differences(name, told.rules, steps, rows, accounts)
+        return problems
+
+    def _parts(self, key: str, step: Step, told: Told) -> list[dict[str, Any]]:
+        """What a step is to a bolt that reads a spout, as steps of a scenario."""
+        if key.endswith("-close"):
+            return [{"close": True}]
+        texts = {name: text for portion in self.world.portions for name, text in portion.files.items()}
+        lines = "".join(texts[f"{told.spout}/{name}"] for name in step.of(told.spout))
+        return contents.steps_of(lines, step.clock, event_time="timestamp_field" in told.rules)
 
     def _cut_alike(self) -> list[str]:
         """That every file was in one batch, in their order, and the batches as full as without faults."""
         problems: list[str] = []
         steps = [step for _, step in sorted(self.steps.items(), key=_in_time)]
-        found = [list(step.files) for step in steps if step.files]
-        most = self.world.per_batch
-        listed = [list(portion.files) for portion in self.world.portions]
-        wanted = [names[at : at + most] for names in listed for at in range(0, len(names), most)]
-        if found != wanted:
-            problems.append(f"the files were read as {found} and not as {wanted}")
+        for spout in self.world.spouts:
+            found = [names for step in steps if (names := step.of(spout))]
+            listed = [portion.of(spout) for portion in self.world.portions]
+            if self.went_back:  # what had come in two portions comes again in one
+                found, listed = [[*chain(*found)]], [[*chain(*listed)]]
+            most = max(len(listed[0]), 1) if self.went_back else self.world.per_batch
+            wanted = [names[at : at + most] for names in listed for at in range(0, len(names), most)]
+            if [names for names in found if names] != wanted:
+                problems.append(f"the files of {spout} were read as {found} and not as {wanted}")
         clocks = [step.clock for step in steps]
         if clocks != sorted(clocks):
             problems.append(f"the clock went back: {clocks}")
@@ -240,6 +319,12 @@ class WildRun(LocalRun):
         super()._batches()
         self.simulated_phase = "ending"
 
+    @property
+    def locked(self) -> bool:
+        """Whether it has the checkpoint to itself."""
+        halves = getattr(self, "halves", None)
+        return halves is not None and halves._held is not None and not halves._held.closed
+
     def _hook(self, phase: str) -> None:
         self.simulated_phase = phase
 
@@ -247,7 +332,7 @@ class WildRun(LocalRun):
         key = batch_key(plan.batch, plan.closing)
         with open(f"{self.checkpoint.root}/plans/{key}.json", encoding="utf-8") as file:
             planned = json.loads(file.read().split("\n", 1)[1])["plan"]
-        files = tuple(os.path.basename(path) for _, path in planned.get("files", ()))
+        files = tuple((spout, os.path.basename(path)) for spout, path in planned.get("files", ()))
         committed = self.micro_batch.manifest.batch, self.micro_batch.manifest.closing
         for step in [step for step in self.play.steps.items() if _in_time(step) > committed]:
             del self.play.steps[step[0]]  # it did not come to its commit, or a power cut has taken that back
@@ -270,15 +355,17 @@ class CalmRun(LocalRun):
         self.options.stop.set()  # the journal, and no batch
         super()._batches()
         self.options.stop.clear()
-        (name,) = self.spouts
         for key, step in self.steps.items():
             self.at, self.executor.slots = key, step.slots
             if key.endswith("-close"):
                 self._close()
                 continue
-            listed = {os.path.basename(each.path): each for each in self.spouts[name].listed()}
-            found: list[FoundFile] = [listed[each] for each in step.files]
-            self._run_and_note(self.journal.plan({name: found}, step.clock, heartbeat=True))
+            found = {name: self._listed(name, step.of(name)) for name in self.spouts}
+            self._run_and_note(self.journal.plan(found, step.clock, heartbeat=True))
+
+    def _listed(self, spout: str, names: list[str]) -> list[FoundFile]:
+        listed = {os.path.basename(each.path): each for each in self.spouts[spout].listed()}
+        return [listed[name] for name in names]
 
     def _now(self) -> int:
         return self.steps[self.at].clock
@@ -296,6 +383,16 @@ class _Here(InProcess):
 
 def _in_time(step: tuple[str, Step]) -> tuple[int, bool]:
     return batch_of(step[0]), step[0].endswith("-close")
+
+
+def serial_of(key: str) -> int:
+    """The number that the function of a sink is given for a batch."""
+    return 2 * batch_of(key) + key.endswith("-close")
+
+
+def _may_only_read(operation: str, path: str) -> None:
+    if operation in WRITES:
+        raise Wrong(f"a second driver changes files: {operation} {path}")
 
 
 def clear(error: Exception) -> bool:

@@ -1,0 +1,1 @@
+"""What a seed runs: a topology drawn at random, and its input."""
