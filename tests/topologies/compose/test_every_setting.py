@@ -453,8 +453,8 @@ def built(base: Base, setting: Setting | None, *, with_it: bool, bolt: Callable[
 def answer(topology: Topology, scenario: Scenario) -> Any:
     found = replay(scenario, topology)
     return (
-        found.windows, found.late, found.watermarks, sorted(found.pending), found.counts, found.outputs, found.events,
-        found.clocks, found.metrics,
+        found.windows, found.late, found.watermarks, sorted(map(str, found.pending)), found.counts, found.outputs,
+        found.events, found.clocks, found.metrics,
     )  # fmt: skip
 
 

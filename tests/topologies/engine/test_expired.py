@@ -27,11 +27,11 @@ from windowing.settings.panes import Panes
 
 def assert_they_follow(answer: Replayed) -> int:
     """Each window of a key says what the one before it has lost; how many have lost something."""
-    before: dict[str, list[str]] = {}
+    before: dict[str, list[str | None]] = {}
     lost = 0
     for window in answer.windows:
         key = f"{window.get('task')} {window.get('key')}"
-        last, events = before.get(key, []), window["events"]
+        last, events = before.get(key, []), list(window["events"] or ())
         assert window["expired"] == [event for event in last if event not in events], window
         assert window["new"] == [event for event in events if event not in last], window
         before[key] = events

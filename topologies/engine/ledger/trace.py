@@ -57,11 +57,15 @@ TRACES = {
 }
 
 
-def event_ids(table: pa.Table) -> list[str]:
-    """The ids of events; an empty list where their stream has none."""
+def event_ids(table: pa.Table) -> list[str | None]:
+    """The id of each event; None for one without, and for all events of a stream that has no column of ids."""
     if ID not in table.column_names:
-        return []
-    return [str(name) for name in table.column(ID).to_pylist()]
+        return [None] * table.num_rows
+    return [_id(name) for name in table.column(ID).to_pylist()]
+
+
+def _id(name: object) -> str | None:
+    return None if name is None else str(name)
 
 
 def due_at(node: WindowedNode, window: TupleWindow) -> int:
@@ -105,9 +109,9 @@ def joined_rows(
 ) -> Iterator[dict[str, Any]]:
     """The trace rows of windows that are joined from partial sums; ``new`` and ``expired`` are unknown for them.
 
-    Events of equal time and different keys are in order of the key.
+    Events of equal time and different keys are in order of the key; without ids they are unknown, with their number.
     """
-    events: dict[int, list[tuple[int, str]]] = {index: [] for index in np.unique(joined.windows).tolist()}
+    events: dict[int, list[tuple[int, str | None]]] = {index: [] for index in np.unique(joined.windows).tolist()}
     for index, row_events in zip(joined.windows.tolist(), _traced_events(joined.traced), strict=False):
         events[index].extend(row_events)
     for index, row_events in events.items():
@@ -115,8 +119,8 @@ def joined_rows(
         yield {
             "bolt": node.name, "batch": batch, "due": due_at(node, window), "by_clock": not node.event_time,
             "task": window.task, "start": window.start_timestamp, "end": window.end_timestamp,
-            "events": [name for _, name in sorted(row_events, key=itemgetter(0))], "new": None, "expired": None,
-            "key": None, "kind": None, "pane": None, "by": None,
+            "events": [name for _, name in sorted(row_events, key=itemgetter(0))] if joined.traced else None,
+            "new": None, "expired": None, "key": None, "kind": None, "pane": None, "by": None,
         }  # fmt: skip
 
 
@@ -126,11 +130,11 @@ def summed_ids(slicing: Slicing, rows: Events) -> pa.Table:
     return pa.table({ID: pa.array(ids, pa.string())})
 
 
-def _traced_events(state: State | None) -> Iterator[list[tuple[int, str]]]:
+def _traced_events(state: State | None) -> Iterator[list[tuple[int, str | None]]]:
     """Per row: (time, id) of its events, in order."""
     times, names = state or ([], [])
     for row_times, row_ids in zip(times, names, strict=True):
-        yield list(zip(row_times.as_py(), map(str, row_ids.as_py()), strict=True))
+        yield list(zip(row_times.as_py(), map(_id, row_ids.as_py()), strict=True))
 
 
 def _pane(pane: Pane) -> str:

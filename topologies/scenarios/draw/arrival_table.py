@@ -49,7 +49,7 @@ def _lines(scenario: Scenario, answer: Replayed) -> Iterator[TableLine]:
     grid, taken, clocks = WindowGrid.of(scenario), {event["id"]: event for event in answer.events}, iter(answer.clocks)
     clock: int | None = None
     begun: int | None = None
-    fired = {(window["start"], window["end"], name) for window in answer.windows for name in window["events"]}
+    fired = {(window["start"], window["end"], name) for window in answer.windows for name in window["events"] or ()}
     known = {(window["start"], window["end"]) for window in answer.windows}
     for step in scenario.steps:
         if isinstance(step, EventStep | ClockStep) and step.moved is not None:

@@ -34,7 +34,11 @@ class Chart:
         if self.where is None:
             self.where = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
         self.show = AxisTimes([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
-        self.windowed = {name for window in answer.windows for name in window["events"]}
+        self.windowed = {name for window in answer.windows for name in window["events"] or ()}
+        self.lost = any(answer.without_ids.values())
+        self.repeated = {
+            name for name, number in Counter(step.id for step in scenario.event_steps).items() if number > 1
+        }
         self.late, self.pending = set(answer.late), set(answer.pending)
         self.taken = {event["id"]: event for event in answer.events}
         self.watermark: int | None = None
@@ -91,6 +95,8 @@ class Chart:
 
     def _event(self, step: EventStep) -> ChartRow:
         symbol, style, word = self._account(step)
+        if step.id in self.repeated and self.scenario.topology is not None:
+            word = f"{word} (id not unique)".strip()
         at = self._at(step.id)
         own = None if self.by_arrival else at
         parts = [step.id, step.stream if len(self.scenario.streams) != 1 else None]
@@ -123,7 +129,7 @@ class Chart:
             return WINDOWED, "", ""
         if step.id in self.pending:
             return PENDING, "yellow", "pending"
-        return NOWHERE, "dim", "in no window"
+        return NOWHERE, "dim", "not known: its id is lost" if self.lost else "in no window"
 
     def _told(self, step: EventStep) -> tuple[str, str, str] | None:
         """What is known of an event that was moved or turned away, or is none."""
@@ -156,8 +162,11 @@ class Chart:
         window = self.answer.windows[number]
         new = set(window["new"] or ())
         symbols = [
-            *((name, EXPIRED, "dim") for name in window["expired"] or ()),
-            *((name, NEW if name in new else AGAIN, "bold green" if name in new else "") for name in window["events"]),
+            *((name, EXPIRED, "dim") for name in _known(window["expired"])),
+            *(
+                (name, NEW if name in new else AGAIN, "bold green" if name in new else "")
+                for name in _known(window["events"])
+            ),
         ]
         further = window.get("step", self.first) != self.first  # what it holds was made later than what it was made of
         on_axis = (
@@ -189,15 +198,14 @@ class Chart:
 
     def _brackets(self, window: AnswerWindow) -> tuple[str, str]:
         opening, closing = window["brackets"]
-        at_end = any(self._at(name) == window["end"] for name in window["events"])
+        at_end = any(self._at(name) == window["end"] for name in _known(window["events"]))
         return opening, "]" if at_end else closing  # a session that is cut holds an event at the cut
 
     def _extent(self, window: AnswerWindow) -> str:
         opening, closing = self._brackets(window)
         start, end = window["start"], window["end"]
         if end is None:
-            number = len(window["events"])
-            return f"{number} event{'' if number == 1 else 's'}"
+            return _number(window["events"])
         if start is None:
             return f"..{self.show(end)}{closing}"
         if end == start + 1:
@@ -239,17 +247,32 @@ def _elided(rows: list[ChartRow]) -> list[ChartRow]:
 
 def _members(window: AnswerWindow) -> Text:
     """The ids of a window: new ones with a plus, then those that it lost with a minus."""
-    new, expired = set(window["new"] or ()), window["expired"] or []
+    events = window["events"]
+    if events is None or None in events:
+        return Text("ids not known" if events is None else f"{_number(events)}, ids not known", "italic")
+    new, expired = set(window["new"] or ()), _known(window["expired"])
     text = Text(" ").join(
         [
-            *(Text(f"+{name}", "bold green") if name in new else Text(name) for name in _few(window["events"], 6)),
+            *(Text(f"+{name}", "bold green") if name in new else Text(name) for name in _few(_known(events), 6)),
             *(Text(f"-{name}", "dim") for name in _few(expired, 3)),
         ]
     )
-    hidden = (len(window["events"]) > 6) + (len(expired) > 3)
+    hidden = (len(events) > 6) + (len(expired) > 3)
     if hidden:
-        text.append(f" ({len(window['events'])}, -{len(expired)})", "italic")
+        text.append(f" ({len(events)}, -{len(expired)})", "italic")
     return text
+
+
+def _known(ids: Sequence[str | None] | None) -> list[str]:
+    """The ids that are known."""
+    return [name for name in ids or () if name is not None]
+
+
+def _number(ids: Sequence[str | None] | None) -> str:
+    """How many events a window holds, in words."""
+    if ids is None:
+        return "events"
+    return f"{len(ids)} event{'' if len(ids) == 1 else 's'}"
 
 
 def _few(names: Sequence[str], most: int) -> list[str]:

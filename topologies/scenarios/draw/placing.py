@@ -31,7 +31,8 @@ class _Progress:
     def allows(self, window: AnswerWindow) -> bool:
         """Whether a window is due before its batch ends, with all its events."""
         time = self.clock if window["by_clock"] else self.watermark
-        return window["due"] <= time and self.arrived.issuperset(window["events"])
+        known = {name for name in window["events"] or () if name is not None}
+        return window["due"] <= time and self.arrived.issuperset(known)
 
 
 class _Waiting:

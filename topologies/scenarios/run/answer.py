@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from decimal import Decimal
@@ -43,10 +43,12 @@ class AnswerWindow(TypedDict):
     """The bolt of a topology whose window it is, where several have windows."""
     start: int | None
     end: int | None
-    events: list[str]
-    new: list[str] | None
+    events: Sequence[str | None] | None
+    """The ids of its events; None for each whose id is not known. None in all where their number is not known either:
+    sums of events without ids."""
+    new: Sequence[str | None] | None
     """None of windows that are joined from sums: what is new in them is not known."""
-    expired: list[str] | None
+    expired: Sequence[str | None] | None
     """None where windows do not follow each other, or the bolt does not ask for it."""
     task: NotRequired[int]
     key: NotRequired[Any]
@@ -61,7 +63,8 @@ class AnswerWindow(TypedDict):
 class AnswerEvent(TypedDict):
     """How an event was taken in, where watermarks come with events; times in microseconds."""
 
-    id: str
+    id: str | None
+    """None where no column ``id`` reaches the bolt."""
     time: int | None
     """The time it was assigned, which an adjustment may have moved; None where it got none."""
     action: DecisionLabel
@@ -76,7 +79,8 @@ class Answer:
     """What came out of a scenario, with the values that ``replay --json`` prints.
 
     Times are milliseconds since the epoch, fractions where they are not whole, "+inf" at the end of the streams. ``ok``
-    is None where nothing was expected. The rows of ``outputs`` have the values that the sinks got.
+    is None where nothing was expected. The rows of ``outputs`` have the values that the sinks got. Events are listed by
+    their column ``id``; one whose id does not reach the bolt is None in these lists.
     """
 
     name: str
@@ -84,10 +88,10 @@ class Answer:
     windows: list[dict[str, Any]]
     """``start``, ``end``, ``events``, ``new``, ``expired``, ``step``, ``bolt``, ``task``, ``key``, ``kind``, ``pane``,
     ``by``."""
-    late: list[str]
+    late: list[str | None]
     watermarks: list[int | float | str | None]
     """One for each tick; None where none was emitted."""
-    pending: list[str]
+    pending: list[str | None]
     counts: dict[str, int]
     outputs: dict[str, list[dict[str, Any]]]
     events: list[dict[str, Any]]
@@ -142,9 +146,9 @@ class Replayed:
     name: str
     ok: bool | None = None
     windows: list[AnswerWindow] = field(default_factory=list)
-    late: list[str] = field(default_factory=list)
+    late: list[str | None] = field(default_factory=list)
     watermarks: list[int | None] = field(default_factory=list)
-    pending: list[str] = field(default_factory=list)
+    pending: list[str | None] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     events: list[AnswerEvent] = field(default_factory=list)
@@ -158,6 +162,9 @@ class Replayed:
     """The names of the aggregation steps, the first one first."""
     invalid: dict[str, str] = field(default_factory=dict)
     """The events that a bolt could not use, by their ids, and why."""
+    without_ids: dict[str, bool] = field(default_factory=dict)
+    """The windowed bolts that no column ``id`` reaches; and whether they are given events of spouts, and not only rows
+    of other windowed bolts."""
 
     def answer(self) -> Answer:
         """As it is given to users."""

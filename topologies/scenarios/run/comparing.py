@@ -59,19 +59,24 @@ def compare(scenario: Scenario, answer: Replayed) -> list[str]:
 
 
 def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[str]:
+    lost = _lost_ids(answer)
     if expect.windows is not None:
         for name, wanted_windows, fired in _by_step(expect.windows, answer):
-            yield from _window_differences(name, wanted_windows, fired)
+            yield from _explained(
+                _window_differences(name, wanted_windows, fired), lost if _ask_ids(wanted_windows) else ""
+            )
     if expect.includes is not None:
-        yield from _missing(expect.includes, answer)
+        asks_ids = expect.includes.late or _ask_ids(expect.includes.windows or [])
+        yield from _explained(_missing(expect.includes, answer), lost if asks_ids else "")
     if expect.late is not None:
-        yield from _list_difference("late", expect.late, answer.late)
+        yield from _explained(_list_difference("late", expect.late, answer.late), lost)
     if expect.watermarks is not None:
         yield from _list_difference("watermarks", _times(expect.watermarks), _times(answer.watermarks))
     if expect.pending is not None:
-        yield from _list_difference("pending", sorted(expect.pending), sorted(answer.pending))
+        pending = sorted(answer.pending, key=lambda name: (name is None, name or ""))
+        yield from _explained(_list_difference("pending", sorted(expect.pending), pending), lost)
     if expect.events is not None:
-        yield from _event_differences(expect.events, answer.events)
+        yield from _explained(_event_differences(expect.events, answer.events), lost)
     if expect.clocks is not None:
         yield from _list_difference("clocks", _times(expect.clocks), _times(answer.clocks))
     yield from _metric_differences(expect.metrics or {}, answer.metrics)
@@ -82,6 +87,25 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
     for sink in _names(expect.outputs, answer.outputs):
         wanted, found = (expect.outputs or {}).get(sink, []), answer.outputs.get(sink, [])
         yield from _row_differences(sink, wanted, found if whole else list(_on_fields(wanted, found)))
+
+
+def _lost_ids(answer: Replayed) -> str:
+    """Why some ids are null; empty where the ids of all events are known."""
+    if not answer.without_ids:
+        return ""
+    return (
+        f" (null: an event whose id is not known, as no column 'id' reaches {', '.join(map(repr, answer.without_ids))})"
+    )
+
+
+def _ask_ids(expected: Sequence[ExpectedWindow]) -> bool:
+    return any(name in each.given for each in expected for name in ("events", "new", "expired"))
+
+
+def _explained(differences: Iterator[str], reason: str) -> Iterator[str]:
+    """The differences, the first of them with a reason."""
+    for number, text in enumerate(differences):
+        yield text if number else text + reason
 
 
 def _metric_differences(expected: Mapping[str, int | float], found: Mapping[str, int | float]) -> Iterator[str]:

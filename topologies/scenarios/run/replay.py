@@ -19,7 +19,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rehearsal import Rehearsal
 from topologies.engine.tasks import pending_events
 from topologies.graph.nodes.windowed import WindowedNode
-from topologies.graph.streams import stream_label
+from topologies.graph.streams import ID, stream_label
 from topologies.io.sinks import MemorySink
 from topologies.named_topology import load_topology
 from topologies.scenarios.run.answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
@@ -226,6 +226,11 @@ class Recording:
             metrics=metrics,
             steps=tuple(steps.values()),
             invalid=invalid,
+            without_ids={
+                name.removeprefix(prefix): not all(topology.windowed[name].origins)
+                for name in mine
+                if ID not in topology.windowed[name].schema.names
+            },
         )
 
     def _trace(self, key: str, kind: str, rows: list[dict[str, Any]]) -> None:
@@ -242,8 +247,11 @@ def _added_up(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return sums
 
 
-def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterator[str]:
-    """The ids of the events that a window of the bolt may still need."""
+def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterator[str | None]:
+    """The ids of the events that a window of the bolt may still need; None for each without an id."""
+    if ID not in node.schema.names:
+        yield from [None] * sum(bolt.pending)
+        return
     for task, state in enumerate(bolt.tasks):
         for events in pending_events(store, node, task, state):
             yield from event_ids(events)
