@@ -69,7 +69,7 @@ def run_example(code: str, namespace: dict[str, Any]) -> None:
         exec(compile(code, "<example>", "exec"), namespace)
     expected = PRINTED.findall(code)
     if expected:
-        assert printed.getvalue().splitlines() == expected, code
+        assert printed.getvalue().splitlines() == expected, f"{code}\n{printed.getvalue()}"
 
 
 def run_command(command: str, expected: list[str], folder: Path) -> None:

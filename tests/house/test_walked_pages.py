@@ -23,6 +23,19 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "done"),
+    [
+        ("coming-from-storm.md", Walk(examples=3)),
+        ("coming-from.md", Walk(examples=8)),
+        ("cookbook.md", Walk(files=3, examples=5, commands=12)),
+    ],
+)
+def test_pages_with_examples(page: str, done: Walk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert walk(_page(page), tmp_path) == done
+
+
+@pytest.mark.parametrize(
     ("expected", "output", "well"),
     [
         (["a", "b"], ["a", "b"], True),
