@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,8 +24,8 @@ from pyspark.sql import functions as sf
 from benchmarks.contest import fail, say, scratch
 from benchmarks.events import SEED
 from benchmarks.figures import Figure, Verdict
+from benchmarks.probing import Probe, probed, run_until_end, stop_after
 from benchmarks.sections.bench import MAIN, Bench
-from benchmarks.sections.latency import stop_after
 from benchmarks.session import Session
 from tests.helpers.broker import broker
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
@@ -38,7 +35,6 @@ from windowing import SOURCE, AggregateBolt, BatchBolt, aggregates, millis, seco
 RATE, KEYS, PARTITIONS, LAG_MS = 1_000, 1_000, 2, 100
 GOAL_MS = 300
 TITLE = f"keyed tumbling 1 s, {RATE:,} records/s, {KEYS:,} keys"
-_ROOT = Path(__file__).parents[2]
 
 
 class Topics:
@@ -52,7 +48,7 @@ class Topics:
             made.result(30)
 
 
-Engine = Callable[[SparkSession, Topics, Path, "subprocess.Popen[str]"], None]
+Engine = Callable[[SparkSession, Topics, Path, Probe], None]
 """Runs a query from topic to topic, with a folder of its own, until the probe has ended."""
 
 
@@ -118,22 +114,12 @@ def _run(bench: Bench, session: Session, engine: Engine, topics: Topics, run: in
     }  # fmt: skip
     with scratch(bench.data) as folder:
         folder.mkdir(parents=True, exist_ok=True)
-        task["answer"] = str(folder / "answer.json")
-        command = [sys.executable, "-m", "benchmarks.kafka_probe", json.dumps(task)]
-        probe = subprocess.Popen(command, cwd=_ROOT, stderr=subprocess.PIPE, text=True)
-        try:
-            engine(session.settle(), topics, folder, probe)
-        finally:
-            if probe.poll() is None:
-                probe.kill()
-        _, complaint = probe.communicate()
-        if probe.returncode:
-            raise RuntimeError(complaint.strip()[-300:])
-        found: dict[str, Any] = json.loads((folder / "answer.json").read_text("utf-8"))
+        answer = probed("benchmarks.kafka_probe", task, lambda probe: engine(session.settle(), topics, folder, probe))
+    found: dict[str, Any] = json.loads(answer)
     return found
 
 
-def _windbolt(spark: SparkSession, topics: Topics, folder: Path, probe: subprocess.Popen[str]) -> None:
+def _windbolt(spark: SparkSession, topics: Topics, folder: Path, probe: Probe) -> None:
     bolt = AggregateBolt(by=["key"], until=aggregates.window_end(), events=aggregates.count())
     timed = bolt.with_tumbling_window(seconds(1)).with_alignment(bounds="[start, end)")
     timed = timed.with_timestamp_field("timestamp").with_lag(millis(LAG_MS)).with_watermark(partition=SOURCE)
@@ -143,11 +129,11 @@ def _windbolt(spark: SparkSession, topics: Topics, folder: Path, probe: subproce
     builder.set_bolt("lines", Lines()).shuffle_grouping("counts")
     builder.set_sink("out", sinks.kafka(topics.servers, topics.output)).from_("lines")
     options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), flush=False)
-    threading.Thread(target=stop_after, args=(probe, options.stop), daemon=True).start()
+    stop_after(probe, options.stop)
     run_on_spark(builder.build(), options, spark=spark)
 
 
-def _spark(spark: SparkSession, topics: Topics, folder: Path, probe: subprocess.Popen[str]) -> None:
+def _spark(spark: SparkSession, topics: Topics, folder: Path, probe: Probe) -> None:
     place = {"kafka.bootstrap.servers": topics.servers}
     reader = spark.readStream.format("kafka").options(**place, subscribe=topics.input, startingOffsets="earliest")
     records = reader.load().select("timestamp", sf.col("key").cast("string").alias("key"))
@@ -159,8 +145,4 @@ def _spark(spark: SparkSession, topics: Topics, folder: Path, probe: subprocess.
     writer = groups.count().select("key", value).writeStream.outputMode("append").format("kafka")
     writer = writer.options(**place, topic=topics.output, checkpointLocation=str(folder / "checkpoint"))
     query = writer.trigger(processingTime="1 milliseconds").start()
-    try:
-        while probe.poll() is None and not query.awaitTermination(0.1):  # type: ignore[arg-type]
-            pass
-    finally:
-        query.stop()
+    run_until_end(probe, query)

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,15 +19,15 @@ from pyspark.sql import functions as sf
 from benchmarks.contest import fail, say, scratch
 from benchmarks.events import FIRST_MS, SCHEMA, SEED
 from benchmarks.figures import Figure
+from benchmarks.probing import Probe, probed, run_until_end, stop_after
 from benchmarks.sections.bench import MAIN, Bench
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.spark.runner import run_on_spark
 from windowing import AggregateBolt, aggregates, millis, seconds
 
 ROWS, KEYS = 1_000, 100
-_ROOT = Path(__file__).parents[2]
 
-Engine = Callable[[Bench, Path, "subprocess.Popen[str]"], None]
+Engine = Callable[[Bench, Path, Probe], None]
 """Runs a query over ``input`` into ``sink``, below a folder, until the probe has ended."""
 
 
@@ -79,16 +76,7 @@ def _run(bench: Bench, engine: Engine, logged: bool, run: int) -> list[float]:
             "ready": str(folder / "ready"), "input": str(folder / "input"), "sink": str(folder / "sink"),
             "logged": logged, "rows": ROWS, "first": FIRST_MS // 1_000, "seed": SEED + run,
         }  # fmt: skip
-        command = [sys.executable, "-m", "benchmarks.probe", json.dumps(task)]
-        probe = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            engine(bench, folder, probe)
-        finally:
-            if probe.poll() is None:
-                probe.kill()
-        answer, complaint = probe.communicate()
-    if probe.returncode:
-        raise RuntimeError(complaint.strip()[-300:])
+        answer = probed("benchmarks.probe", task, lambda probe: engine(bench, folder, probe))
     return [float(value) for value in json.loads(answer)]
 
 
@@ -106,7 +94,7 @@ def write_files(folder: Path, files: int) -> None:
         pq.write_table(pa.table(columns), folder / f"part-{number:05d}.parquet")
 
 
-def _windbolt(bench: Bench, folder: Path, probe: subprocess.Popen[str]) -> None:
+def _windbolt(bench: Bench, folder: Path, probe: Probe) -> None:
     bolt = AggregateBolt(by=["key"], until=aggregates.window_end(), events=aggregates.count())
     timed = (
         bolt.with_tumbling_window(seconds(1)).with_alignment(bounds="[start, end)").with_timestamp_field("event_time")
@@ -117,17 +105,11 @@ def _windbolt(bench: Bench, folder: Path, probe: subprocess.Popen[str]) -> None:
     builder.set_bolt("bolt", timed, parallelism=2).fields_grouping("events", "key")
     builder.set_sink("out", sinks.files(folder / "sink", "parquet")).from_("bolt")
     options = RunOptions(checkpoint=str(folder / "checkpoint"), every=millis(1), flush=False)
-    threading.Thread(target=stop_after, args=(probe, options.stop), daemon=True).start()
+    stop_after(probe, options.stop)
     run_on_spark(builder.build(), options, spark=bench.session.spark)
 
 
-def stop_after(probe: subprocess.Popen[str], stop: threading.Event) -> None:
-    """Have a run stop when the probe has ended."""
-    probe.wait()
-    stop.set()
-
-
-def _spark(bench: Bench, folder: Path, probe: subprocess.Popen[str]) -> None:
+def _spark(bench: Bench, folder: Path, probe: Probe) -> None:
     events = bench.session.spark.readStream.schema(SCHEMA).parquet(str(folder / "input"))
     groups = events.withWatermark("event_time", "0 seconds").groupBy(sf.window("event_time", "1 second"), "key")
     found = groups.agg(sf.count("value").alias("events"))
@@ -135,8 +117,4 @@ def _spark(bench: Bench, folder: Path, probe: subprocess.Popen[str]) -> None:
     writer = rows.writeStream.outputMode("append").trigger(processingTime="1 milliseconds")
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.format("parquet").option("path", str(folder / "sink")).start()
-    try:
-        while probe.poll() is None and not query.awaitTermination(0.1):  # type: ignore[arg-type]
-            pass
-    finally:
-        query.stop()
+    run_until_end(probe, query)

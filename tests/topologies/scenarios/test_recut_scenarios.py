@@ -1,0 +1,50 @@
+"""The scenarios of all systems but Storm hold wherever batches end, and after a crash at every step."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.helpers.places import SCENARIOS
+from tests.helpers.recut import crashing, differences, run_cut
+from topologies.scenarios.run.replay import replay_locally, watched_topology
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import Loaded, load
+
+SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler")
+FILES = sorted(path for system in SYSTEMS for path in (SCENARIOS / system).glob("*.yaml"))
+LOADED = [each for path in FILES for each in load(path) if isinstance(each, Loaded)]
+BARE = [each for each in LOADED if each.scenario.topology is None and not each.scenario.meta.get("restarts")]
+"""Without those that show what a restart changes."""
+TOPOLOGIES = [each for each in LOADED if each.scenario.topology is not None]
+
+
+def depends_on_batches(scenario: Scenario) -> bool:
+    """Whether what comes out may depend on when ticks come: Storm's rule, early firings."""
+    built = watched_topology(scenario)
+    return any(
+        part.bolt.settings.panes is not None or (part.event_time and part.bolt.settings.watermark_every is None)
+        for part in built.windowed.values()
+    )
+
+
+PER_EVENT = [each for each in BARE if not depends_on_batches(each.scenario)]
+CUTS = [(each, seed) for each in PER_EVENT for seed in range(3)]
+CUTS += [(each, seed) for each in TOPOLOGIES for seed in range(5)]
+
+
+def name_of(loaded: Loaded) -> str:
+    return loaded.scenario.name
+
+
+@pytest.mark.parametrize("loaded", [*BARE, *TOPOLOGIES], ids=name_of)
+def test_a_crash_after_every_step_changes_nothing(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(loaded.place.path.parent)  # a scenario names its topology from where it is
+    assert not differences(loaded.scenario, replay_locally(crashing(loaded.scenario)))
+
+
+@pytest.mark.parametrize(("loaded", "seed"), CUTS, ids=[f"{loaded.scenario.name}-{seed}" for loaded, seed in CUTS])
+def test_batches_may_end_anywhere(loaded: Loaded, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(loaded.place.path.parent)
+    assert not differences(loaded.scenario, run_cut(loaded.scenario, random.Random(seed)))
