@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from topologies.engine.batch.report import BatchReport
+from topologies.preflight.in_process import check_local
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.run.without_checkpoint import refuse_on_spark
@@ -87,7 +88,7 @@ def run_to_the_end(run: Run) -> Summary:
 
 
 def _local(topology: Topology, options: RunOptions, for_spark: list[str]) -> Runner:
-    from topologies.local import check_local, run_local
+    from topologies.local import run_local
 
     if for_spark:
         raise ConfigError(
