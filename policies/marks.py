@@ -36,29 +36,29 @@ class MarkState:
 def advance(
     state: MarkState,
     times: NDArray[np.int64],
-    counts: NDArray[np.bool_],
+    advancing: NDArray[np.bool_],
     given: NDArray[np.int64] | None,
     every: Count | Duration | None,
     delay: int,
 ) -> NDArray[np.int64]:
     """The mark after each event of one source, in microseconds; updates ``state``.
 
-    ``counts``: which events advance the watermark (early ones and end edges do not). ``given``: watermarks from the
+    ``advancing``: which events advance the watermark (early ones and end edges do not). ``given``: watermarks from the
     source, NONE where the row is an event (SI-4). ``every``: how often a mark is made; None makes none here, because
     ticks do. ``delay``, in microseconds, is subtracted from the event's time; -1 puts the mark just past its event
     (SI-9).
     """
     marks = np.full(len(times), NONE, np.int64)
-    seen = times[counts]
+    seen = times[advancing]
     match every:
         case Count(1):
-            marks[counts] = seen - delay
+            marks[advancing] = seen - delay
         case Count(n):
-            numbers = state.counted + np.cumsum(counts)
-            made = counts & (numbers % n == 0)
+            numbers = state.counted + np.cumsum(advancing)
+            made = advancing & (numbers % n == 0)
             marks[made] = times[made] - delay
         case Duration(span):
-            places = np.flatnonzero(counts)
+            places = np.flatnonzero(advancing)
             made_at = places[_leaps(state, seen, span)]
             marks[made_at] = times[made_at] - delay
     if given is not None:
@@ -91,14 +91,18 @@ def _leaps(state: MarkState, times: NDArray[np.int64], span: int) -> NDArray[np.
 
 
 def advance_keys(
-    codes: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_], before: NDArray[np.int64], delay: int
+    codes: NDArray[np.int64],
+    times: NDArray[np.int64],
+    advancing: NDArray[np.bool_],
+    before: NDArray[np.int64],
+    delay: int,
 ) -> NDArray[np.int64]:
     """The mark of each event's key after it, with a mark at every event (AZ-15).
 
     ``codes`` are numbers from 0, ascending; events of a key are in order of arrival. ``before`` is the mark of each
     event's key at the start. Times are in microseconds.
     """
-    marks = np.maximum(np.where(counts, times - delay, NONE), before)
+    marks = np.maximum(np.where(advancing, times - delay, NONE), before)
     known = marks[marks > NONE]
     if not len(known):
         return marks

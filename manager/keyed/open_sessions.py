@@ -41,7 +41,7 @@ def turned_away(
     codes = np.zeros(len(times), np.int64) if keys is None else keys
     wanted = np.unique(codes[behind])
     sessions = _sessions_of(wanted, held(), int(gaps[0]) if len(gaps) else 0, touching)
-    splits: list[int] = []
+    evaluate_before: list[int] = []
     rows = np.flatnonzero(np.isin(codes, wanted) & candidates)
     for row in rows.tolist():
         time, end, limit = int(times[row]), int(times[row] + gaps[row]), int(closed_until[row])
@@ -55,10 +55,10 @@ def turned_away(
             late[row] = True
             continue
         if first > low:
-            splits.append(row)
+            evaluate_before.append(row)
             del open_sessions[:first]  # they end first, and have closed
         _join(open_sessions, time, end, touching)
-    return late, splits
+    return late, evaluate_before
 
 
 def _sessions_of(

@@ -35,7 +35,7 @@ class ArrivalTimes:
     times: NDArray[np.int64]
     inputs: NDArray[np.int8]
     """Per event, the index of its input stream."""
-    counts: NDArray[np.bool_]
+    advancing: NDArray[np.bool_]
     """Which events advance the watermark."""
     given: NDArray[np.int64] | None = None
     """Watermarks inserted by the source, in microseconds; NONE where the row is an event."""

@@ -90,12 +90,12 @@ class MarkSources:
         state = self.state.marks.setdefault(source, MarkState())
         before = state.mark
         given = None if arrivals.given is None else arrivals.given[places]
-        counts = arrivals.counts[places]
+        advancing = arrivals.advancing[places]
         from_bolt = self.from_bolts[self.index_of(source)]
         if from_bolt or not self._makes_marks(source):
-            counts = np.zeros(len(places), np.bool_)
+            advancing = np.zeros(len(places), np.bool_)
         rules = self.settings.of_input(input_of(source))
-        own_marks = advance(state, arrivals.times[places], counts, given, rules.watermark_every, rules.delay)
+        own_marks = advance(state, arrivals.times[places], advancing, given, rules.watermark_every, rules.delay)
         if floor is None or from_bolt:
             marks.own_after[places], marks.own[places] = own_marks, np.concatenate([[before], own_marks[:-1]])
             return np.repeat(np.concatenate([[before], own_marks]), np.diff(places, prepend=0, append=len(arrivals)))

@@ -31,7 +31,7 @@ class Substreams:
         """Up to which time the windows of each key have been evaluated."""
 
     def advance(
-        self, keys: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_]
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Advance the marks of keys by events in order of arrival; returns the mark of each event's key before and
         after it."""
@@ -43,7 +43,7 @@ class Substreams:
         places = np.searchsorted(self.keys, distinct)
         codes = np.cumsum(heads) - 1
         start = self.marks[places]
-        after = advance_keys(codes, times[order], counts[order], start[codes], self.delay)
+        after = advance_keys(codes, times[order], advancing[order], start[codes], self.delay)
         before = np.empty_like(after)
         before[1:] = after[:-1]
         before[heads] = start

@@ -72,8 +72,8 @@ class Incoming:
 class KeyMarks(Protocol):
     """Advances the watermark of each key."""
 
-    def __call__(self, keys: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_]) -> Marks:
-        """Called once with the events of a batch in order of arrival; ``counts`` are those that advance the
+    def __call__(self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_]) -> Marks:
+        """Called once with the events of a batch in order of arrival; ``advancing`` are those that advance the
         watermark."""
         ...
 
@@ -104,7 +104,7 @@ class Decisions:
     first."""
     closed_until: NDArray[np.int64]
     """Windows that end up to this time, in microseconds, were closed when the event came."""
-    splits: list[int]
+    evaluate_before: list[int]
     """Indices of events before which windows must be evaluated, up to ``closed_until`` there."""
     adjusted: NDArray[np.bool_]
     """Events with another time than they came with, in a window or in a gap. Not those that were turned away all the
@@ -125,11 +125,11 @@ def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionCon
 
 
 def _by_rules(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
-    times, codes, splits = events.times, events.codes, list[int]()
+    times, codes, evaluate_before = events.times, events.codes, list[int]()
     closed_until = np.broadcast_to(np.int64(NONE), len(times))
     if node.event_time and joins_sessions(node):
         closed_until = _closed_until(node, events)
-        late, splits = _late_for_sessions(node, events, admission_context, closed_until)
+        late, evaluate_before = _late_for_sessions(node, events, admission_context, closed_until)
         codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
     elif node.event_time:
         times, codes, closed_until = _by_watermark(node, events)
@@ -149,7 +149,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
         codes=codes,
         marks=marks,
         closed_until=closed_until,
-        splits=splits,
+        evaluate_before=evaluate_before,
         adjusted=adjusted,
         out_of_order=out_of_order,
     )

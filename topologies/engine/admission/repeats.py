@@ -27,7 +27,7 @@ class IncomingIds:
     """The events that arrive at a task in a batch, in order; arrays with one entry per event."""
 
     ids: pa.ChunkedArray
-    counts: NDArray[np.bool_]
+    timed: NDArray[np.bool_]
     """Which of them are events with a time; the ids of others are ignored."""
     accepted: NDArray[np.bool_]
     """Which are admitted unless they are duplicates."""
@@ -58,7 +58,7 @@ class Repeats:
         ids = list(incoming.ids.chunks) if old is None else [*old.payload.column(field).chunks, *incoming.ids.chunks]
         before = 0 if old is None else len(old)
         codes = _codes(pa.chunked_array(ids, incoming.ids.type), incoming, old, per_key=self._per_key)
-        count = len(incoming.counts)
+        count = len(incoming.timed)
         if not count:
             return np.zeros(0, np.bool_)
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
@@ -137,8 +137,8 @@ def _codes(ids: pa.ChunkedArray, incoming: IncomingIds, old: Held | None, *, per
         ids = ids.cast(ids.type.value_type)  # the parts have different dictionaries
     encoded = ids.combine_chunks().dictionary_encode()
     codes: NDArray[np.int64] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    before = len(codes) - len(incoming.counts)
-    codes[before:][~incoming.counts] = -1
+    before = len(codes) - len(incoming.timed)
+    codes[before:][~incoming.timed] = -1
     if per_key:
         keys = _both(None if old is None else old.keys, incoming.held.keys)
         assert keys is not None

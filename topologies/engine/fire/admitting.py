@@ -34,7 +34,7 @@ class Admitted:
     events: Held
     end_edges: NDArray[np.bool_] | None = None
     """Which of them are end edges, to be matched with their starts; None where there are no edges."""
-    splits: tuple[tuple[int, int], ...] = ()
+    evaluate_before: tuple[tuple[int, int], ...] = ()
     """(index, limit): before the event at this index is added, windows that end up to the limit (microseconds) must be
     evaluated."""
 
@@ -116,8 +116,8 @@ def _admitted(
     end_edges = events.end_edges
     if len(chosen) < count:
         held, end_edges = held.take(chosen), None if end_edges is None else end_edges[chosen]
-    places = np.searchsorted(chosen, decisions.splits).tolist()
-    limits = [int(decisions.closed_until[split]) for split in decisions.splits]
+    places = np.searchsorted(chosen, decisions.evaluate_before).tolist()
+    limits = [int(decisions.closed_until[row]) for row in decisions.evaluate_before]
     return Admitted(held, end_edges, tuple(zip(places, limits, strict=True)))
 
 

@@ -166,8 +166,8 @@ def _arrival_columns(
 ) -> dict[str, Any]:
     """The columns from which the watermark is computed, for rows in order of arrival."""
     settings, seen = node.bolt.settings, timely(timed_rows.codes)
-    counts = seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
-    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "counts": counts}
+    advancing = seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
+    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": advancing}
     if settings.watermark_field is not None:
         columns["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given
     if partitions is not None:

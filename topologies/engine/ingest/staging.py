@@ -38,7 +38,7 @@ class _Queued:
 
     tables: list[pa.Table] = field(default_factory=list)
     times: list[NDArray[np.int64]] = field(default_factory=list)
-    codes: list[NDArray[np.int8]] = field(default_factory=list)
+    inputs: list[NDArray[np.int8]] = field(default_factory=list)
     tasks: list[NDArray[np.int64]] = field(default_factory=list)
     """Empty for pre-aggregated bolts, whose tasks are derived from the keys of their partial sums."""
 
@@ -64,7 +64,7 @@ class Staging:
         queued = self._queued.setdefault(node.name, _Queued())
         queued.tables.append(table)
         queued.times.append(times)
-        queued.codes.append(np.full(len(times), input_index, np.int8))
+        queued.inputs.append(np.full(len(times), input_index, np.int8))
         if tasks is not None:
             queued.tasks.append(tasks)
 
@@ -130,7 +130,7 @@ def _in_one(queued: _Queued, streams: int) -> Events:
             why="an Arrow column holds at most 2 GiB of text",
             do="read less in a batch (bytes_per_batch or files_per_batch), or use smaller files",
         )
-    return Events(times, batches[0], _joined(queued.codes) if streams > 1 else None)
+    return Events(times, batches[0], _joined(queued.inputs) if streams > 1 else None)
 
 
 def _split_by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelism: int) -> Iterator[tuple[int, Events]]:

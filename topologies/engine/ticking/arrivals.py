@@ -29,7 +29,7 @@ def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
     return ArrivalTimes(
         column("time"),
         column("input"),
-        column("counts"),
+        column("advancing"),
         column("given") if "given" in names else None,
         *_partitions(table.column("partition") if "partition" in names else None),
         table.column("heard").fill_null(True).to_numpy() if "heard" in names else None,

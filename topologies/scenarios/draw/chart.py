@@ -75,10 +75,10 @@ class Chart:
                 watermark = next(watermarks, None)
                 if watermark is None:
                     return ChartRow("tick", Text("no new watermark", "dim"), style="bold")
-                drawn = self._moved(watermark)
+                drawn = self._advanced_to(watermark)
                 return ChartRow("tick", Text(f"watermark {self.show(watermark)}", "cyan"), style="bold", upto=drawn)
             case ClockStep():
-                watermark = self._moved(next(clocks, None))
+                watermark = self._advanced_to(next(clocks, None))
                 note = Text() if watermark is None else Text(f"watermark {self.show(watermark)}", "cyan")
                 return ChartRow(f"clock {self.show(step.clock)}", note, style="bold", upto=watermark)
             case CrashStep():
@@ -107,11 +107,11 @@ class Chart:
         note = Text(f"{symbol} {word}".strip(), style) if word else Text()
         label = " ".join(part for part in parts if part)
         taken = self.taken.get(step.id)
-        upto = None if taken is None else self._moved(taken["watermark"])
+        upto = None if taken is None else self._advanced_to(taken["watermark"])
         return ChartRow(label, note, style if word else "", symbols, upto=upto, kind="event")
 
-    def _moved(self, watermark: int | None) -> int | None:
-        """The watermark, where it has moved; None where it has not, or no axis can show it."""
+    def _advanced_to(self, watermark: int | None) -> int | None:
+        """Advance the drawn watermark; returns it if it has advanced, None if it has not or no axis can show it."""
         if watermark is None or self.by_arrival or (self.watermark is not None and watermark <= self.watermark):
             return None
         self.watermark = watermark

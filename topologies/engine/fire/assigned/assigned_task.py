@@ -36,7 +36,7 @@ class AssignedTask:
         before, store = item.state.windows, router.context.store
         self._item, self._node, self._before = item, node, before
         self._events = TaskEvents(store, item.state, len(node.inputs))
-        self._splits: tuple[tuple[int, int], ...] = ()
+        self._evaluate_before: tuple[tuple[int, int], ...] = ()
         """As in ``Admitted``."""
         self._edges = WaitingEdges(node, router, before.end_edges)
         self._keys = KeyWatermarks.restored(node, before, store)
@@ -55,7 +55,7 @@ class AssignedTask:
             events = self._edges.match(self._still_needed(), admitted)
             self._events.replace_all(events if len(events) else None)
         else:
-            self._events.new, self._splits = admitted.events, admitted.splits
+            self._events.new, self._evaluate_before = admitted.events, admitted.evaluate_before
 
     def advance(self) -> Iterator[Firing]:
         """Yield the due windows in order."""
@@ -106,7 +106,7 @@ class AssignedTask:
             return True
         if frontier is None:
             return False
-        if frontier == FOREVER or self._splits:
+        if frontier == FOREVER or self._evaluate_before:
             return True
         next_end = self._evaluations.next_end
         return (next_end is not None and next_end <= frontier) or (new is not None and int(new.times.min()) <= frontier)
@@ -121,7 +121,7 @@ class AssignedTask:
         flags = events.flags() & np.uint8(SEEN | GONE)
         last = LastFired(events, self._node.streams) if self._node.remembers else None
         after: int = NONE if frontiers.previous is None else frontiers.previous
-        for index, limit in self._splits:
+        for index, limit in self._evaluate_before:
             upto = max(after, limit)
             flags = yield from run(EvaluationScope(events, old + index, after, upto, last), flags)
             after = upto

@@ -43,9 +43,9 @@ class KeyWatermarks:
         """Lower bound on the watermarks of all keys, in microseconds."""
         return self.substreams.floor
 
-    def advance(self, keys: NDArray[np.int64], times: NDArray[np.int64], counts: NDArray[np.bool_]) -> Marks:
+    def advance(self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_]) -> Marks:
         """Called once with the events of a batch in order of arrival, as ``KeyMarks`` is."""
-        own, after = self.substreams.advance(keys, times, counts)
+        own, after = self.substreams.advance(keys, times, advancing)
         own = np.maximum(own, self.substreams.floor)
         return Marks(own, own, after)
 
