@@ -171,7 +171,9 @@ class WindowManager:
         expired = range(before, max(before, min(after, start)))
         window_start = self.eviction.window_start(reference)
         # By position, since keywords double what a window costs.
-        return TupleWindow(settled, members, new, expired, window_start, reference, self.task)
+        return TupleWindow(
+            settled, members, new, expired, start_timestamp=window_start, end_timestamp=reference, task=self.task
+        )
 
     def _account(self, settled: SettledEvents, start: int, stop: int) -> None:
         """Update the accounts after a window from ``start`` to ``stop`` fired: earlier events that were in no window
