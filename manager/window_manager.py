@@ -170,7 +170,6 @@ class WindowManager:
         new = range(min(max(start, after), stop), stop)
         expired = range(before, max(before, min(after, start)))
         window_start = self.eviction.window_start(reference)
-        # By position, since keywords double what a window costs.
         return TupleWindow(
             settled, members, new, expired, start_timestamp=window_start, end_timestamp=reference, task=self.task
         )
