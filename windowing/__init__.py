@@ -1,18 +1,18 @@
 """The vocabulary of windbolt, and what its users subclass and read."""
 
 from windowing import aggregates
-from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
-from windowing.bolts.changes import Changes
 from windowing.bolts.component import TaskContext
-from windowing.bolts.deduplicate import Deduplicate
+from windowing.bolts.joins.temporal_join import TemporalJoin
+from windowing.bolts.joins.window_join import WindowJoin
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
-from windowing.bolts.ranking import Rank, TopN
-from windowing.bolts.rate_limit import RateLimit
-from windowing.bolts.shifts import AlterLifetime, ShiftTime
-from windowing.bolts.temporal_join import TemporalJoin
-from windowing.bolts.unions import Union
-from windowing.bolts.window_join import WindowJoin
+from windowing.bolts.ready.aggregate_bolt import AggregateBolt
+from windowing.bolts.ready.changes import Changes
+from windowing.bolts.ready.deduplicate import Deduplicate
+from windowing.bolts.ready.ranking import Rank, TopN
+from windowing.bolts.ready.rate_limit import RateLimit
+from windowing.bolts.ready.shifts import AlterLifetime, ShiftTime
+from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.data.events import Events
 from windowing.data.rows import Emit

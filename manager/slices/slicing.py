@@ -19,7 +19,7 @@ from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
-from windowing.bolts.bound_aggregates import BoundAggregates
+from windowing.bolts.ready.bound_aggregates import BoundAggregates
 from windowing.data.events import Events
 from windowing.data.order import group_numbers
 

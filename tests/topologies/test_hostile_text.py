@@ -16,7 +16,7 @@ import pytest
 from tests.topologies.spark.test_pool import context, load, topology
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.pairing import PairedCheckpoint
-from topologies.cli.failing import in_words
+from topologies.cli.terminal.failing import in_words
 from topologies.io.formats import file_format, write_table
 from topologies.io.formats.split import FileSplit
 from topologies.spark.workers.processes import WorkerPool

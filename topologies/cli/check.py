@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.consoles import out, say
-from topologies.cli.failing import FAILED, Debug, in_words, readable_errors
 from topologies.cli.running import loaded
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.cli.terminal.consoles import out, say
+from topologies.cli.terminal.failing import FAILED, Debug, in_words, readable_errors
 from topologies.step.config import StepConfigError, is_step
 from windowing.errors import ConfigError, TopologyError
 
@@ -80,6 +80,6 @@ def _step(reference: str, options: StepOptions, *, load: bool) -> bool:
 
 
 def _topology(reference: str, options: StepOptions, strict: bool) -> bool:
-    from topologies.cli.check_report import print_report
+    from topologies.cli.terminal.check_report import print_report
 
     return print_report(out(), loaded(reference, options), strict=strict)

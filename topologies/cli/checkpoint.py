@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from manager.storage.checkpoint import key_of
-from topologies.cli.consoles import out, say, warn
-from topologies.cli.failing import FAILED, Debug, readable_errors
+from topologies.cli.terminal.consoles import out, say, warn
+from topologies.cli.terminal.failing import FAILED, Debug, readable_errors
 from windowing.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from topologies.cli.consoles import err, out, say
-from topologies.cli.failing import Debug, readable_errors
 from topologies.cli.running import Engine, run_watched, runner
-from topologies.cli.summary import print_summary
+from topologies.cli.terminal.consoles import err, out, say
+from topologies.cli.terminal.failing import Debug, readable_errors
+from topologies.cli.terminal.summary import print_summary
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from windowing.errors import ConfigError

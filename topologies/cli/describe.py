@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.consoles import out, say
-from topologies.cli.failing import Debug, readable_errors
 from topologies.cli.run import Reference
 from topologies.cli.running import loaded
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.cli.terminal.consoles import out, say
+from topologies.cli.terminal.failing import Debug, readable_errors
 from topologies.step.config import is_step
 from windowing.errors import ConfigError
 

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.consoles import out, say
-from topologies.cli.failing import Debug, readable_errors
+from topologies.cli.terminal.consoles import out, say
+from topologies.cli.terminal.failing import Debug, readable_errors
 from windowing.errors import ConfigError
 
 TEMPLATES = Path(__file__).with_name("project")

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.text import Text
 
 from topologies.cli.answering import Outcome, answer_locally, answer_on_spark
-from topologies.cli.consoles import err, only_json, out, say
-from topologies.cli.failing import FAILED, UNUSABLE, Debug, readable_errors
 from topologies.cli.running import Engine, loaded
+from topologies.cli.terminal.consoles import err, only_json, out, say
+from topologies.cli.terminal.failing import FAILED, UNUSABLE, Debug, readable_errors
 from topologies.cli.watching import folders_of, replay_at_every_save
 from topologies.scenarios.draw.arrival_table import arrival_table
 from topologies.scenarios.draw.timeline import timeline

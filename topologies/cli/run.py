@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from manager.storage.checkpoint import KEPT_BATCHES
-from topologies.cli.consoles import err, out, say
-from topologies.cli.failing import Debug, in_words, readable_errors
 from topologies.cli.running import Engine, loaded, run_watched, runner
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
-from topologies.cli.summary import print_summary
+from topologies.cli.terminal.consoles import err, out, say
+from topologies.cli.terminal.failing import Debug, in_words, readable_errors
+from topologies.cli.terminal.summary import print_summary
 from topologies.preflight.sources import dubious_input
 from topologies.run.options import RunOptions
 from topologies.run.without_checkpoint import refuse_in_process, refuse_on_spark

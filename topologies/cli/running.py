@@ -13,8 +13,8 @@ from enum import StrEnum
 from functools import partial
 from types import FrameType
 
-from topologies.cli.progress import ProgressDisplay, shown_progress
 from topologies.cli.steps import NO_OPTIONS, StepOptions
+from topologies.cli.terminal.progress import ProgressDisplay, shown_progress
 from topologies.named_topology import load_topology
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.rule import Rule
 from rich.text import Text
 
-from topologies.cli.consoles import out, say
+from topologies.cli.terminal.consoles import out, say
 from topologies.run.clock import system_clock
 from topologies.scenarios.schema.scenario_files import Loaded, Problem, located, passed_over
 from windowing.time.timestamps import show

@@ -22,8 +22,8 @@ from topologies.graph.streams import Input, Stream
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FileSpout
 from topologies.topology import Topology
-from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.component import Component
+from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import narrowest

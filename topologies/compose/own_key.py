@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.streams import Input, stream_label
-from windowing.bolts.join import Join
+from windowing.bolts.joins.join import Join
 from windowing.bolts.windowed_bolt import WindowedBolt
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from topologies.graph.origins import Origin
 from topologies.graph.side_streams import ERRORS, LATE_COLUMNS, REASON
 from topologies.graph.streams import Input
 from windowing.bolts.asking import asks_for_expired
-from windowing.bolts.join import Join
+from windowing.bolts.joins.join import Join
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.errors import ConfigError
 from windowing.settings.panes import RETRACT, PaneMode

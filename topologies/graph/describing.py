@@ -28,8 +28,8 @@ from topologies.graph.streams import Input, stream_label
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
 from topologies.io.spouts import FileSpout, FrameSpout, MemorySpout, Spout
-from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.window_join import WindowJoin
+from windowing.bolts.joins.window_join import WindowJoin
+from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import format_schema

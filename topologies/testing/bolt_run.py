@@ -17,7 +17,7 @@ from topologies.testing.fired import FiredWindow
 from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, columns_of
 from topologies.testing.watched import LATE
 from topologies.testing.windows import inputs_of
-from windowing.bolts.join import Join
+from windowing.bolts.joins.join import Join
 from windowing.bolts.plain_bolts import BatchBolt, Bolt
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls.checked import checked_value

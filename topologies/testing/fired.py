@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.graph.nodes.windowed import WindowedNode
-from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
-from windowing.bolts.bound_aggregates import BoundAggregates
+from windowing.bolts.ready.aggregate_bolt import AggregateBolt
+from windowing.bolts.ready.bound_aggregates import BoundAggregates
 from windowing.data.rows import DEFAULT_STREAM, tables
 from windowing.errors import ConfigError, SchemaError
 from windowing.time.timestamps import FOREVER, show, to_datetime

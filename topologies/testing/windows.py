@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, columns_of
-from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.component import Component, TaskContext
-from windowing.bolts.shifts import AlterLifetime
+from windowing.bolts.ready.aggregate_bolt import AggregateBolt
+from windowing.bolts.ready.shifts import AlterLifetime
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.calls.checked import checked_value
 from windowing.data.order import stable_order

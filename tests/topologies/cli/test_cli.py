@@ -19,9 +19,9 @@ from typer.testing import CliRunner, Result
 from tests.helpers.places import ROOT, SCENARIOS
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.cli.app import app
-from topologies.cli.consoles import only_json
 from topologies.cli.demo import DemoFolder
-from topologies.cli.spans import spoken
+from topologies.cli.terminal.consoles import only_json
+from topologies.cli.terminal.spans import spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, to_json, topology_text
 from topologies.graph.rules_in_words import kind_in_words
@@ -309,7 +309,7 @@ def test_json_is_all_that_is_on_standard_output(tmp_path: Path) -> None:
 def test_other_processes_cannot_write_between_the_lines_of_json(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys\n"
-        "from topologies.cli.consoles import only_json\n"
+        "from topologies.cli.terminal.consoles import only_json\n"
         "with only_json() as write:\n"
         "    subprocess.run([sys.executable, '-c', 'print(\"from elsewhere\")'], check=True)\n"
         "    print('from here')\n"
@@ -325,7 +325,7 @@ def test_other_processes_cannot_write_between_the_lines_of_json(tmp_path: Path) 
 
 def test_json_that_nobody_reads_any_more_is_no_error() -> None:
     code = (
-        "from topologies.cli.consoles import only_json\n"
+        "from topologies.cli.terminal.consoles import only_json\n"
         "with only_json() as write:\n"
         "    while write({'a': 'b' * 1000}): pass\n"
     )
@@ -475,7 +475,7 @@ def test_a_span_is_spoken_in_its_two_largest_units(micros: int, text: str) -> No
 def test_accounts_that_do_not_add_up_are_seen() -> None:
     from rich.console import Console
 
-    from topologies.cli.summary import accounts_table
+    from topologies.cli.terminal.summary import accounts_table
 
     report = _report(accounts={"received": 5, "windowed": 3, "late": 1, "pending": 0})
     console = Console(width=80)
@@ -487,7 +487,7 @@ def test_accounts_that_do_not_add_up_are_seen() -> None:
 def test_the_display_of_a_terminal_names_bolts_watermarks_and_windows() -> None:
     from rich.console import Console
 
-    from topologies.cli.progress import LiveProgress
+    from topologies.cli.terminal.progress import LiveProgress
 
     topology = _two_bolts()
     bolt = _report(

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from topologies.cli.consoles import say
-from topologies.cli.failing import in_words
-from topologies.cli.progress import HEARTBEAT, LineProgress, LiveProgress
-from topologies.cli.summary import accounts_table, print_summary
+from topologies.cli.terminal.consoles import say
+from topologies.cli.terminal.failing import in_words
+from topologies.cli.terminal.progress import HEARTBEAT, LineProgress, LiveProgress
+from topologies.cli.terminal.summary import accounts_table, print_summary
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.topology import Topology
 from windbolt import ConfigError, RunOptions, Summary, TopologyBuilder, WindowedBolt, run_local, sinks, spouts

@@ -30,7 +30,7 @@ from topologies.sources.splits import TableSource
 from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
-from windowing.bolts.ranking import Rank
+from windowing.bolts.ready.ranking import Rank
 from windowing.data.rows import EmittedRows
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot

@@ -37,7 +37,7 @@ from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.sketches import Digest
-from windowing.bolts.bound_aggregates import BoundAggregates
+from windowing.bolts.ready.bound_aggregates import BoundAggregates
 from windowing.settings.kinds import Session
 
 EXAMPLES = 80

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.consoles import out
-from topologies.cli.failing import Debug, readable_errors
+from topologies.cli.terminal.consoles import out
+from topologies.cli.terminal.failing import Debug, readable_errors
 from topologies.examples.aggregation.kafka import Conf, Servers, opened_topic
 
 _ORDERS = (

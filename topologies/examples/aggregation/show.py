@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from topologies.cli.failing import Debug, readable_errors
+from topologies.cli.terminal.failing import Debug, readable_errors
 from topologies.examples.aggregation.kafka import Conf, opened_topic
 from topologies.scenarios.schema.messages import sent_message
 from topologies.step.config import Step, StepConfig, load_step

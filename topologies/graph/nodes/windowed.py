@@ -22,8 +22,8 @@ from topologies.graph.origins import Origin
 from topologies.graph.streams import ID, Input, stream_label
 from windowing.aggregates.accumulators import Accumulator
 from windowing.aggregates.lists import Gathered
-from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.temporal_join import TemporalJoin
+from windowing.bolts.joins.temporal_join import TemporalJoin
+from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.settings.bounds import Bounds
 from windowing.settings.panes import PaneMode
 from windowing.settings.rules import OutputTime

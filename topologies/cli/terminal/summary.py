@@ -10,9 +10,9 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from topologies.cli.consoles import say
-from topologies.cli.spans import number
-from topologies.cli.time_table import counter_words, start_words, time_table
+from topologies.cli.terminal.consoles import say
+from topologies.cli.terminal.spans import number
+from topologies.cli.terminal.time_table import counter_words, start_words, time_table
 from topologies.engine.batch.report import BoltReport
 from topologies.run.bolt_totals import BoltTotals
 from topologies.run.summary import Summary

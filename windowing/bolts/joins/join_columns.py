@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from windowing.bolts.matching import can_be_compared, key_type
+from windowing.bolts.joins.matching import can_be_compared, key_type
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean_column

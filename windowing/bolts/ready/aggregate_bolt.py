@@ -15,9 +15,9 @@ from windowing.aggregates.groups import Groups
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.ranked import has_order
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, NumberedRows
-from windowing.bolts.bound_aggregates import BoundAggregates
-from windowing.bolts.columns import unified
-from windowing.bolts.empty_rows import filled, in_order, rows_of_nothing
+from windowing.bolts.ready.bound_aggregates import BoundAggregates
+from windowing.bolts.ready.columns import unified
+from windowing.bolts.ready.empty_rows import filled, in_order, rows_of_nothing
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import one_line
 from windowing.data.rows import DEFAULT_STREAM

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from topologies.cli.spans import number, spoken
+from topologies.cli.terminal.spans import number, spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
 from windowing.time.timestamps import show
 

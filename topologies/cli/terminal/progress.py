@@ -16,10 +16,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from topologies.cli.consoles import only_json, out, warn
-from topologies.cli.spans import number, spoken
-from topologies.cli.summary import rate
-from topologies.cli.time_table import counter_words, counters_of, start_words, time_table, time_words
+from topologies.cli.terminal.consoles import only_json, out, warn
+from topologies.cli.terminal.spans import number, spoken
+from topologies.cli.terminal.summary import rate
+from topologies.cli.terminal.time_table import counter_words, counters_of, start_words, time_table, time_words
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.run.clock import Clock, system_clock
 from topologies.run.summary import Summary

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topologies.cli.consoles import say
-from topologies.cli.failing import in_words
+from topologies.cli.terminal.consoles import say
+from topologies.cli.terminal.failing import in_words
 from topologies.graph.describing import Described, described
 from topologies.preflight.findings import Findings
 from topologies.preflight.folders import find_sinks

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.aggregates.declared import Aggregate, Cells
-from windowing.bolts.bound_aggregates import BoundAggregates
+from windowing.bolts.ready.bound_aggregates import BoundAggregates
 from windowing.data.order import stable_order
 from windowing.errors import ConfigError
 from windowing.window_batch import WindowBatch

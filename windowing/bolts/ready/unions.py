@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from windowing.bolts.columns import unified
 from windowing.bolts.operators import Operator
+from windowing.bolts.ready.columns import unified
 from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM, EmittedRows
 from windowing.errors import ConfigError

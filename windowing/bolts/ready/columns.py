@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from windowing.bolts.matching import can_be_compared
+from windowing.bolts.joins.matching import can_be_compared
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean_column
 

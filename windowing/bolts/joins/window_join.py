@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.bolts.join import Join
-from windowing.bolts.join_columns import BOTH, END, LEFT, RIGHT, START, JoinColumn, On
-from windowing.bolts.matching import pairs
+from windowing.bolts.joins.join import Join
+from windowing.bolts.joins.join_columns import BOTH, END, LEFT, RIGHT, START, JoinColumn, On
+from windowing.bolts.joins.matching import pairs
 from windowing.calls.checked import checked_value
 from windowing.data.schema import TIMESTAMP
 from windowing.settings.joins import How, check_how

@@ -13,8 +13,8 @@ from windowing.aggregates.declared import nulled
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.ranked import can_be_ranked, ranks
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
-from windowing.bolts.columns import check_groups, check_new, read_columns, read_name, unified
-from windowing.bolts.limits import read_limit
+from windowing.bolts.ready.columns import check_groups, check_new, read_columns, read_name, unified
+from windowing.bolts.ready.limits import read_limit
 from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import TIMESTAMP

@@ -8,7 +8,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from windowing.bolts.join_columns import (
+from windowing.bolts.joins.join_columns import (
     END,
     LEFT,
     RIGHT,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.aggregates.keys import Keys
-from windowing.bolts.passing import Passing, limited
+from windowing.bolts.ready.passing import Passing, limited
 from windowing.calls.checked import checked_value
 from windowing.errors import ConfigError
 from windowing.time.durations import Time

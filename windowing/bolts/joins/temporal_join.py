@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pyarrow as pa
 
-from windowing.bolts.join import Join
-from windowing.bolts.join_columns import BOTH, END, LEFT, RIGHT, START, On
+from windowing.bolts.joins.join import Join
+from windowing.bolts.joins.join_columns import BOTH, END, LEFT, RIGHT, START, On
 from windowing.bolts.operators import Operator
 from windowing.calls.checked import checked_value
 from windowing.data.rows import EmittedRows

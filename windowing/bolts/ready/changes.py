@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.aggregates.keys import Keys
-from windowing.bolts.columns import read_columns
-from windowing.bolts.passing import Passing, limited
+from windowing.bolts.ready.columns import read_columns
+from windowing.bolts.ready.passing import Passing, limited
 from windowing.calls.checked import checked_value
 from windowing.data.order import stable_order
 from windowing.errors import ConfigError

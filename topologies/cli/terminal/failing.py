@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from topologies.cli.consoles import err, say
+from topologies.cli.terminal.consoles import err, say
 from windowing.data.printable import printable
 from windowing.errors import (
     CheckpointError,
@@ -47,7 +47,7 @@ def readable_errors(*, debug: bool) -> Iterator[None]:
         raise typer.Exit(UNUSABLE if isinstance(error, _UNUSABLE) else FAILED) from error
 
 
-_HOME = Path(__file__).parents[2]
+_HOME = Path(__file__).parents[3]
 _NOT_THE_USERS = (
     *(f"{_HOME / each}/" for each in ("windbolt", "windowing", "policies", "manager", "topologies")),
     f"{sysconfig.get_path('stdlib')}/",

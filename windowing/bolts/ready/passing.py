@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.bolts.batch_windowed_bolt import AllRows, BatchWindowedBolt
-from windowing.bolts.columns import check_groups, read_columns, read_name
 from windowing.bolts.component import TaskContext
-from windowing.bolts.unions import Union
+from windowing.bolts.ready.columns import check_groups, read_columns, read_name
+from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.order import group_numbers, stable_order
 from windowing.data.rows import DEFAULT_STREAM

@@ -1,0 +1,1 @@
+"""How commands write to a terminal: reports, progress, errors, tables."""

@@ -1,0 +1,1 @@
+"""Joins of two streams: the pairs of their events that have equal keys."""
