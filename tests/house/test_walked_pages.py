@@ -27,6 +27,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("coming-from-storm.md", Walk(examples=3)),
         ("coming-from.md", Walk(examples=8)),
+        ("asked.md", Walk(examples=6)),
         ("cookbook.md", Walk(files=3, examples=5, commands=12)),
     ],
 )
