@@ -87,8 +87,8 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     past = closes_after_end(settings, event_time=event_time)
     if any(isinstance(kind, Onset | Meeting) for kind in settings.kinds) and not event_time:
         raise ConfigError(
-            "an operator such as a join, a union or Deduplicate, without event times",
-            why="it works on events in order of their times (SI-22, SI-23)",
+            "it has no event time",
+            why="joins by lifetime, unions, Deduplicate, RateLimit and Changes look at events in order of their times",
             do="call with_timestamp_field or with_timestamp_extractor",
         )
     if settings.kinds:

@@ -9,7 +9,7 @@ import importlib
 import inspect
 import re
 from types import ModuleType, UnionType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import windbolt
 from tests.helpers import pages
@@ -74,6 +74,10 @@ def _sentence(value: Any) -> str:
     """The first sentence of a docstring, in Markdown; of what has none, what it stands for."""
     if isinstance(value, UnionType):
         return f"One of {', '.join(f'`{each.__name__}`' for each in value.__args__)}: for annotations."
+    if get_origin(value) is Literal:
+        return f"One of {', '.join(f'`{each!r}`' for each in get_args(value))}: for annotations."
+    if isinstance(value, tuple):
+        return f"All of {', '.join(f'`{each!r}`' for each in value)}, in order."
     if isinstance(value, str):
         return f"The text `{value}`."
     text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())

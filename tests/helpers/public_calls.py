@@ -30,7 +30,7 @@ def public_calls() -> dict[str, Callable[..., Any]]:
     waiting = list(_exported())
     while waiting:
         name, value = waiting.pop(0)
-        if not callable(value) or found.get(name) is value:
+        if not callable(value) or get_origin(value) is Literal or found.get(name) is value:
             continue
         if not inspect.isclass(value):
             found[name] = value

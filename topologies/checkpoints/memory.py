@@ -11,7 +11,7 @@ import pyarrow.fs as pafs
 from manager.storage.files import make_private
 from manager.storage.storage_errors import as_storage_error
 from topologies.io.formats import file_format, write_table
-from topologies.io.spouts import FileSpout, MemorySpout
+from topologies.io.spouts import KeptRows, MemorySpout
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 
@@ -31,7 +31,7 @@ def as_files(topology: Topology, checkpoint: str) -> Topology:
                 )
             folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
             _write(node.spout, folder)
-            files = FileSpout(folder, declared=node.spout.declared, format=file_format("arrow"), files_per_batch=1)
+            files = KeptRows(folder, declared=node.spout.declared, format=file_format("arrow"), files_per_batch=1)
             spouts[name] = replace(node, spout=files)
     return replace(topology, spouts=spouts)
 

@@ -47,4 +47,4 @@ def describe(
         if as_json or mermaid:
             typer.echo(json.dumps(data, indent=2) if as_json else said)
         else:
-            say(out(), Text(said))
+            say(out(), Text(said), whole_types=True)

@@ -32,12 +32,14 @@ DRAWN = 3
 
 def replay(
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="FILE...",
-            help="Scenarios: .yaml, .json or .jsonl files, or folders that hold some. With --record: the input.",
+            help="Scenarios: .yaml, .json or .jsonl files, or folders that hold some. With --record: the input, by "
+            "default that of the spouts.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     engine: Annotated[Engine, typer.Option(help="Where to run them; spark runs a real query.")] = Engine.LOCAL,
     topology: Annotated[
         str | None, typer.Option(metavar="FILE:NAME", help="Take this topology instead of those that scenarios name.")
@@ -49,7 +51,8 @@ def replay(
         str | None,
         typer.Option(
             metavar="FILE:NAME",
-            help="Print a scenario of this topology: the rows of the input, and what comes out of them.",
+            help="Print a scenario of this topology: the rows of the input (at most 10,000), and what comes out. "
+            "Without FILE each spout reads its own files.",
         ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Replay again at every save, until Ctrl-C.")] = False,
@@ -64,7 +67,13 @@ def replay(
         if record is not None:
             others = {"--json": as_json, "--quiet": quiet, "--draw": draw, "--watch": watch, "--topology": topology}
             _alone("--record", [name for name, given in others.items() if given])
-            raise typer.Exit(_record(record, files))
+            raise typer.Exit(_record(record, files or []))
+        if not files:
+            raise ConfigError(
+                "no scenario to replay",
+                why="there is neither FILE nor --record",
+                do="name scenario files, or folders that hold some: windbolt replay tests/scenarios/",
+            )
         paths = [Path(file) for file in files]
         if watch:
             raise typer.Exit(_watch(paths, topology))

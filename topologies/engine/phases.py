@@ -14,6 +14,7 @@ Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "committ
 """The phases of a micro-batch, in order. From ``committed`` on, the batch survives a crash."""
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
+"""All of them, in order."""
 
 _DOING: dict[Phase, str] = {
     "ingest": "reading the input of {}",

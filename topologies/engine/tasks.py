@@ -30,6 +30,7 @@ from topologies.engine.work.output import Output
 from topologies.engine.work.splits import SourceSplit
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.side_streams import ERROR_SCHEMA
+from topologies.io.spouts import FileSpout
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:
@@ -42,7 +43,13 @@ def ingest(split: SourceSplit, context: Context) -> Output:
         partition = partition_name(component, origin) if isinstance(origin, str) else origin.of_spout(component)
         clock = context.clock if source_batch.clock is None else source_batch.clock
         rows = Rows(
-            source_batch.table, None, source_batch.positions, clock, turns=source_batch.turn, partition=partition
+            source_batch.table,
+            None,
+            source_batch.positions,
+            clock,
+            turns=source_batch.turn,
+            partition=partition,
+            file=source_batch.source if _of_files(context, component) else "",
         )
         router.emit((source_batch.component, source_batch.stream), rows)
         if source_batch.bad is not None and len(source_batch.bad):
@@ -87,6 +94,12 @@ def compact(item: CompactItem, context: Context) -> Ref:
 def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that are in no window yet and may still be in one. For inspection after a traced run."""
     return family_of(node).pending(store, node, task, state)
+
+
+def _of_files(context: Context, spout: str) -> bool:
+    """Whether a spout reads files of the user's."""
+    spouts = context.topology.spouts
+    return spout in spouts and type(spouts[spout].spout) is FileSpout
 
 
 def _errors(source_batch: SourceBatch) -> pa.Table:

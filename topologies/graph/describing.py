@@ -30,9 +30,11 @@ from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink
 from topologies.io.spouts import FileSpout, FrameSpout, MemorySpout, Spout
 from windowing.bolts.joins.window_join import WindowJoin
 from windowing.bolts.ready.aggregate_bolt import AggregateBolt
+from windowing.bolts.ready.passing import Passing
+from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
-from windowing.data.schema import format_schema
+from windowing.data.schema import SchemaLike, format_schema, parse_schema
 from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, Hopping
 from windowing.time.durations import Count, Duration
@@ -122,6 +124,8 @@ def to_json(topology: Graph) -> dict[str, Any]:
 def window_in_words(node: WindowedNode) -> str:
     """The windows of a bolt: ``20s long, one every 10s, (start, end]``."""
     settings = node.bolt.settings
+    if isinstance(node.bolt, Union):
+        return "none: each event by itself, in order of time, once the watermark has passed it"
     if settings.key_trigger is not None:
         words, most = key_trigger_in_words(settings.key_trigger), settings.capacity
         if most is None:
@@ -258,8 +262,7 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
             for fate in late_in_words(node, to):
                 yield "late", fate
         if isinstance(node.bolt, StatefulWindowedBolt):
-            kept = ", ".join(f"{name} {_type(kind)}" for name, kind in node.bolt.state_types.items())
-            yield "state", kept or "none declared"
+            yield "state", _state_in_words(node.bolt)
         if node.remembers:
             yield "keeps", f"the last window of each {'key' if node.bolt.settings.key else 'task'}, for window.expired"
         if isinstance(node.bolt, WindowJoin):
@@ -268,6 +271,16 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
             yield "adds up", _sums_in_words(node.bolt)
             yield "keeps", "the events of its windows" if node.slicing is None else "sums by slice of time, no events"
     yield from _emitted({name: schema for name, schema in node.outputs.items() if name != late})
+
+
+def _state_in_words(bolt: StatefulWindowedBolt) -> str:
+    """What a bolt remembers from window to window; of ready bolts the columns, which is all that users know of."""
+    if isinstance(bolt, Passing):
+        columns = ", ".join(bolt.remembered_columns)
+        return f"of the events that have passed: their time and {columns}" + (
+            "" if bolt.within is None else f", for {bolt.within}"
+        )
+    return ", ".join(f"{name} {_type(kind)}" for name, kind in bolt.state_types.items()) or "none declared"
 
 
 def _sums_in_words(bolt: AggregateBolt) -> str:
@@ -350,8 +363,8 @@ def _size(extent: Duration | Count | None) -> int:
     return extent.micros if isinstance(extent, Duration) else 0 if extent is None else extent.value
 
 
-def _type(kind: object) -> str:
-    return kind.__name__ if isinstance(kind, type) else f"({kind})"
+def _type(kind: type | SchemaLike) -> str:
+    return kind.__name__ if isinstance(kind, type) else f"({format_schema(parse_schema(kind))})"
 
 
 def _called(function: object) -> str:

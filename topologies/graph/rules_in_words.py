@@ -10,6 +10,7 @@ from typing import Any
 from policies.eviction import CountEvictionPolicy, EvictionPolicy, TimeEvictionPolicy
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, TriggerPolicy
 from topologies.graph.nodes.windowed import WindowedNode
+from windowing.bolts.ready.unions import Union
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import SaidBy
 from windowing.settings.joins import How
@@ -150,6 +151,8 @@ def rules_in_words(node: WindowedNode) -> Iterator[str]:
     for name, declared in DECLARED.items():
         value = getattr(settings, name)
         if isinstance(declared.words, SaidBy) or value == declared.default or name in node.idle:
+            continue
+        if name == "output_time" and isinstance(node.bolt, Union):  # which has no windows to speak of
             continue
         said = declared.words(value, settings)
         yield from [said] if isinstance(said, str) and said else said

@@ -151,6 +151,10 @@ class FileSpout:
             raise ConfigError(str(error)) from error
 
 
+class KeptRows(FileSpout):
+    """The rows of a spout in memory, in files of the checkpoint, of which its user does not know."""
+
+
 @dataclass(frozen=True)
 class FrameSpout:
     """Reads any streaming DataFrame of Spark; its rows come through Arrow."""

@@ -153,8 +153,9 @@ class TopologyDriver:
     def crash(self, at: Phase = "commit") -> None:
         """Let the next micro-batch crash as this phase begins: all in memory is gone, and it runs again as it was.
 
-        The phases are, in order, ``ingest``, ``tick``, ``fire``, ``compact``, ``sinks``, ``commit`` and ``committed``.
-        What comes out must not show it: that is what exactly once means.
+        The phases are, in order, ``ingest``, ``tick``, ``fire``, ``compact``, ``sinks``, ``commit`` and ``committed``
+        (``windbolt.testing.PHASES``; their type is ``Phase``). What comes out must not show it: that is what exactly
+        once means.
         """
         self._open("a crash")
         if at not in PHASES:
@@ -179,7 +180,7 @@ class TopologyDriver:
         """What a sink was given since the last ``read``, as dicts; or what was on a stream.
 
         A stream is called as its spout or bolt, ``"revenue"``, or with the name that it has there, ``"revenue.late"``;
-        what could not be read is on ``"orders.errors"``.
+        what could not be read is on ``"orders.errors"``, and again on the errors of each bolt that would have got it.
         """
         found = self.table(name)
         before = self._read.get(name, 0)

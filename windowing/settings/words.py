@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from windowing.settings.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, Panes, PaneTrigger
+from windowing.settings.panes import (
+    AfterClock,
+    AfterCount,
+    AfterEventTime,
+    AllOf,
+    AnyOf,
+    Once,
+    PaneMode,
+    Panes,
+    PaneTrigger,
+)
 from windowing.settings.readers import SOURCE_ONLY
 from windowing.settings.rules import SOURCE, Arrival, IdleRule, LateBy, Lifetime, OutputTime, Partition
 from windowing.time.durations import Count, Duration
@@ -105,9 +115,16 @@ def allowed_lateness(wait: Duration, settings: Others) -> str:
 
 def panes(firings: Panes, _: Others) -> str:
     """How often windows fire."""
-    named = (("early", firings.early), ("late", firings.late))
-    parts = [f"{name} {trigger_in_words(trigger)}" for name, trigger in named if trigger is not None]
-    return f"fires more than once, {firings.mode.value}: {', '.join(parts)}"
+    named = (("before its end", firings.early), ("when late events come", firings.late))
+    parts = [f"{name} ({trigger_in_words(trigger)})" for name, trigger in named if trigger is not None]
+    return f"fires more than once: {', '.join(parts)}; {_MODES[firings.mode]}"
+
+
+_MODES = {
+    PaneMode.ACCUMULATING: "each time with all its events",
+    PaneMode.DISCARDING: "each time with the new events only",
+    PaneMode.RETRACTING: "each time the rows of the time before are taken back",
+}
 
 
 def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa: PLR0911 - one for each kind
@@ -138,7 +155,7 @@ def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:
     """How long events last, and which of them are edges."""
     shaped = f", {rule.shape_field} says which of them are edges" if rule.shape_field else ""
     matched = f", an end edge is matched by {', '.join(rule.edge_key)}" if rule.edge_key else ""
-    return (f"events last until {rule.end_field}{shaped}{matched}",)
+    return (f"each event lasts until the time in {rule.end_field!r}{shaped}{matched}",)
 
 
 def output_time(time: OutputTime, _: Others) -> str:

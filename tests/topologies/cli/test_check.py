@@ -34,9 +34,9 @@ def test_a_sound_topology_is_reported_and_ends_with_0(project: Path) -> None:
     assert result.exit_code == 0
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert lines[0] == "topology shop"
-    assert "  emits   id string, user string, amount double, ts timestamp" in lines
-    assert "  read    8 rows" in lines
-    assert "  ts      2024-01-01T06:00:03Z to 2024-01-01T06:02:10Z" in lines
+    assert "  emits    id string, user string, amount double, ts timestamp" in lines
+    assert "  read     8 rows" in lines
+    assert "  ts       2024-01-01T06:00:03Z to 2024-01-01T06:02:10Z" in lines
     assert lines[-1] == "Nothing is wrong."
     assert max(map(len, lines)) <= 80
     assert result.stderr == ""

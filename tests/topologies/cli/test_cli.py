@@ -11,8 +11,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -25,7 +26,19 @@ from topologies.cli.terminal.spans import spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, to_json, topology_text
 from topologies.graph.rules_in_words import kind_in_words
-from windowing import Count, TemporalJoin, TupleWindow, Union, WindowedBolt, minutes, presets, seconds
+from windowing import (
+    Changes,
+    Count,
+    Deduplicate,
+    StatefulWindowedBolt,
+    TemporalJoin,
+    TupleWindow,
+    Union,
+    WindowedBolt,
+    minutes,
+    presets,
+    seconds,
+)
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing
 from windowing.settings.joins import How
 from windowing.settings.kinds import (
@@ -287,7 +300,7 @@ def test_a_local_run_shows_a_line_per_batch_and_the_accounts(tmp_path: Path) -> 
     lines = re.findall(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ((?:batch|after batch).*)", out, re.M)
     assert len(lines) == 4
     assert lines[1].startswith("batch 1: 3 rows, ")
-    assert "count: 2024-01-01T00:00:15Z (2s behind), windows 2/2, open 2, late 0, pending 2, invalid 2" in lines[1]
+    assert "\n  count: 2024-01-01T00:00:15Z (2s behind), windows 2/2, open 2, pending 2,\n    invalid 2\n" in out
     assert re.search(r"windowed +6\b", out)
     assert re.search(r"\+ invalid +3\b", out)
     assert re.search(r"= received +9\b", out)
@@ -599,7 +612,14 @@ def test_the_rules_of_time_are_described_a_line_each_with_what_becomes_of_late_e
     assert "  late     dropped, and counted as such" in dropped
     assert "with_late_tuple_stream" not in dropped
     panes = _described(tumbling.with_trigger(Panes(early=after_count(100) | after_clock("10s"))))
-    assert "fires more than once, accumulating: early every 100 events or every 10s of the clock" in panes
+    assert (
+        "           fires more than once: before its end (every 100 events or every 10s of the clock); "
+        "each time with all its events\n"
+    ) in panes
+    corrected = _described(
+        tumbling.with_lateness(by="window", allowed="1m").with_trigger(Panes(late=True, mode="retracting"))
+    )
+    assert "fires more than once: when late events come (every event); each time the rows of the time" in corrected
 
 
 def test_a_join_and_a_union_are_described() -> None:
@@ -610,7 +630,29 @@ def test_a_join_and_a_union_are_described() -> None:
     builder.set_bolt("join", join).global_grouping("one").global_grouping("two")
     union = Union().with_timestamp_field("ts")
     builder.set_bolt("all", union).global_grouping("one").global_grouping("two")
-    assert topology_text(builder.build()).count("each moment at which an event begins") == 2
+    text = topology_text(builder.build())
+    assert text.count("  windows  each moment at which an event begins") == 1
+    assert text.count("  windows  none: each event by itself, in order of time, once the watermark has passed") == 1
+    assert text.count("what is emitted has the time of the window's start") == 1
+
+
+def test_a_ready_bolt_that_holds_events_back_is_described_without_windows_and_with_what_it_remembers() -> None:
+    text = _described(Deduplicate("id", within="10m"))
+    assert "  windows  none: " in text
+    assert "  state    of the events that have passed: their time and id, for 10m\n" in text
+    assert "  state    of the events that have passed: their time and id, ts\n" in _described(Changes("id"))
+
+
+def test_a_table_of_a_bolt_s_state_is_described_by_its_columns() -> None:
+    class Seen(StatefulWindowedBolt):
+        outputs = "n long"
+        state_types: ClassVar = {"visits": dict, "last": pa.schema([("user", pa.string()), ("at", pa.int64())])}
+
+        def execute(self, window):
+            return None
+
+    text = _described(Seen().with_tumbling_window("10s"))
+    assert "  state    visits dict, last (user string, at long)\n" in text
 
 
 def test_a_topology_is_a_flowchart() -> None:

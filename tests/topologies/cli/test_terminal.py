@@ -77,6 +77,18 @@ def test_a_fact_stays_behind_its_word() -> None:
     assert lines(console)[2].startswith("           string, user")
 
 
+def test_a_type_stays_whole_where_it_fits() -> None:
+    console = terminal()
+    items = "items array<struct<name: string, price: double, count: long>>"
+    say(console, Text(f"  emits    id string, player string, {items}, ts timestamp"), whole_types=True)
+    assert lines(console) == ["  emits    id string, player string,", f"           {items},", "           ts timestamp"]
+    console = terminal()
+    wide = f"struct<{', '.join(f'column_{number}: double' for number in range(9))}>"
+    say(console, Text(f"  emits    a {wide}, ts timestamp", "red"), whole_types=True)
+    assert " ".join(line.strip() for line in lines(console)) == f"emits    a {wide}, ts timestamp"
+    assert max(map(len, lines(console))) <= 80
+
+
 def test_elsewhere_a_line_stays_a_line() -> None:
     console = Console(file=StringIO(), width=80)
     say(console, Text("word " * 40))
@@ -179,11 +191,28 @@ def test_a_line_has_the_time_of_day_and_silence_is_broken(tmp_path: Path) -> Non
     progress.beat()
     said = lines(console)
     assert said[1].startswith("2024-01-01T00:00:35Z batch 7: 1,000 rows")
-    assert [*said[:1], *said[2:]] == [
+    assert said[2] == "  revenue-per-user: 2024-01-01T00:00:30.123456Z (5s behind), windows 2/1,234,"
+    assert said[3] == "    open 3"
+    assert [*said[:1], *said[4:]] == [
         "2024-01-01T00:00:30Z running for 30s; no batch yet",
         "2024-01-01T00:01:05Z running for 1m 5s; batch 7 was 30s ago",
         "2024-01-01T00:01:35Z running for 1m 35s; batch 7 was 1m ago",
     ]
+
+
+def test_a_batch_of_many_bolts_is_a_line_for_each_of_them_and_none_is_too_long(tmp_path: Path) -> None:
+    built = topology(tmp_path, *(f"bolt-{number}" for number in range(4)))
+    console = Console(file=StringIO(), width=200)
+    many = {"accounts": {"late": 12_345, "pending": 1_234_567, "invalid": 7}, "counters": {"repeats": 89}}
+    LineProgress(built, console).report(report(built, **many))
+    said = lines(console)
+    heads = [line[:8] for line in said if not line.startswith("    ")]
+    assert heads[1:] == ["  bolt-0", "  bolt-1", "  bolt-2", "  bolt-3"]
+    assert said[1:3] == [
+        "  bolt-0: 2024-01-01T00:00:30.123456Z (5s behind), windows 2/1,234, open 3,",
+        "    late 12,345, pending 1,234,567, invalid 7, repeats 89",
+    ]
+    assert max(map(len, said)) <= 80
 
 
 # --- this run, and all

@@ -400,6 +400,23 @@ def file_topology(folder: Path, out: Any, errors: Any, **options: Any) -> Topolo
     return builder.build()
 
 
+def test_an_event_without_a_time_is_told_with_its_file_but_not_with_one_that_windbolt_made(tmp_path: Path) -> None:
+    write(tmp_path, "a.parquet", {"key": ["a", "b"], "value": [1, 2], "ts": [1, 2]}, 1)
+    write(tmp_path, "b.parquet", {"key": ["c", "d"], "value": [3, 4], "ts": [3, None]}, 2)
+    schema = "key string, value long, ts long"
+    for spout, source in (
+        (spouts.files(tmp_path / "*.parquet", schema), "b.parquet"),
+        (spouts.memory(schema, [("a", 1, 1)], [("c", 3, 3), ("d", 4, None)]), "events"),
+    ):
+        builder, errors = TopologyBuilder("errors"), sinks.memory()
+        builder.set_spout("events", spout)
+        builder.set_bolt("sum", tumbling(Sum(), 10).with_timestamp_field("ts")).global_grouping("events")
+        builder.set_sink("errors", errors).from_("sum", "errors")
+        run_local(builder.build(), RunOptions(str(tmp_path / f"checkpoint-{source}")))
+        (row,) = errors.rows
+        assert (Path(row["_source"]).name, row["_row"], row["_reason"]) == (source, 1, "timestamp is null")
+
+
 def test_files_that_cannot_be_read_are_diverted_whole_and_the_others_are_read(tmp_path: Path) -> None:
     write(tmp_path, "a.parquet", {"key": ["a"], "value": [1], "ts": [1]}, 1)
     write(tmp_path, "b.parquet", {"key": ["a"], "ts": [2]}, 2)

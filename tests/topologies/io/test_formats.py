@@ -686,6 +686,11 @@ def test_jsonl_a_line_that_would_end_the_process_does_not(files: Files) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "100")
 
 
+def test_a_text_without_an_end_is_told_with_the_place_where_it_begins(files: Files) -> None:
+    _, _, bad = files.jsonl(b'{"a": "x}\n', "a string")
+    assert bad[0]["reason"] == "not valid JSON: Unterminated string at character 7"
+
+
 def test_jsonl_an_object_over_several_lines_is_not_put_together(files: Files) -> None:
     rows, _, bad = files.jsonl(b'{"a":1}{"a":2}\n{"a":\n3}\n', "a long")
     assert rows == []

@@ -88,6 +88,20 @@ def test_what_changes_from_run_to_run_is_told() -> None:
     assert "outputs.out[0]" in done.stderr
 
 
+def test_without_input_each_spout_reads_its_own() -> None:
+    Path("live").mkdir()
+    Path("live/1.jsonl").write_text(_order("a", "ada", 2.0, 1))
+    done = _recorded("shop_recorded.py:topology")
+    assert done.exit_code == 0, done.output
+    assert yaml.safe_load(done.stdout)["expect"]["counts"] == {"received": 1, "windowed": 1}
+
+
+def test_nothing_to_replay() -> None:
+    done = CliRunner().invoke(app, ["replay"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "no scenario to replay" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("inputs", "problem"),
     [

@@ -10,7 +10,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from topologies.engine.phases import PHASES, Phase
 from topologies.testing.driver import TopologyDriver as Driver
 from windbolt import (
     AggregateBolt,
@@ -29,7 +28,7 @@ from windbolt import (
     sinks,
     spouts,
 )
-from windbolt.testing import TopologyDriver
+from windbolt.testing import PHASES, Phase, TopologyDriver
 
 SCHEMA = "user string, amount double, ts timestamp"
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)

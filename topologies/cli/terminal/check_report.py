@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from topologies.cli.terminal.consoles import say
@@ -42,14 +41,13 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
 
 def _print_part(console: Console, part: Described, found: Findings) -> None:
     console.print(Text(part.title, "bold"))
-    table, last = Table.grid(padding=(0, 1, 0, 0)), ""
-    table.add_column(min_width=9)
-    table.add_column(overflow="fold")
+    last = ""
     for word, fact in (*part.facts, *found.facts):
-        value = Text(printable(fact), no_wrap=word == _EXAMPLE, overflow="ellipsis" if word == _EXAMPLE else "fold")
-        table.add_row(Text(f"  {'' if word == last else word}"), value)
+        line = Text(f"  {'' if word == last else word:<9}{printable(fact)}")
+        if word == _EXAMPLE:
+            line.truncate(console.width, overflow="ellipsis")
+        say(console, line, whole_types=True, always=True)
         last = word
-    console.print(table)
 
 
 def _verdict(problems: int, warnings: int) -> Text:

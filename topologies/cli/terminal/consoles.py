@@ -13,9 +13,10 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from topologies.cli.terminal.wrapping import wrap_whole
 from windowing.data.printable import printable
 
-_BEGINNING = re.compile(r" *(?:(?:why|do): *|\d+\. |\S+ {2,})?")
+_BEGINNING = re.compile(r" *(?:(?:why|do): *|\d+\. |\S+(?: \S+)? {2,})?")
 """What stands before the text of a line: its indent, and the word or number of what follows."""
 WIDTH = 120
 """Line width where there is no terminal and COLUMNS is not set."""
@@ -31,16 +32,22 @@ def err() -> Console:
     return _console(sys.stderr)
 
 
-def say(console: Console, text: Text) -> None:
-    """Print text: in a terminal wrapped between words, each line as far in as it begins; else as it is."""
-    if not console.is_terminal:
+def say(console: Console, text: Text, *, whole_types: bool = False, always: bool = False) -> None:
+    """Print text: in a terminal wrapped between words, each line as far in as it begins; else as it is.
+
+    ``whole_types``: lines are not wrapped within a column and its type, nor within brackets, where these fit.
+    ``always``: wrap lines elsewhere too, to the width of the console.
+    """
+    if not console.is_terminal and not always:
         console.print(text, soft_wrap=True)
         return
     for line in text.split("\n", allow_blank=True):
         margin = len(_BEGINNING.match(line.plain)[0])  # type: ignore[index]  # matches everything
         margin = margin if margin < console.width // 2 else 0
         head, body = line.divide([margin])
-        first, *others = body.wrap(console, console.width - margin) or [Text()]
+        width = console.width - margin
+        wrapped = wrap_whole(body, console, width) if whole_types else body.wrap(console, width)
+        first, *others = wrapped or [Text()]
         console.print(head.append_text(first))
         for other in others:
             console.print(Text(" " * margin).append_text(other))

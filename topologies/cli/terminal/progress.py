@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -28,6 +28,8 @@ from windowing.time.timestamps import FOREVER, show
 
 HEARTBEAT = 30.0
 """Seconds without a line after which one says that the run goes on."""
+LINE = 80
+"""Maximum length of a line where there is no terminal, but for names that are longer."""
 _MAY_BE_ABSENT = ("behind", "late", "pending", "invalid")
 _SHORT = {"windows": "now/all"}
 """Titles of the live display, where they differ: the windows of the last batch, and all."""
@@ -88,7 +90,8 @@ class JsonProgress:
 
 
 class LineProgress:
-    """Prints a line of text per batch, with the time of day, and one now and then where there is none."""
+    """Prints a line of text per batch, with the time of day, and below it a line per bolt; where no batch comes, a line
+    now and then."""
 
     def __init__(
         self,
@@ -109,9 +112,10 @@ class LineProgress:
         self.speed.add(report)
         self.batch = _batch(report)
         self.reported = self.passed()
-        parts = [f"{_batch(report)}: {self.speed.text(report)}"]
-        parts += [self._bolt(name, bolt) for name, bolt in report.bolts.items()]
-        self._print(" | ".join(parts))
+        lines = [f"{_batch(report)}: {self.speed.text(report)}"]
+        for name, bolt in report.bolts.items():
+            lines += self._bolt(name, bolt)
+        self._print("\n".join(lines))
 
     def note(self, text: str) -> None:
         """Called with a remark about the run."""
@@ -132,11 +136,12 @@ class LineProgress:
         at = show(self.clock() // 1_000_000 * 1_000_000)
         self.console.print(Text(f"{at} {line}"), soft_wrap=True)
 
-    def _bolt(self, name: str, bolt: BoltReport) -> str:
+    def _bolt(self, name: str, bolt: BoltReport) -> list[str]:
+        """A bolt in a line, or in several where one would be too long; what is zero is not said."""
         cells = _cells(self.topology, name, bolt)
         time = " ".join(part for part in (cells.pop("watermark"), f"({cells.pop('behind')})") if part != "()")
-        cells |= time_words(bolt) | counters_of(bolt)
-        return ", ".join([f"{name}: {time}", *(f"{what} {value}" for what, value in cells.items())])
+        cells = {what: value for what, value in cells.items() if value != "0"} | time_words(bolt) | counters_of(bolt)
+        return _filled([f"{name}: {time}", *(f"{what} {value}" for what, value in cells.items())])
 
 
 class LiveProgress:
@@ -251,6 +256,18 @@ class _Speed:
         here = rate(report.rows, report.seconds.get("total", 0.0))
         overall = rate(self.rows, time.perf_counter() - self.began)
         return f"{number(report.rows)} rows, {here} rows/s (overall {overall})"
+
+
+def _filled(parts: Sequence[str]) -> list[str]:
+    """The parts in lines of up to 80 characters, which end only between two of them."""
+    lines = [f"  {parts[0]}"]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + 3 <= LINE:
+            lines[-1] += f", {part}"
+        else:
+            lines[-1] += ","
+            lines.append(f"    {part}")
+    return lines
 
 
 def _seconds(passed: float) -> str:

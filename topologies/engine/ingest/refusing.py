@@ -33,6 +33,8 @@ class Unusable:
     """Their positions in the source; None where they are no longer known."""
     reasons: list[str]
     """Why each cannot be used."""
+    file: str = ""
+    """The file that the positions are in, if they are in one."""
 
 
 def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, emit: EmitRows, copies: int = 1) -> None:
@@ -41,7 +43,7 @@ def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, e
     ``clock`` is in microseconds. Raises DataError where the topology stops on invalid input.
     """
     rows, positions, reasons = unusable.rows, unusable.positions, unusable.reasons
-    label = node.streams[unusable.input_index]
+    label = unusable.file or node.streams[unusable.input_index]
     ledger.count(node, unusable.input_index, "invalid", rows.num_rows * copies)
     ledger.complain(node.name, label, reasons[0] if positions is None else f"row {positions[0]}: {reasons[0]}")
     bad = error_rows(node.name, label, rows, positions, reasons)

@@ -76,7 +76,8 @@ class WindowedInputs:
             for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
                 self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
         wrong = take_rows(rows.table, places)
-        unusable = Unusable(input_index, wrong, rows.positions[places], reasons[places].tolist())
+        file = rows.file if from_source else ""
+        unusable = Unusable(input_index, wrong, rows.positions[places], reasons[places].tolist(), file)
         refuse(node, unusable, rows.clock, self._ledger, emit, number)
 
     def _see(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:

@@ -32,6 +32,8 @@ class Rows:
     """Offset of a shuffle grouping for the source of the rows, or one per row."""
     partition: str | RowPartitions = ""
     """The partition of the rows with its spout, or one per row; "" where it is unknown."""
+    file: str = ""
+    """The file that their positions are in; "" where they are from no file of a user's."""
 
     @staticmethod
     def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
@@ -47,7 +49,7 @@ class Rows:
         """Other rows, each derived from the row at its index here."""
         turns = self.turns if isinstance(self.turns, int) else self.turns[indices]
         partition = self.partition if isinstance(self.partition, str) else self.partition.take(indices)
-        return Rows(table, times, self.positions[indices], self.clock, self.placed, turns, partition)
+        return Rows(table, times, self.positions[indices], self.clock, self.placed, turns, partition, self.file)
 
     def shifted(self, micros: int) -> Rows:
         """The rows with their times shifted by some microseconds; FOREVER stays (SI-25)."""

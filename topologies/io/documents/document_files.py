@@ -117,7 +117,8 @@ def _json_document(text: str, line: int | None = None) -> Document:
         return Document(json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant), line)
     except json.JSONDecodeError as error:
         position = f"line {error.lineno}, column {error.colno}" if line is None else f"column {error.colno}"
-        return Document(None, line, mistake=f"expected JSON, found a mistake at {position}: {error.msg}")
+        what = error.msg.removesuffix(" starting at")  # of a text without an end Python says where it starts
+        return Document(None, line, mistake=f"expected JSON, found a mistake at {position}: {what}")
     except RecursionError:
         return Document(None, line, mistake="expected JSON, found it nested too deep")
     except ValueError as error:

@@ -61,6 +61,12 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
     def groups_by(self) -> tuple[str, ...]:
         return self.by
 
+    @property
+    def remembered_columns(self) -> tuple[str, ...]:
+        """The columns that are remembered of events that have passed; none before its inputs are known."""
+        columns: tuple[str, ...] = self.__dict__.get("_compared", ())
+        return columns
+
     def compared(self, schema: pa.Schema) -> tuple[str, ...]:
         """The columns that are remembered of an event that has passed: ``by``, and others."""
         raise NotImplementedError
@@ -107,7 +113,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
     def _passed(self, table: pa.Table, times: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of these events pass; what has to be known of them later is kept."""
         before = self.state[_PASSED]
-        columns: tuple[str, ...] = self.__dict__["_compared"]
+        columns = self.remembered_columns
         keys = [
             pa.concat_arrays([whole(before.column(f"of {name}")), _decoded(whole(table.column(name)))])
             for name in columns

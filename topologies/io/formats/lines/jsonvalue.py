@@ -42,7 +42,8 @@ def parse_json(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON: {error.msg} at character {error.pos + 1}") from error
+        what = error.msg.removesuffix(" starting at")  # of a text without an end Python says where it starts
+        raise ValueError(f"not valid JSON: {what} at character {error.pos + 1}") from error
     except RecursionError as error:
         raise ValueError("not valid JSON: nested too deeply") from error
 
