@@ -8,6 +8,7 @@ from policies.assigners import (
     AlignedWindows,
     CalendarWindows,
     CountByStartWindows,
+    CountedWindows,
     MeetingWindows,
     OnsetWindows,
     SessionWindows,
@@ -93,6 +94,9 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
         )
     if settings.kinds:
         return tuple(_assigner(settings, kind) for kind in settings.kinds)
+    counted = _counted(settings, event_time)
+    if counted is not None:
+        return (counted,)
     length, slide = settings.length, settings.slide
     by_window = event_time and settings.late_by is LateBy.WINDOW
     overlaps = isinstance(length, Duration) and isinstance(slide, Duration) and slide < length
@@ -105,11 +109,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     if not assigned and not (by_window and (overlaps or past)):
         return ()
     if not isinstance(length, Duration) or not isinstance(slide, Duration):
-        raise ConfigError(
-            "windows of a count with a key, panes, lifetimes or an anchor",
-            why="these need windows of time",
-            do="give the length and the slide as durations, or leave the count to a bolt without these settings",
-        )
+        raise _miscounted(settings)
     return (_assigner(settings, Hopping(length, slide)),)
 
 
@@ -124,12 +124,55 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     holds_end = settings.bounds is Bounds.END
     if settings.kinds and all(isinstance(kind, CountByStart) for kind in settings.kinds):
         return False  # they end just after their last event: an event of that moment is in the next
+    if _counted(settings, event_time) is not None:
+        return False  # full is full: an event of that moment counts for the next
     if any(_changes_at_its_end(kind, holds_end=holds_end) for kind in settings.kinds):
         return True
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
     if holds_end and counted and event_time and settings.watermark_every is not None:
         return True  # else it would depend on where batches end whether an event at the watermark is in
     return holds_end and (settings.closes_after_end or not event_time)
+
+
+def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | None:
+    """The windows of a count of events of each key; None where a bolt has others."""
+    length, slide = settings.length, settings.slide
+    if not settings.key or settings.kinds or not isinstance(length, Count) or not isinstance(slide, Count):
+        return None
+    needs_time = settings.panes is not None or settings.lifetime is not None or settings.anchor is not None
+    if needs_time or settings.empty_windows_until is not None:
+        return None
+    return CountedWindows(length, slide, by_arrival=not event_time)
+
+
+def _miscounted(settings: WindowSettings) -> ConfigError:
+    """The error about a length or slide in events, where the rest needs windows of time."""
+    needs = {
+        "Panes": settings.panes is not None,
+        "lifetimes": settings.lifetime is not None,
+        "an anchor": settings.anchor is not None,
+        "an idle timeout": settings.idle_timeout is not None,
+    }
+    named = [name for name, given in needs.items() if given]
+    if settings.length is None:
+        return _no_length()
+    if settings.key and not named:
+        return ConfigError(
+            "windows of each key with a length in time and a slide in events, or the other way round",
+            why="windows of keys are of a length in time or of a count of events, not of both",
+            do="give both as durations or both as counts, or leave with_key out: windows are then those of a task",
+        )
+    return ConfigError(
+        f"windows of a count with {' and '.join(named) or 'rules that need windows of time'}",
+        why="these need windows of time",
+        do="give the length and the slide as durations, or leave the count to a bolt without these settings",
+    )
+
+
+def _no_length() -> ConfigError:
+    return ConfigError(
+        "the window has no length (ST-24)", do="call with_window(length, slide) or with_tumbling_window(length)"
+    )
 
 
 def _changes_at_its_end(kind: WindowKind, *, holds_end: bool) -> bool:
@@ -177,9 +220,7 @@ def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:
             if event_time:
                 return WatermarkTimeEvictionPolicy(length, settings.bounds, settings.lag or Duration(0))
             return TimeEvictionPolicy(length, settings.bounds)
-    raise ConfigError(
-        "the window has no length (ST-24)", do="call with_window(length, slide) or with_tumbling_window(length)"
-    )
+    raise _no_length()
 
 
 def _trigger(settings: WindowSettings, event_time: bool) -> TriggerPolicy:

@@ -70,7 +70,10 @@ class AssignedWindows:
         self.assigners = tuple(assigners)
         by_side = any(assigner.by_side for assigner in self.assigners)
         self._events = SortedEvents(events, streams, keys, by_side=by_side)
-        self._tuple_windows = TupleWindows(self._events, task, several_kinds=len(self.assigners) > 1, last=last)
+        self._tuple_windows = TupleWindows(
+            self._events, task, several_kinds=len(self.assigners) > 1, last=last,
+            timed=all(assigner.has_start for assigner in self.assigners),
+        )  # fmt: skip
         self._finished = np.zeros(len(events), np.bool_)
 
     def __len__(self) -> int:
@@ -106,7 +109,11 @@ class AssignedWindows:
         self._finished = self._finished_at(span.upto)
         if len(self.released):
             self.released.keep(self._events.key_hashes(np.flatnonzero(~self._finished)))
-        self._events.count("unwindowed", self._finished & ~self._events.seen)
+        self._events.leave_out(self._finished)
+        for assigner in self.assigners:
+            passed_over = assigner.passed_over(self._events.live, span.upto)
+            if passed_over is not None:
+                self._events.leave_out(passed_over)
 
     def _finished_at(self, upto: Limit) -> NDArray[np.bool_]:
         """Which events, in the order of the assigners, no window that ends after the limit can need."""

@@ -43,10 +43,10 @@ class SortedEvents:
             codes, sides = self._apart(codes), self.stream_codes(np.arange(len(events)))
         columns = (events.times, events.ends, events.closed_until, events.gaps)
         times, ends, closed_until, gaps = map(self._sorted, columns)
-        self.live = Live(times, codes, ends, closed_until, gaps, sides)
-        """The events as assigners see them."""
+        self.live = Live(times, codes, ends, closed_until, gaps, sides, self._sorted(events.seen), self._order)
+        """The events as assigners see them, before any window of this evaluation."""
         self.seen = np.zeros(len(events), np.bool_) if events.seen is None else self._sorted(events.seen).copy()
-        """Which events have been in a window."""
+        """Which events have been in a window, or are known to be in none."""
 
     def __len__(self) -> int:
         return len(self._events)
@@ -81,6 +81,12 @@ class SortedEvents:
             self.count("windowed", now)
             self.seen |= now
         return fresh
+
+    def leave_out(self, which: NDArray[np.bool_]) -> None:
+        """Count these events as unwindowed, but for those that are in an account; ``which`` is a mask over all
+        events."""
+        self.count("unwindowed", which & ~self.seen)
+        self.seen |= which
 
     def count(self, account: str, which: NDArray[np.bool_]) -> None:
         """Add events to an account; ``which`` is a mask over all events."""

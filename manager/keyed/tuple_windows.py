@@ -30,11 +30,14 @@ class TupleWindows:
         *,
         several_kinds: bool = False,
         last: tuple[LastFired, NDArray[np.int64]] | None = None,
+        timed: bool = True,
     ) -> None:
         """``task`` is the index of the bolt's task. ``several_kinds``: whether windows are told of which kind they are.
+        ``timed``: whether they have a start.
         ``last`` knows the windows fired before these, with the indices of the events there; None where the bolt does
         not ask for expired events."""
         self._events, self._task, self._several_kinds, self._last = events, task, several_kinds, last
+        self._timed = timed
 
     def of(
         self,
@@ -62,7 +65,8 @@ class TupleWindows:
         offsets = piece.offsets.tolist()
         key = ident = fired_by = pane = expired = expired_from = None
         kind_told = kind if self._several_kinds else None
-        for index, (start, end) in enumerate(zip(piece.starts.tolist(), piece.ends.tolist(), strict=True)):
+        starts = piece.starts.tolist() if self._timed else [None] * len(piece)
+        for index, (start, end) in enumerate(zip(starts, piece.ends.tolist(), strict=True)):
             low, high = offsets[index], offsets[index + 1]
             run = range(low, high)
             new: Members = run

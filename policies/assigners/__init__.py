@@ -4,6 +4,7 @@ from policies.assigners.aligned import AlignedWindows
 from policies.assigners.assigner import Assigned, GridWindows, Live, WindowAssigner
 from policies.assigners.calendar import CalendarWindows
 from policies.assigners.count_by_start import CountByStartWindows
+from policies.assigners.counted import CountedWindows
 from policies.assigners.meetings import MeetingWindows
 from policies.assigners.onsets import OnsetWindows
 from policies.assigners.sessions import SessionWindows
@@ -15,6 +16,7 @@ __all__ = [
     "Assigned",
     "CalendarWindows",
     "CountByStartWindows",
+    "CountedWindows",
     "GridWindows",
     "Live",
     "MeetingWindows",

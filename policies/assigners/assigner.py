@@ -44,9 +44,14 @@ class Live:
     """Session gap of each event in microseconds; None where all share one gap."""
     sides: NDArray[np.int8] | None = None
     """Which of the bolt's inputs each event came on, from 0; None where no assigner asks (``by_side``)."""
+    seen: NDArray[np.bool_] | None = None
+    """Whether each event has been in a window, or is known to be in none. None: no event is so far."""
+    arrivals: NDArray[np.int64] | None = None
+    """The place of each event by arrival, as far as it is known: events of earlier batches come before those of this
+    one, in any order. None: they arrived in the order that they have here."""
 
     def __post_init__(self) -> None:
-        make_read_only(self, "starts", "keys", "ends", "closed_until", "gaps", "sides")
+        make_read_only(self, "starts", "keys", "ends", "closed_until", "gaps", "sides", "seen", "arrivals")
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -95,6 +100,11 @@ class WindowAssigner(ABC):
         """Whether it asks for ``Live.sides``. Each event whose key has a null then has a key of its own."""
         return False
 
+    @property
+    def has_start(self) -> bool:
+        """Whether its windows have a start in time; those of a count have none."""
+        return True
+
     @abstractmethod
     def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
         """Yield the windows with after < end <= upto that hold an event, in order, in pieces of any size."""
@@ -102,6 +112,10 @@ class WindowAssigner(ABC):
     @abstractmethod
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         """Which events no window that ends after ``upto`` can need, whatever events may still come at or after it."""
+
+    def passed_over(self, live: Live, upto: Limit) -> NDArray[np.bool_] | None:
+        """Which events are known to be in no window although they are not finished; None where there are none."""
+        return None
 
     @abstractmethod
     def next_end(self, live: Live, after: Limit) -> int | None:

@@ -47,9 +47,10 @@ class Runs:
         ends = self.ends[self.ends > limit_at(after, self.lows)]
         return int(ends.min()) if len(ends) else None
 
-    def pieces(self) -> Iterator[Assigned]:
-        """Yield the windows with their members in order of (end, start, key), in pieces of bounded size."""
-        order = pair_order(self.ends, self.starts)
+    def pieces(self, arrivals: NDArray[np.int64] | None = None) -> Iterator[Assigned]:
+        """Yield the windows with their members, in pieces of bounded size: in order of (end, start, key), or of (end,
+        arrival of the last event) where the place of each event by arrival is given."""
+        order = pair_order(self.ends, self.starts if arrivals is None else arrivals[self.highs - 1])
         for begin, stop, offsets in in_pieces((self.highs - self.lows)[order]):
             chosen = order[begin:stop]
             members = np.arange(offsets[-1]) + np.repeat(self.lows[chosen] - offsets[:-1], np.diff(offsets))

@@ -18,6 +18,7 @@ from policies.assigners import (
     AlignedWindows,
     CalendarWindows,
     CountByStartWindows,
+    CountedWindows,
     Live,
     SessionWindows,
     SlidingLogWindows,
@@ -268,6 +269,39 @@ def test_windows_of_a_count_count_start_times() -> None:
     assert found == [(SECOND, 3 * SECOND + 1, [0, 1, 2]), (3 * SECOND, 7 * SECOND + 1, [1, 2, 3])]
 
 
+def test_each_key_counts_its_own_events() -> None:
+    """ST-2, for each key. Only events up to the limit count."""
+    events = live([1, 3, 5, 2, 4, 9], SECOND, keys=[7, 7, 7, 8, 8, 8])
+    kind = CountedWindows(Count(2), Count(2))
+    assert formed(kind, events, SECOND, upto=4 * SECOND) == [(1, 3, [0, 1]), (2, 4, [3, 4])]
+    assert kind.finished(events, 4 * SECOND).tolist() == [True, True, False, True, True, False]
+    assert kind.next_end(live([5, 9, 9], SECOND, keys=[7, 8, 8]), 4 * SECOND) == 9 * SECOND
+
+
+def test_events_that_have_been_in_a_window_do_not_count_for_the_next_slide() -> None:
+    """ST-5: the last three at every second."""
+    kind = CountedWindows(Count(3), Count(2))
+    events = Live(np.array([1, 2, 3, 4]), seen=np.array([True, False, False, False]))
+    assert formed(kind, events, upto=3) == [(1, 3, [0, 1, 2])]
+    assert kind.finished(events, 3).tolist() == [True, True, False, False]
+    assert kind.passed_over(events, 3) is None
+
+
+def test_between_windows_of_a_count_events_count_and_are_in_none() -> None:
+    kind, events = CountedWindows(Count(1), Count(3)), live([1, 2, 3, 4, 5])
+    assert formed(kind, events, upto=4) == [(3, 3, [2])]
+    assert kind.finished(events, 4).tolist() == [True, True, True, False, False]
+    passed_over = kind.passed_over(events, 4)
+    assert passed_over is not None
+    assert passed_over.tolist() == [True, True, False, True, False]
+
+
+def test_by_arrival_the_window_comes_first_that_was_full_first() -> None:
+    kind = CountedWindows(Count(1), Count(1), by_arrival=True)
+    events = Live(np.array([1, 1]), np.array([7, 8]), arrivals=np.array([1, 0]))
+    assert formed(kind, events) == [(1, 1, [1]), (1, 1, [0])]
+
+
 def local(zone: str, text: str, fold: int = 0) -> int:
     return from_datetime(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone), fold=fold))
 
@@ -348,6 +382,7 @@ def test_the_calendar_goes_on_where_dates_end() -> None:
         lambda: CalendarWindows("year", "UTC"),  # type: ignore[arg-type]
         lambda: SessionWindows(seconds(1)).assign(live([1], ends=[2]), 0, 1),
         lambda: SlidingLogWindows(seconds(1)).assign(live([1], ends=[2]), 0, 1),
+        lambda: CountedWindows(Count(1), Count(1)).assign(live([1], ends=[2]), 0, 1),
         lambda: SnapshotWindows(Bounds.END).assign(live([1], ends=[2]), 0, 1),
         lambda: SessionWindows(seconds(1), max_duration=seconds(1)).assign(
             Live(np.array([1]), gaps=np.array([1])), 0, 1
@@ -413,6 +448,7 @@ def test_without_events_there_is_nothing() -> None:
         SnapshotWindows(),
         SlidingLogWindows(seconds(1)),
         CountByStartWindows(Count(3)),
+        CountedWindows(Count(3), Count(2)),
         CalendarWindows("day", "UTC"),
     ):
         assert formed(kind, live([])) == []

@@ -142,7 +142,7 @@ def _has_lengths(situation: Situation) -> bool:
 def _left_open(situation: Situation) -> bool:
     """Whether the end of the streams can find events in no window yet that only wait for time to go on."""
     settings = situation.settings
-    if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds or settings.key:
+    if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds:
         return True
     if not situation.event_time:
         return False  # they fire as their events arrive

@@ -54,7 +54,10 @@ def late_rows(
 def _last_windows(node: WindowedNode, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The start and the end of the last window that could have held each event; NONE where that is not known."""
     end = node.last_end
-    ends = np.full(len(times), NONE, np.int64) if end is None else np.asarray(end(times, None))
+    if end is None:
+        unknown = np.full(len(times), NONE, np.int64)
+        return unknown, unknown
+    ends = np.asarray(end(times, None))
     length = node.eviction.reach if not node.assigners else getattr(node.assigners[0], "length", None)
     starts = np.where(ends > NONE, ends - length.micros, NONE) if length is not None else np.full(len(ends), NONE)
     return starts, ends

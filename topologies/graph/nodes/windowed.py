@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from manager.slices.slicing import Slicing
 from policies.admission import Admission, LastEnd
-from policies.assigners import AlignedWindows, CalendarWindows, SessionWindows, WindowAssigner
+from policies.assigners import AlignedWindows, CalendarWindows, CountedWindows, SessionWindows, WindowAssigner
 from policies.choose import closes_after_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.last_end import last_window_end
@@ -132,6 +132,8 @@ class WindowedNode:
         """Whether its windows may fire when no event comes, because the clock moves on."""
         settings = self.bolt.settings
         if not self.event_time:
+            if self.assigners:
+                return not all(isinstance(each, CountedWindows) for each in self.assigners)
             by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
             return self.holds or not by_count
         timeouts = settings.idle_timeout or settings.partition_idle_timeout
