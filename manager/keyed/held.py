@@ -21,9 +21,9 @@ COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluati
 FLAGS = ("seen", "last", "gone")
 
 SEEN, GONE, LAST = 1, 2, 4
-"""Flags of an event. SEEN: it has been in a window, or is known to be in none. GONE: no window needs it any more. LAST: it
-is in the window of its key that fired last, and is kept until the next firing has reported it as expired (only where a
-bolt asks for that)."""
+"""Flags of an event. SEEN: it has been in a window, or is known to be in none. GONE: no window needs it any more. LAST:
+it is in the window of its key that fired last, and is kept until the next firing has reported it as expired (only where
+a bolt asks for that)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
