@@ -72,7 +72,7 @@ ORDER = {
     "topologies.engine": "time failures rows work ledger batch admission ingest fire commit ticking tasks"
     " compaction phases reporting micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describing compile",
-    "topologies.scenarios": "schema run draw",
+    "topologies.scenarios": "schema run draw picture",
     "topologies.spark": "spark_errors through_java executor workers jvm metrics kafka frames rows_at_once source"
     " runner replay",
 }

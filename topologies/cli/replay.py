@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from topologies.cli.answering import Outcome, answer_locally, answer_on_spark
+from topologies.cli.picture_files import PictureFiles
 from topologies.cli.running import Engine, loaded
 from topologies.cli.terminal.consoles import err, only_json, out, say
 from topologies.cli.terminal.failing import FAILED, UNUSABLE, Debug, readable_errors
@@ -55,6 +56,16 @@ def replay(
             "Without FILE each spout reads its own files.",
         ),
     ] = None,
+    html: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write pictures of time to step through: one page that needs no network."),
+    ] = None,
+    svg: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a picture of time, of one scenario, as SVG.")
+    ] = None,
+    png: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The same as an image (needs 'windbolt[png]').")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Replay again at every save, until Ctrl-C.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -64,8 +75,10 @@ def replay(
     """
     with readable_errors(debug=debug):
         _check_output_options(draw=draw, quiet=quiet, as_json=as_json)
+        files_of = PictureFiles(html=html, svg=svg, png=png)
         if record is not None:
             others = {"--json": as_json, "--quiet": quiet, "--draw": draw, "--watch": watch, "--topology": topology}
+            others |= dict.fromkeys(files_of.options, True)
             _alone("--record", [name for name, given in others.items() if given])
             raise typer.Exit(_record(record, files or []))
         if not files:
@@ -79,9 +92,11 @@ def replay(
             raise typer.Exit(_watch(paths, topology))
         chosen = None if topology is None else loaded(topology)
         items = list(_all(paths))
+        files_of.check(items)
         with _output(items, as_json=as_json, quiet=quiet, draw=draw) as output:
             report = _Report(output, debug=debug)
             report.all(items, engine, chosen)
+        files_of.write(report.shown)
     if report.status:
         raise typer.Exit(report.status)
 
@@ -165,6 +180,8 @@ class _Report:
     output: _Output
     debug: bool
     status: int = 0
+    shown: list[tuple[Loaded, Outcome]] = field(default_factory=list)
+    """What was answered, for the files of pictures."""
 
     def all(self, items: Sequence[Loaded | Problem], engine: Engine, topology: Topology | None) -> None:
         scenarios = [located(item.scenario, item.place.path) for item in items if isinstance(item, Loaded)]
@@ -189,6 +206,7 @@ class _Report:
         if outcome.answer.ok is False:
             self.status = max(self.status, FAILED)
         self.output.show(item, outcome)
+        self.shown.append((item, outcome))
 
     def _problem(self, text: str) -> None:
         self.status = UNUSABLE

@@ -75,6 +75,7 @@ VALID = {
         ["one.yaml"], "missing.yaml",
         {"--engine": ("local", "sprak"), "--topology": ("t.py:topology", "t.py:nothing"), "--json": FLAG,
          "--quiet": FLAG, "--draw": FLAG, "--watch": FLAG, "--record": ("t.py:topology", "t.py:nothing"),
+         "--html": ("out.html", "missing/out.html"), "--svg": ("out.svg", ""), "--png": ("out.png", "missing/out.png"),
          "--debug": FLAG},
     ),
     "describe": Command(["t.py:topology"], "t.py:nothing", {"--mermaid": FLAG, "--json": FLAG, **OF_STEPS}),

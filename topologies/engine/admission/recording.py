@@ -51,8 +51,10 @@ def record(
         return
     dropped = _dropped(node, events, decisions)
     _count(node, events, decisions, dropped, ledger, copies)
-    if ledger.traced and node.deferred:  # at a reader the order of arrival is not known
-        _trace(node, events, decisions, dropped, ledger)
+    if ledger.traced:
+        _trace_decisions(node, events, decisions, dropped, ledger)
+        if node.deferred:  # at a reader the order of arrival is not known
+            _trace(node, events, decisions, dropped, ledger)
     if _any(decisions.codes, Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER):
         _divert(node, events, decisions, dropped=dropped, ledger=ledger, emit=emit, copies=copies)
 
@@ -97,6 +99,35 @@ def _trace(
                 "decision": _decision_label(Decision(int(decisions.codes[row])), dropped=bool(dropped[row])),
                 "watermark": _mark(events.marks.bolt_after, row),
                 "mark": _mark(events.marks.own_after, row),
+            },
+        )
+
+
+def _trace_decisions(
+    node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
+) -> None:
+    """Trace each event with the time it came with, the time it got, and the watermark it was compared with. ``row`` is
+    its number in the source, where that is known."""
+    inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
+    kept = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
+    names: list[str | None] = [*event_ids(events.rows.table)] or [None] * len(events.times)
+    reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
+    for row, name in enumerate(names):
+        code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.deferred
+        turned_away = code in (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER)
+        ledger.trace(
+            "decisions",
+            {
+                "bolt": node.name,
+                "input": node.streams[int(inputs[row])],
+                "seq": int(events.rows.positions[row]),
+                "row": int(events.rows.positions[row]) if known and not node.origins[int(inputs[row])] else None,
+                "event": name,
+                "time": None if code in (Decision.INVALID, Decision.WATERMARK) else int(events.times[row]),
+                "assigned": int(decisions.times[row]) if kept[row] else None,
+                "decision": _decision_label(code, dropped=bool(dropped[row])),
+                "mark": _mark(decisions.marks, row),
+                "reason": reasons[row] if turned_away else None,
             },
         )
 

@@ -54,6 +54,20 @@ TRACES = {
             ("mark", pa.int64()),
         ]
     ),
+    "decisions": pa.schema(
+        [
+            ("bolt", pa.string()),
+            ("input", pa.string()),
+            ("seq", pa.int64()),
+            ("row", pa.int64()),
+            ("event", pa.string()),
+            ("time", pa.int64()),
+            ("assigned", pa.int64()),
+            ("decision", pa.string()),
+            ("mark", pa.int64()),
+            ("reason", pa.string()),
+        ]
+    ),
 }
 
 

@@ -46,7 +46,8 @@ def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
 
 
 def _lines(scenario: Scenario, answer: Replayed) -> Iterator[TableLine]:
-    grid, taken, clocks = WindowGrid.of(scenario), {event["id"]: event for event in answer.events}, iter(answer.clocks)
+    grid, clocks = WindowGrid.of(scenario.rules, scenario.first_clock), iter(answer.clocks)
+    taken = {event["id"]: event for event in answer.events}
     clock: int | None = None
     begun: int | None = None
     fired = {(window["start"], window["end"], name) for window in answer.windows for name in window["events"] or ()}

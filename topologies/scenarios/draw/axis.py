@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
 from rich.text import Text
 
+from topologies.scenarios.draw.axis_cuts import cuts_of
 from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
 from windowing.time.timestamps import FOREVER
@@ -21,7 +21,7 @@ class Axis:
 
     def __init__(self, times: Iterable[int], width: int) -> None:
         points = sorted({at for at in times if at != FOREVER}) or [0]
-        cuts = _cuts(points)
+        cuts = cuts_of(points)
         parts = [points[low:high] for low, high in zip([0, *cuts], [*cuts, len(points)], strict=True)]
         self.width = width
         self.spans = [(part[0], part[-1]) for part in parts]
@@ -100,15 +100,3 @@ class Axis:
             if symbol == EXPIRED and number:
                 continue
             cells[column] = (symbol if number < 2 else str(number) if number < 10 else "+", style)
-
-
-def _cuts(points: Sequence[int]) -> list[int]:
-    """Before which points to cut the axis: at most five gaps, each far longer than the others on average."""
-    gaps = sorted((high - low, at) for at, (low, high) in enumerate(pairwise(points), 1))
-    total = points[-1] - points[0]
-    cuts: list[int] = []
-    while len(gaps) > 2 and len(cuts) < 5 and gaps[-1][0] * (len(gaps) - 1) > 8 * (total - gaps[-1][0]):
-        gap, at = gaps.pop()
-        total -= gap
-        cuts.append(at)
-    return sorted(cuts)

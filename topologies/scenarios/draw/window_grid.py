@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topologies.scenarios.schema.model import Scenario
+from windowing.settings import WindowSettings
 from windowing.settings.bounds import Bounds
 from windowing.settings.rules import Aligned
 from windowing.time.durations import Duration
@@ -24,9 +24,9 @@ class WindowGrid:
     """The moment before which none begins; None where there is none."""
 
     @staticmethod
-    def of(scenario: Scenario) -> WindowGrid | None:
-        """The aligned windows of a scenario's bolt; None where its windows are others."""
-        rules = scenario.rules
+    def of(rules: WindowSettings, first_clock: int) -> WindowGrid | None:
+        """The aligned windows of a bolt; None where its windows are others. ``first_clock``: of the run, in
+        microseconds."""
         if rules.kinds or not isinstance(rules.length, Duration) or not isinstance(rules.slide, Duration):
             return None
         if rules.lifetime is not None:
@@ -35,7 +35,7 @@ class WindowGrid:
         if rules.anchor is None:
             offset += length if rules.aligned is Aligned.STARTS else 0
             return WindowGrid(rules.bounds, length, slide, offset, None)
-        origin = rules.anchor if isinstance(rules.anchor, int) else scenario.first_clock
+        origin = rules.anchor if isinstance(rules.anchor, int) else first_clock
         origin += offset % slide
         return WindowGrid(rules.bounds, length, slide, origin + length, origin)
 

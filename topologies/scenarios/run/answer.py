@@ -15,6 +15,7 @@ from topologies.scenarios.schema.expected import DecisionLabel
 from windowing.calls.checked import checked
 from windowing.data.reprs import one_line
 from windowing.errors import ScenarioError
+from windowing.settings import WindowSettings
 from windowing.time.timestamps import from_datetime
 
 
@@ -72,6 +73,66 @@ class AnswerEvent(TypedDict):
     """The watermark of the bolt after it."""
     mark: int | None
     """The mark of its own input, partition or key after it."""
+
+
+class Decided(TypedDict):
+    """What a bolt decided about an event that came to it; times in microseconds."""
+
+    batch: str
+    """The key of the batch in which it was decided."""
+    input: str
+    """The input stream."""
+    seq: int
+    row: int | None
+    """The number of the event in the scenario, from 0; None where only its id tells, or another bolt made it."""
+    event: str | None
+    """Its id; None where its stream has no ids."""
+    time: int | None
+    """The time it came with."""
+    assigned: int | None
+    """The time it got; None where it was turned away."""
+    decision: DecisionLabel
+    mark: int | None
+    """The watermark it was compared with; None before the first."""
+    reason: str | None
+    """Why it was turned away."""
+
+
+@dataclass(frozen=True)
+class BoltBatch:
+    """A windowed bolt after a batch; times in microseconds."""
+
+    batch: int
+    clock: int
+    watermark: int | None
+    inputs: dict[str, int]
+    """The watermark that each input, or partition of an input, alone would allow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoltTrace:
+    """What happened at one windowed bolt."""
+
+    bolt: str
+    """Its name, as users gave it; of an aggregation step the name of the step."""
+    event_time: bool
+    settings: WindowSettings
+    from_bolts: tuple[str, ...]
+    """The inputs that come from another windowed bolt."""
+    windows: dict[int, AnswerWindow]
+    """Its windows by their places among the windows of the answer."""
+    pending: list[str]
+    invalid: dict[int, str]
+    """By the number of an event in the scenario: why the bolt could not use it."""
+    watermarks: list[int | None]
+    """One for each tick."""
+    clocks: list[int | None]
+    """The watermark after each step of the clock."""
+    events: list[AnswerEvent]
+    """In order of arrival; none where watermarks come with ticks."""
+    decisions: list[Decided]
+    """In order of arrival."""
+    batches: list[BoltBatch]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +226,8 @@ class Replayed:
     without_ids: dict[str, bool] = field(default_factory=dict)
     """The windowed bolts that no column ``id`` reaches; and whether they are given events of spouts, and not only rows
     of other windowed bolts."""
+    traces: list[BoltTrace] = field(default_factory=list)
+    """What happened at each windowed bolt, for pictures."""
 
     def answer(self) -> Answer:
         """As it is given to users."""

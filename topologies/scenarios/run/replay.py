@@ -22,7 +22,15 @@ from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.streams import ID, stream_label
 from topologies.io.sinks import MemorySink
 from topologies.named_topology import load_topology
-from topologies.scenarios.run.answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
+from topologies.scenarios.run.answer import (
+    AnswerEvent,
+    AnswerPane,
+    AnswerWindow,
+    BoltBatch,
+    BoltTrace,
+    Decided,
+    Replayed,
+)
 from topologies.scenarios.run.comparing import judge, judge_midway
 from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
 from topologies.scenarios.run.stepping import messages_of, names_of, step_of
@@ -154,6 +162,8 @@ class Recording:
     late: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     invalid: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    decisions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    batches: dict[str, list[BoltBatch]] = field(default_factory=dict)
     watermarks: dict[str, list[int | None]] = field(default_factory=dict)
     clocks: dict[str, list[int | None]] = field(default_factory=dict)
     reached: dict[str, tuple[int, int | None]] = field(default_factory=dict)
@@ -169,6 +179,8 @@ class Recording:
         for name, bolt in report.bolts.items():
             if not name.startswith(prefix):
                 continue
+            known = BoltBatch(report.batch, batch.advance.clock, bolt.watermark, bolt.inputs)
+            self.batches.setdefault(name, []).append(known)
             if batch.advance.tick:
                 self.watermarks.setdefault(name, []).append(bolt.new_watermark)
             if batch.clock:
@@ -213,9 +225,10 @@ class Recording:
         clock, watermark = self.reached.get(first, (0, None))
         if watermark is not None and scenario.has_clock:
             metrics["watermark_delay"] = _milliseconds(clock - watermark)
+        answered = [_window(topology, row, steps, mine, prefix) for row in windows]
         return Replayed(
             scenario.name,
-            windows=[_window(topology, row, steps, mine, prefix) for row in windows],
+            windows=answered,
             late=late,
             watermarks=list(self.watermarks.get(first, [])),
             pending=pending,
@@ -231,10 +244,49 @@ class Recording:
                 for name in mine
                 if ID not in topology.windowed[name].schema.names
             },
+            traces=[
+                self._of_bolt(
+                    topology.windowed[name],
+                    steps.get(name, name.removeprefix(prefix)),
+                    {at: window for at, window in enumerate(answered) if windows[at]["bolt"] == name},
+                    list(_pending(topology.windowed[name], manifest.bolts[name], store)),
+                )
+                for name in mine
+            ],
+        )
+
+    def _of_bolt(
+        self, node: WindowedNode, name: str, windows: dict[int, AnswerWindow], pending: list[str]
+    ) -> BoltTrace:
+        """What happened at one bolt."""
+
+        def of(seen: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+            rows = ({**row, "batch": key} for key in sorted(seen) for row in seen[key] if row["bolt"] == node.name)
+            return sorted(rows, key=lambda row: (row["batch"], row.get("seq", 0)))
+
+        return BoltTrace(
+            bolt=name,
+            event_time=node.event_time,
+            settings=node.bolt.settings,
+            from_bolts=tuple(label for label, origins in zip(node.streams, node.origins, strict=True) if origins),
+            windows=windows,
+            pending=pending,
+            invalid={row["row"]: row["reason"] for row in of(self.invalid)},
+            watermarks=list(self.watermarks.get(node.name, [])),
+            clocks=list(self.clocks.get(node.name, [])),
+            events=[_event(row) for row in of(self.events)] if _watched(node.bolt.settings) else [],
+            decisions=[_decided(row) for row in of(self.decisions)],
+            batches=self.batches.get(node.name, []),
         )
 
     def _trace(self, key: str, kind: str, rows: list[dict[str, Any]]) -> None:
-        seen = {"windows": self.windows, "late": self.late, "events": self.events, "invalid": self.invalid}
+        seen = {
+            "windows": self.windows,
+            "late": self.late,
+            "events": self.events,
+            "invalid": self.invalid,
+            "decisions": self.decisions,
+        }
         seen[kind][key] = rows
 
 
@@ -318,6 +370,21 @@ def _watched(rules: WindowSettings) -> bool:
 def _event(row: dict[str, Any]) -> AnswerEvent:
     return AnswerEvent(
         id=row["event"], time=row["time"], action=row["decision"], watermark=row["watermark"], mark=row["mark"]
+    )
+
+
+def _decided(row: dict[str, Any]) -> Decided:
+    return Decided(
+        batch=row["batch"],
+        input=row["input"],
+        seq=row["seq"],
+        row=row["row"],
+        event=row["event"],
+        time=row["time"],
+        assigned=row["assigned"],
+        decision=row["decision"],
+        mark=row["mark"],
+        reason=row["reason"],
     )
 
 
