@@ -17,7 +17,23 @@ import pytest
 from tests.helpers.places import ROOT
 
 PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
-SUFFIXES = {"", ".py", ".typed", ".yaml", ".yml", ".json", ".jsonl", ".csv", ".conf", ".avsc", ".md", ".toml", ".txt"}
+SUFFIXES = {
+    "",
+    ".py",
+    ".typed",
+    ".yaml",
+    ".yml",
+    ".json",
+    ".jsonl",
+    ".csv",
+    ".conf",
+    ".avsc",
+    ".md",
+    ".toml",
+    ".txt",
+    ".css",
+    ".js",
+}
 
 
 def _run(*command: str, cwd: Path, **env: str) -> str:

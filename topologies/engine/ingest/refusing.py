@@ -14,6 +14,7 @@ from manager.storage.taking import take_rows
 from topologies.engine.admission.recording import EmitRows
 from topologies.engine.ingest.error_rows import error_rows, of_component
 from topologies.engine.ledger.ledger import Ledger
+from topologies.engine.ledger.trace import event_ids
 from topologies.engine.rows.rows import Rows
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.side_streams import ERRORS, REASON
@@ -61,6 +62,7 @@ def refuse_by_rule(
     indices = np.array([row for row, _ in refused], np.int64)
     inputs = np.zeros(len(events), np.int8) if events.streams is None else events.streams
     reasons, stream = [reason for _, reason in refused], node.bolt.settings.refused_stream
+    _trace(node, take_rows(events.payload, indices), reasons, ledger)
     if stream is not None:
         ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), indices))
         rows = take_rows(events.payload, indices).append_column(REASON, pa.array(reasons, pa.string()))
@@ -79,10 +81,18 @@ def refuse_end_edges(
 ) -> None:
     """Count end edges that match no start as invalid, and emit them on the error stream."""
     reason = "the end of an edge, and no start edge with its start and key has come before that end (SI-3)"
+    _trace(node, rows, [reason] * rows.num_rows, ledger)
     for input_index in np.unique(inputs).tolist():
         indices = np.flatnonzero(inputs == input_index)
         unusable = Unusable(input_index, take_rows(rows, indices), indices, [reason] * len(indices))
         refuse(node, unusable, clock, ledger, emit)
+
+
+def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledger) -> None:
+    """Trace events that were taken in, and then found to be invalid, where they have ids."""
+    if ledger.traced:
+        for name, reason in zip(event_ids(rows), reasons, strict=False):
+            ledger.trace("refused", {"bolt": node.name, "event": name, "reason": reason})
 
 
 def refuse_unreadable(

@@ -43,6 +43,7 @@ TRACES = {
     ),
     "late": pa.schema([("bolt", pa.string()), ("event", pa.string())]),
     "invalid": pa.schema([("bolt", pa.string()), ("row", pa.int64()), ("reason", pa.string())]),
+    "refused": pa.schema([("bolt", pa.string()), ("event", pa.string()), ("reason", pa.string())]),
     "events": pa.schema(
         [
             ("bolt", pa.string()),

@@ -10,7 +10,7 @@ from typing import Any
 
 from topologies.scenarios.draw.window_grid import WindowGrid
 from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import Moment
+from topologies.scenarios.picture.moments import RunMoment
 from topologies.scenarios.run.answer import AnswerWindow, BoltTrace
 from windowing.settings.kinds import Session
 from windowing.time.timestamps import FOREVER
@@ -19,7 +19,7 @@ _OUTSIDE = (None, Fate.DUPLICATE, Fate.LATE, Fate.DROPPED, Fate.EARLY)
 
 
 @dataclass(frozen=True)
-class Extent:
+class BoxExtent:
     """A stretch of event time that a window covers, from one row of the picture to another."""
 
     low: int
@@ -30,7 +30,7 @@ class Extent:
 
 
 @dataclass
-class Box:
+class WindowBox:
     """A window: what it covers while it is open, and the rows at which it fired."""
 
     start: int | None
@@ -46,10 +46,10 @@ class Box:
     """The numbers of its firings, in order."""
     closed: int | None = None
     """The row of its last firing; None where it is still open at the end of the run."""
-    extents: list[Extent] = field(default_factory=list)
+    extents: list[BoxExtent] = field(default_factory=list)
 
 
-def boxes_of(moments: Sequence[Moment], trace: BoltTrace, first_clock: int) -> list[Box]:
+def boxes_of(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int) -> list[WindowBox]:
     """The boxes of all windows that fired, in order of their first firing, then of those that are still open."""
     rows = {moment.event: moment for moment in moments if moment.at is not None and moment.fate not in _OUTSIDE}
     fired = {moment.window: moment.number for moment in moments if moment.window is not None}
@@ -82,7 +82,7 @@ def _identity(number: int, window: AnswerWindow) -> str:
     return json.dumps(own, default=str)
 
 
-def _box(windows: Sequence[AnswerWindow], events: Sequence[Moment], fired: int) -> Box | None:
+def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], fired: int) -> WindowBox | None:
     """The box without its firings; None where nothing says where it stands."""
     window, places = windows[0], [moment.at for moment in events if moment.at is not None]
     start, end = window["start"], window["end"]
@@ -98,21 +98,23 @@ def _box(windows: Sequence[AnswerWindow], events: Sequence[Moment], fired: int) 
     if low is None or high is None:
         return None
     opened = min((moment.number for moment in events if moment.number <= fired), default=fired)
-    return Box(start, end, window["brackets"], low, high, opened)
+    return WindowBox(start, end, window["brackets"], low, high, opened)
 
 
-def _extents(box: Box, events: Sequence[Moment], trace: BoltTrace, window: AnswerWindow, top: int) -> list[Extent]:
+def _extents(
+    box: WindowBox, events: Sequence[RunMoment], trace: BoltTrace, window: AnswerWindow, top: int
+) -> list[BoxExtent]:
     """One extent, or of a session one for each event that lets it grow."""
     kinds = trace.settings.kinds
     kind = kinds[window.get("kind", 0)] if kinds else None
     if not isinstance(kind, Session) or kind.gap_field is not None or len(events) < 2 or box.end is None:
-        return [Extent(box.low, box.high, box.opened, top)]
+        return [BoxExtent(box.low, box.high, box.opened, top)]
     ends = [moment.number for moment in events[1:]] + [top]
     found = []
     for count, (moment, last) in enumerate(zip(events, ends, strict=True), 1):
         times = sorted(each.at for each in events[:count] if each.at is not None)
         for low, high in _runs(times, kind.gap.micros):
-            found.append(Extent(low, min(high, box.high), moment.number, last))
+            found.append(BoxExtent(low, min(high, box.high), moment.number, last))
     return found
 
 
@@ -127,7 +129,7 @@ def _runs(times: Sequence[int], gap: int) -> Iterator[tuple[int, int]]:
     yield low, high + gap
 
 
-def _still_open(moments: Sequence[Moment], trace: BoltTrace, first_clock: int, last: int) -> Iterator[Box]:
+def _still_open(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int, last: int) -> Iterator[WindowBox]:
     """The aligned windows in which events wait at the end of the run."""
     grid = WindowGrid.of(trace.settings, first_clock)
     if grid is None or trace.settings.key or not trace.event_time:
@@ -141,5 +143,5 @@ def _still_open(moments: Sequence[Moment], trace: BoltTrace, first_clock: int, l
                     opened.setdefault(window, moment.number)
     for (start, end), first in sorted(opened.items()):
         brackets = grid.bounds.value[0], grid.bounds.value[-1]
-        extent = Extent(start, end, first, last)
-        yield Box(start, end, brackets, start, end, first, extents=[extent])
+        extent = BoxExtent(start, end, first, last)
+        yield WindowBox(start, end, brackets, start, end, first, extents=[extent])

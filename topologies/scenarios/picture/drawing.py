@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from topologies.html.element import element, escaped
 from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import Moment
+from topologies.scenarios.picture.moments import RunMoment
 from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.plot import LETTER, ROW, Plot
 from windowing.data.printable import cut
@@ -60,7 +60,7 @@ def drawn(picture: Picture, *, told: bool = False) -> Drawing:
     return Drawing(labels, plot.drawn(), "".join(_axis(picture)), gutter, picture.scale.width, height)
 
 
-def _name(picture: Picture, moment: Moment) -> str:
+def _name(picture: Picture, moment: RunMoment) -> str:
     """What a row is called: its time on the clock where that moved, and what happened."""
     before = picture.moments[moment.number - 1].clock if moment.number else None
     clock = "" if moment.clock in (None, before) else f"{picture.show(moment.clock or 0)} "
@@ -78,7 +78,7 @@ def _name(picture: Picture, moment: Moment) -> str:
     return f"{clock}{moment.kind}"
 
 
-def _kind(moment: Moment) -> str:
+def _kind(moment: RunMoment) -> str:
     kind = "turned" if moment.fate in _TURNED else "quiet" if moment.fate is Fate.ELSEWHERE else moment.kind
     return f"label {kind}"
 

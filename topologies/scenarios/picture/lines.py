@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import Moment
+from topologies.scenarios.picture.moments import RunMoment
 from topologies.scenarios.run.answer import BoltTrace
 from windowing.time.timestamps import EARLIEST, FOREVER, LATEST
 
@@ -19,7 +19,7 @@ class Line:
     points: tuple[tuple[int, int], ...]
 
 
-def watermark_line(moments: Sequence[Moment]) -> Line:
+def watermark_line(moments: Sequence[RunMoment]) -> Line:
     """The bolt's watermark: a point where it moves. FOREVER once the streams have ended."""
     points: list[tuple[int, int]] = []
     for moment in moments:
@@ -28,7 +28,7 @@ def watermark_line(moments: Sequence[Moment]) -> Line:
     return Line("watermark", tuple(points))
 
 
-def source_lines(moments: Sequence[Moment], trace: BoltTrace) -> list[Line]:
+def source_lines(moments: Sequence[RunMoment], trace: BoltTrace) -> list[Line]:
     """The watermark that each input, or partition of one, alone would allow; none where there is only one.
 
     After each event where watermarks come with events, and after each batch.
@@ -49,7 +49,7 @@ def source_lines(moments: Sequence[Moment], trace: BoltTrace) -> list[Line]:
     return [Line(name, _moved(points[name])) for name in sorted(points)]
 
 
-def _marks_of_events(moments: Sequence[Moment], trace: BoltTrace) -> list[tuple[str, int, int]]:
+def _marks_of_events(moments: Sequence[RunMoment], trace: BoltTrace) -> list[tuple[str, int, int]]:
     """By source and row: its mark after an event of its own."""
     if trace.settings.watermark_per_key:
         return []
@@ -71,7 +71,7 @@ def _moved(points: dict[int, int]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def ideal_line(moments: Sequence[Moment], *, by_arrival: bool) -> tuple[Line, bool]:
+def ideal_line(moments: Sequence[RunMoment], *, by_arrival: bool) -> tuple[Line, bool]:
     """Where events would lie in an ideal world, and whether the clock says so.
 
     With a clock of the world of the events: at its own time, the diagonal. Without one: at the furthest time seen.

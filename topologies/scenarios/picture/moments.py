@@ -19,7 +19,7 @@ from windowing.time.timestamps import FOREVER
 
 
 @dataclass(kw_only=True)
-class Moment:
+class RunMoment:
     """A row of the picture; times in microseconds."""
 
     number: int = 0
@@ -58,7 +58,7 @@ class Moment:
         return self.mark - self.own
 
 
-class Moments:
+class RunMoments:
     """Builds the moments of one bolt."""
 
     def __init__(self, scenario: Scenario, answer: Replayed, trace: BoltTrace) -> None:
@@ -81,14 +81,14 @@ class Moments:
         self.clock: int | None = None
         self.watermark: int | None = None
 
-    def all(self) -> list[Moment]:
+    def all(self) -> list[RunMoment]:
         """All moments in order, numbered."""
         found = list(self._moments())
         for number, moment in enumerate(found):
             moment.number = number
         return found
 
-    def _moments(self) -> Iterator[Moment]:
+    def _moments(self) -> Iterator[RunMoment]:
         ends, batch = deque(planned.end for planned in script(self.scenario)), 0
         watermarks, clocks = iter(self.trace.watermarks), iter(self.trace.clocks)
         taken: dict[str, deque[int | None]] = defaultdict(deque)
@@ -121,20 +121,20 @@ class Moments:
                 batch += 1
             yield from (self._window(number, self.answer.windows[number]["batch"]) for number in after)
 
-    def _moment(self, kind: str, batch: int, step: Any, watermark: int | None = None) -> Moment:
+    def _moment(self, kind: str, batch: int, step: Any, watermark: int | None = None) -> RunMoment:
         self._reach(watermark if self.trace.event_time else None)
-        return Moment(kind=kind, batch=batch, clock=self.clock, watermark=self.watermark, step=step)
+        return RunMoment(kind=kind, batch=batch, clock=self.clock, watermark=self.watermark, step=step)
 
     def _reach(self, watermark: int | None) -> None:
         if watermark is not None:
             self.watermark = watermark if self.watermark is None else max(watermark, self.watermark)
 
-    def _window(self, place: int, batch: int) -> Moment:
+    def _window(self, place: int, batch: int) -> RunMoment:
         moment = self._moment("window", batch, None)
         moment.window = self.numbers[place]
         return moment
 
-    def _event(self, step: EventStep, batch: int, taken: dict[str, deque[int | None]]) -> Moment:
+    def _event(self, step: EventStep, batch: int, taken: dict[str, deque[int | None]]) -> RunMoment:
         self.arrived += 1
         decided = self.decided.of(step, self.arrived - 1, batch)
         if taken[step.id]:
@@ -166,7 +166,7 @@ class Moments:
         except ScenarioError:
             return None
 
-    def _tell(self, moment: Moment, decided: Decided) -> None:
+    def _tell(self, moment: RunMoment, decided: Decided) -> None:
         name = decided["event"]
         windowed, pending = name in self.windowed, name in self.pending
         moment.fate = fate_of(decided, windowed=windowed, pending=pending, ids=self.ids)
@@ -174,7 +174,9 @@ class Moments:
         moment.at = decided["time"] if decided["assigned"] is None else decided["assigned"]
         if moment.fate is Fate.ADJUSTED and self.scenario.bolt is not None:
             moment.own = self.scenario.event_time(moment.step) or moment.own
-        if moment.fate is Fate.INVALID:
+        if name is not None and name in self.trace.refused:
+            moment.fate, moment.reason = Fate.INVALID, self.trace.refused[name]
+        elif moment.fate is Fate.INVALID:
             moment.reason = self.trace.invalid.get(self.arrived - 1)
 
     def _source(self, step: EventStep, decided: Decided) -> str:
@@ -183,7 +185,7 @@ class Moments:
         value = step.event.get(column) if isinstance(column, str) else None
         return decided["input"] if value is None else f"{decided['input']}\t{value}"
 
-    def _derived(self, batch: int) -> Iterator[Moment]:
+    def _derived(self, batch: int) -> Iterator[RunMoment]:
         """The events of a batch that no step brings: rows of other bolts."""
         for decided in self.decided.rest(batch):
             moment = self._moment("event", batch, None)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from topologies.scenarios.draw.axis_times import AxisTimes
-from topologies.scenarios.picture.boxes import Box, boxes_of
+from topologies.scenarios.picture.boxes import WindowBox, boxes_of
 from topologies.scenarios.picture.lines import Line, ideal_line, source_lines, watermark_line
-from topologies.scenarios.picture.moments import Moment, Moments, by_arrival
+from topologies.scenarios.picture.moments import RunMoment, RunMoments, by_arrival
 from topologies.scenarios.picture.scale import Scale
 from topologies.scenarios.picture.story import Stories
 from topologies.scenarios.run.answer import BoltTrace, Replayed
@@ -23,8 +23,8 @@ class Picture:
 
     bolt: str
     trace: BoltTrace
-    moments: Sequence[Moment]
-    boxes: Sequence[Box]
+    moments: Sequence[RunMoment]
+    boxes: Sequence[WindowBox]
     watermark: Line
     sources: Sequence[Line]
     ideal: Line
@@ -45,7 +45,7 @@ def pictures(scenario: Scenario, answer: Replayed) -> list[Picture]:
 
 
 def _picture(scenario: Scenario, answer: Replayed, trace: BoltTrace) -> Picture:
-    moments = Moments(scenario, answer, trace).all()
+    moments = RunMoments(scenario, answer, trace).all()
     boxes = boxes_of(moments, trace, scenario.first_clock)
     arrivals = by_arrival(scenario, trace)
     watermark = watermark_line(moments)
@@ -74,7 +74,7 @@ def _picture(scenario: Scenario, answer: Replayed, trace: BoltTrace) -> Picture:
     )
 
 
-def _times(moments: Sequence[Moment], boxes: Sequence[Box]) -> Iterator[int]:
+def _times(moments: Sequence[RunMoment], boxes: Sequence[WindowBox]) -> Iterator[int]:
     for moment in moments:
         yield from (at for at in (moment.at, moment.own) if at is not None and moment.fate is not None)
     for box in boxes:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 
 from topologies.html.element import element, escaped
-from topologies.scenarios.picture.boxes import Box
+from topologies.scenarios.picture.boxes import WindowBox
 from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.lines import Line
 from topologies.scenarios.picture.marks import mark
-from topologies.scenarios.picture.moments import Moment
+from topologies.scenarios.picture.moments import RunMoment
 from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.scale import BREAK
 from windowing.time.durations import Duration
@@ -54,7 +54,7 @@ class Plot:
         ]
         return "".join(parts)
 
-    def title(self, moment: Moment) -> str:
+    def title(self, moment: RunMoment) -> str:
         """The story of a row, for viewers that show it under a pointer."""
         return element("title", escaped(self.picture.stories[moment.number], 2000)) if self.told else ""
 
@@ -71,7 +71,7 @@ class Plot:
             way = "".join(f"V{self.y(row):.1f}H{self.x(at):.1f}" for row, at in points)
             yield element("path", class_="passed", d=f"M0 {self.y(points[0][0]):.1f}{way}V0H0Z")
 
-    def _box(self, box: Box) -> str:
+    def _box(self, box: WindowBox) -> str:
         rects = []
         for extent in box.extents:
             low, high = self.x(extent.low), self.x(extent.high)
@@ -102,7 +102,7 @@ class Plot:
         points = json.dumps([[row, None if at == FOREVER else at] for row, at in line.points])
         return element("path", class_=f"line {kind}", data_line=line.name, data_points=points, d=way)
 
-    def _event(self, moment: Moment, fate: Fate) -> str:
+    def _event(self, moment: RunMoment, fate: Fate) -> str:
         y = self.y(moment.number)
         x = 12.0 if moment.at is None else self.x(moment.at)
         parts = [mark(fate, x, y)]
@@ -134,7 +134,7 @@ class Plot:
             return element("text", words, class_=kind, x=high + 7, y=y + 4)
         return element("text", words, class_=kind, x=low - 7, y=y + 4, text_anchor="end")
 
-    def _firing(self, moment: Moment, number: int) -> str:
+    def _firing(self, moment: RunMoment, number: int) -> str:
         window, y, box = self.picture.trace.windows[number], self.y(moment.number), self.boxes.get(number)
         low, high = (0.0, 0.0) if box is None else (self.x(box.low), self.x(box.high))
         new, names = set(window["new"] or window["events"]), window["events"]
@@ -161,7 +161,7 @@ class Plot:
             data_end=window["end"],
         )
 
-    def _row(self, moment: Moment) -> str:
+    def _row(self, moment: RunMoment) -> str:
         y, width = self.y(moment.number), self.x.width
         return element(
             "g",

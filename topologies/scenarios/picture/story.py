@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.draw.window_grid import WindowGrid
 from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import Moment
+from topologies.scenarios.picture.moments import RunMoment
 from topologies.scenarios.run.answer import AnswerWindow, BoltTrace
 from windowing.settings.rules import LateBy
 from windowing.time.durations import Duration
@@ -26,7 +26,7 @@ _PLAINLY = {
 class Stories:
     """Tells the moments of one bolt."""
 
-    def __init__(self, moments: Sequence[Moment], trace: BoltTrace, show: AxisTimes, first_clock: int) -> None:
+    def __init__(self, moments: Sequence[RunMoment], trace: BoltTrace, show: AxisTimes, first_clock: int) -> None:
         self.moments, self.trace, self.show = moments, trace, show
         self.grid = WindowGrid.of(trace.settings, first_clock) if trace.event_time else None
         self.rows = {moment.window: moment for moment in moments if moment.window is not None}
@@ -35,7 +35,7 @@ class Stories:
             for name in window["events"]:
                 self.holding.setdefault(name, []).append(number)
 
-    def of(self, moment: Moment) -> str:
+    def of(self, moment: RunMoment) -> str:
         """What happened at a moment."""
         match moment.kind:
             case "event":
@@ -50,7 +50,7 @@ class Stories:
 
     # -- events
 
-    def _event(self, moment: Moment) -> str:
+    def _event(self, moment: RunMoment) -> str:
         came = f" at {self._time(moment.clock)}" if moment.clock is not None else ""
         arrived = f", as event {moment.arrival}" if moment.arrival is not None else ""
         if moment.fate is Fate.ELSEWHERE:
@@ -63,13 +63,13 @@ class Stories:
             return f"{moment.event} came{came}{arrived}. {self._fate(moment)}"
         return f"{time}{'It' if time else moment.event} came{came}{arrived}, {when}. {self._fate(moment)}"
 
-    def _when(self, moment: Moment) -> str:
+    def _when(self, moment: RunMoment) -> str:
         known = moment.mark
         if known is None:
             return "before there was a watermark"
         return f"when the watermark was {self._time(known)}"
 
-    def _fate(self, moment: Moment) -> str:
+    def _fate(self, moment: RunMoment) -> str:
         told = {
             Fate.EARLY: f"It is too early: {moment.reason}.",
             Fate.DUPLICATE: "A message with its id had been taken in already, so it does not count again.",
@@ -83,7 +83,7 @@ class Stories:
         adjusted = f"It was given the time {self._time(moment.at)}. " if moment.fate is Fate.ADJUSTED else ""
         return f"{adjusted}{self._windows(moment)}"
 
-    def _windows(self, moment: Moment) -> str:
+    def _windows(self, moment: RunMoment) -> str:
         numbers = self.holding.get(moment.event, [])
         if moment.fate is Fate.PENDING or moment.event in self.trace.pending:
             waits = "It waits: a window that may hold it had not fired when the run ended."
@@ -99,14 +99,14 @@ class Stories:
         more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
         return f"It is in window{'s' if len(numbers) > 1 else ''} {', '.join(shown)}{more}."
 
-    def _late(self, moment: Moment) -> str:
+    def _late(self, moment: RunMoment) -> str:
         by = f" by {Duration(moment.late_by)}" if moment.late_by else ""
         dropped = " The bolt is told to drop such events." if moment.fate is Fate.DROPPED else ""
         stream = self.trace.settings.late_stream
         went = f" It went to the stream {stream!r}." if stream and not dropped else ""
         return f"It was late{by}: {self._why_late(moment)}.{dropped}{went}"
 
-    def _why_late(self, moment: Moment) -> str:
+    def _why_late(self, moment: RunMoment) -> str:
         own = [] if self.grid is None or moment.own is None else self.grid.holding(moment.own)
         told = [self._was(window, moment) for window in own[-3:]]
         passed = f"{moment.reason or 'the watermark had passed its time'}"
@@ -116,7 +116,7 @@ class Stories:
         rule = ", and this bolt turns away all that is behind the watermark" if still else ""
         return f"{passed}. {' '.join(told)}{rule}".rstrip(".")
 
-    def _was(self, window: tuple[int, int], moment: Moment) -> str:
+    def _was(self, window: tuple[int, int], moment: RunMoment) -> str:
         """What had become of a window when a late event came that would be in it."""
         extent = self._between(*window)
         for number, fired in self.trace.windows.items():
@@ -130,7 +130,7 @@ class Stories:
 
     # -- windows and watermarks
 
-    def _window(self, moment: Moment) -> str:
+    def _window(self, moment: RunMoment) -> str:
         assert moment.window is not None
         window = self.trace.windows[moment.window]
         pane = window.get("pane")
@@ -142,7 +142,7 @@ class Stories:
         head = f"Window #{moment.window} {self.extent(window)}{whose} fires{which}{self._why(window, moment)}."
         return f"{head} {self._contents(window)}"
 
-    def _why(self, window: AnswerWindow, moment: Moment) -> str:
+    def _why(self, window: AnswerWindow, moment: RunMoment) -> str:
         if "by" in window:
             return f", by its trigger ({window['by']})"
         if moment.watermark == FOREVER:
@@ -165,7 +165,7 @@ class Stories:
             told += f" No longer in it: {_few(window['expired'])}."
         return told
 
-    def _watermark(self, moment: Moment, head: str) -> str:
+    def _watermark(self, moment: RunMoment, head: str) -> str:
         if not self.trace.event_time:
             return head
         before = self.moments[moment.number - 1].watermark if moment.number else None
@@ -176,7 +176,7 @@ class Stories:
         since = f"from {self._time(before)} " if before is not None else ""
         return f"{head} The watermark moves {since}to {self._time(moment.watermark)}{self._held(moment)}."
 
-    def _held(self, moment: Moment) -> str:
+    def _held(self, moment: RunMoment) -> str:
         """Which input holds the watermark back, or where it comes from."""
         inputs = next((batch.inputs for batch in self.trace.batches if batch.batch == moment.batch), {})
         lag = self.trace.settings.lag

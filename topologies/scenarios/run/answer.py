@@ -124,6 +124,8 @@ class BoltTrace:
     pending: list[str]
     invalid: dict[int, str]
     """By the number of an event in the scenario: why the bolt could not use it."""
+    refused: dict[str, str]
+    """By the id of an event that was taken in, and then found to be invalid: why."""
     watermarks: list[int | None]
     """One for each tick."""
     clocks: list[int | None]

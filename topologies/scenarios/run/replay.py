@@ -162,6 +162,7 @@ class Recording:
     late: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     invalid: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    refused: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     decisions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     batches: dict[str, list[BoltBatch]] = field(default_factory=dict)
     watermarks: dict[str, list[int | None]] = field(default_factory=dict)
@@ -272,6 +273,7 @@ class Recording:
             windows=windows,
             pending=pending,
             invalid={row["row"]: row["reason"] for row in of(self.invalid)},
+            refused={row["event"]: row["reason"] for row in of(self.refused)},
             watermarks=list(self.watermarks.get(node.name, [])),
             clocks=list(self.clocks.get(node.name, [])),
             events=[_event(row) for row in of(self.events)] if _watched(node.bolt.settings) else [],
@@ -286,6 +288,7 @@ class Recording:
             "events": self.events,
             "invalid": self.invalid,
             "decisions": self.decisions,
+            "refused": self.refused,
         }
         seen[kind][key] = rows
 

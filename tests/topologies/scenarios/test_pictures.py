@@ -1,0 +1,213 @@
+"""Pictures of time hold what the trace holds: every event, every watermark, every firing. They fetch nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.helpers.places import ROOT
+from tests.topologies.scenarios.picture_parts import BoltPicture, Page
+from topologies.io.times import written
+from topologies.scenarios.picture.page import PageItem, page
+from topologies.scenarios.picture.png import png
+from topologies.scenarios.picture.svg import svg
+from topologies.scenarios.run.answer import Replayed
+from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.schema.model import Scenario
+from topologies.scenarios.schema.scenario_files import Loaded, load, located, read_scenario, scenario_files
+
+FOLDER = ROOT / "tests" / "scenarios"
+OF_A_FILE = 8
+"""So many scenarios of a file are compared: those of Storm's recorded runs are many, and alike."""
+TURNED_AWAY = {"late": "late", "dropped": "dropped", "early": "early", "duplicate": "duplicate", "invalid": "invalid"}
+LATE = {
+    "name": "late <b>& co</b>",
+    "bolt": {"length": "10s", "tumbling": True, "timestamp_field": "ts", "lag": "0s", "late_stream": "late"},
+    "steps": [
+        {"event": {"id": "a", "ts": "2024-01-01T12:00:12Z"}, "clock": "2024-01-01T12:00:13Z"},
+        {"event": {"id": "b", "ts": "2024-01-01T12:00:25Z"}, "clock": "2024-01-01T12:00:26Z"},
+        {"tick": "watermark"},
+        {"event": {"id": "c", "ts": "2024-01-01T12:00:15Z"}, "clock": "2024-01-01T12:00:31Z"},
+        {"close": True},
+    ],
+    "expect": {"late": ["c"]},
+}
+
+
+def answered(path: Path) -> list[tuple[Scenario, Replayed]]:
+    items = [item for item in load(path) if isinstance(item, Loaded)][:OF_A_FILE]
+    scenarios = [located(item.scenario, item.place.path) for item in items]
+    return [(scenario, replay_locally(scenario)) for scenario in scenarios]
+
+
+def drawn(scenario: Scenario, answer: Replayed) -> list[BoltPicture]:
+    return Page(page([PageItem(scenario, answer)])).pictures[0]
+
+
+def late() -> tuple[Scenario, Replayed]:
+    scenario = read_scenario(LATE)
+    return scenario, replay_locally(scenario)
+
+
+@pytest.mark.parametrize("path", scenario_files(FOLDER), ids=lambda path: path.relative_to(FOLDER).as_posix())
+def test_a_page_holds_what_replay_prints(path: Path) -> None:
+    runs = answered(path)
+    made = Page(page([PageItem(scenario, answer) for scenario, answer in runs]))
+    assert made.addresses == []
+    assert made.answers == [json.loads(json.dumps(answer.to_json())) for _, answer in runs]
+    for (scenario, answer), shown in zip(runs, made.pictures, strict=True):
+        every_window_fires_once(answer, shown)
+        for picture in shown:
+            every_event_stands_once(scenario, picture)
+            every_row_is_told(picture)
+        if len(shown) == 1:
+            the_accounts_are_those_of_the_answer(answer, shown[0])
+            the_watermark_goes_the_same_way(scenario, answer, shown[0])
+
+
+def every_window_fires_once(answer: Replayed, shown: list[BoltPicture]) -> None:
+    windows = answer.to_json()["windows"]
+    firings = {int(mark.data["window"]): mark.data for picture in shown for mark in picture.firings}
+    assert sorted(firings) == list(range(len(windows)))
+    assert sum(len(picture.firings) for picture in shown) == len(windows)
+    for number, window in enumerate(windows):
+        data = firings[number]
+        assert json.loads(data["events"]) == window["events"]
+        for bound in ("start", "end"):
+            assert (written(int(data[bound])) if bound in data else None) == window[bound], f"{bound} of #{number}"
+
+
+def every_event_stands_once(scenario: Scenario, picture: BoltPicture) -> None:
+    names = Counter(mark.data["event"] for mark in picture.events)
+    wanted = Counter(step.id for step in scenario.event_steps)
+    assert wanted - names == Counter(), "an event of the scenario is not in the picture"
+    assert scenario.topology or scenario.step or names == wanted, "the picture has an event that the scenario has not"
+    if scenario.bolt is not None and scenario.is_event_time:
+        times = {step.id: scenario.event_time(step) for step in scenario.event_steps}
+        for mark in picture.events:
+            if mark.data["fate"] in ("windowed", "late", "pending") and "at" in mark.data:
+                at = int(mark.data["at"])
+                assert at in (times[mark.data["event"]], *range(1, len(wanted) + 1)), mark.data
+
+
+def every_row_is_told(picture: BoltPicture) -> None:
+    rows = [int(mark.data["row"]) for mark in picture.told]
+    assert rows == list(range(len(rows)))
+    assert all(mark.text.strip() for mark in picture.told)
+    assert {int(mark.data["row"]) for mark in picture.marks if "row" in mark.data} == set(rows)
+
+
+def the_accounts_are_those_of_the_answer(answer: Replayed, picture: BoltPicture) -> None:
+    fates = Counter(mark.data["fate"] for mark in picture.events)
+    for account in TURNED_AWAY:
+        if not answer.steps:
+            assert fates[account] == answer.counts.get(account, 0), account
+
+
+def the_watermark_goes_the_same_way(scenario: Scenario, answer: Replayed, picture: BoltPicture) -> None:
+    """After each tick, each step of the clock and each event of the answer the picture has its watermark."""
+    if not answer.traces[0].event_time:
+        return
+    for kind, wanted in (("tick", answer.watermarks), ("clock", answer.clocks)):
+        told = [mark.data.get("watermark") for mark in picture.told if mark.data["kind"] == kind]
+        assert len(told) == len(wanted)
+        for found, at in zip(told, wanted, strict=True):
+            assert at is None or found in (str(at), "end"), kind
+    by_event = [mark.data.get("watermark") for mark in picture.told if mark.data["kind"] == "event"]
+    if len(by_event) == len(answer.events):
+        for found, event in zip(by_event, answer.events, strict=True):
+            assert event["watermark"] is None or found == str(event["watermark"])
+    lines = [mark for mark in picture.of("line") if "watermark" in mark.classes and "points" in mark.data]
+    if lines:
+        (line,) = lines
+        rows = {int(mark.data["row"]): mark.data.get("watermark") for mark in picture.told}
+        for row, at in json.loads(line.data["points"]):
+            assert rows[row] == ("end" if at is None else str(at))
+
+
+def test_a_late_event_is_told_so_that_one_understands() -> None:
+    scenario, answer = late()
+    (picture,) = drawn(scenario, answer)
+    (story,) = [mark.text for mark in picture.told if mark.text.startswith("c has")]
+    assert story == (
+        "c has the time 12:00:15. It came at 12:00:31, as event 3, when the watermark was 12:00:25. "
+        "It was late by 10s: the watermark has passed it. "
+        "Its window (12:00:10..12:00:20] had fired (#0), when the watermark reached 12:00:25. "
+        "It went to the stream 'late'."
+    )
+    (beside,) = [mark.text for mark in picture.of("late-by")]
+    assert beside == "10s late"
+
+
+def test_a_session_grows_with_its_events() -> None:
+    scenario = read_scenario(
+        {
+            "name": "sessions",
+            "bolt": {"session": {"gap": "5s"}, "timestamp_field": "ts"},
+            "steps": [
+                {"event": {"id": "a", "ts": 1000}},
+                {"event": {"id": "b", "ts": 9000}},
+                {"event": {"id": "c", "ts": 5000}},
+                {"close": True},
+            ],
+        }
+    )
+    answer = replay_locally(scenario)
+    assert [window["events"] for window in answer.windows] == [["a", "c", "b"]]
+    (trace,) = answer.traces
+    assert trace.settings.kinds
+    text = page([PageItem(scenario, answer)])
+    (box,) = re.findall(r"<g class='box' data.*?</g>", text)
+    assert box.count("<rect") == 4, "one session, then two apart, then one that joins them"
+
+
+def test_what_is_not_as_expected_stands_in_the_page() -> None:
+    scenario = read_scenario({**LATE, "expect": {"late": []}})
+    answer = replay_locally(scenario)
+    text = page([PageItem(scenario, answer)])
+    assert "What is not as expected" in text
+    assert "late: expected" in text
+    assert "✗ not as expected" in text
+
+
+def test_names_are_no_markup() -> None:
+    text = page([PageItem(*late())])
+    assert "<b>" not in text
+    assert "late &lt;b&gt;&amp; co&lt;/b&gt;" in text
+
+
+def test_many_scenarios_share_a_page() -> None:
+    made = page([PageItem(*late(), place="one.yaml"), PageItem(*late(), place="two.yaml")])
+    assert len(Page(made).pictures) == 2
+    assert made.count("<option value='0'>✓ late") == 1
+    assert "2 scenarios" in made
+
+
+def test_a_page_fetches_nothing() -> None:
+    text = page([PageItem(*late())])
+    assert re.findall(r"\b(?:https?:)?//\w[\w.]*\.\w+", text) == []
+    assert "default-src &#x27;none&#x27;" in text
+    assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttpRequest|<link|<img|<iframe", text)
+
+
+def test_svg_stands_alone_and_knows_both_grounds() -> None:
+    text = svg(*late())
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "prefers-color-scheme:dark" in text
+    assert "var(" not in text
+    titles = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert any("It was late by 10s" in title for title in titles)
+
+
+def test_png_is_an_image() -> None:
+    pytest.importorskip("resvg_py")
+    image = png(*late())
+    assert image.startswith(b"\x89PNG\r\n")
+    width, height = (int.from_bytes(image[at : at + 4], "big") for at in (16, 20))
+    assert (width, height) == tuple(2 * int(size) for size in re.findall(r"(?:width|height)='(\d+)'", svg(*late()))[:2])
