@@ -110,9 +110,8 @@ def _trace_decisions(
     its number in the source, where that is known."""
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
     kept = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
-    names: list[str | None] = [*event_ids(events.rows.table)] or [None] * len(events.times)
     reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
-    for row, name in enumerate(names):
+    for row, name in enumerate(event_ids(events.rows.table)):
         code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.deferred
         turned_away = code in (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER)
         ledger.trace(

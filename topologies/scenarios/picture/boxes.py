@@ -10,7 +10,7 @@ from typing import Any
 
 from topologies.scenarios.draw.window_grid import WindowGrid
 from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import RunMoment
+from topologies.scenarios.picture.moments import RunMoment, known_ids
 from topologies.scenarios.run.answer import AnswerWindow, BoltTrace
 from windowing.settings.kinds import Session
 from windowing.time.timestamps import FOREVER
@@ -60,7 +60,7 @@ def boxes_of(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int) -
     found = []
     for numbers in groups.values():
         windows = [trace.windows[number] for number in numbers]
-        names = {name for window in windows for name in window["events"] if name in rows}
+        names = {name for window in windows for name in known_ids(window["events"]) if name in rows}
         events = sorted((rows[name] for name in names), key=lambda moment: moment.number)
         box = _box(windows, events, fired[numbers[0]])
         if box is None:

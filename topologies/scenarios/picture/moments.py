@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from topologies.scenarios.draw.placing import placed
 from topologies.scenarios.picture.fates import Fate, fate_of
@@ -58,6 +58,10 @@ class RunMoment:
         return self.mark - self.own
 
 
+Taken: TypeAlias = "dict[str | None, deque[int | None]]"
+"""By the id of events: the watermark after each of them, in order of arrival."""
+
+
 class RunMoments:
     """Builds the moments of one bolt."""
 
@@ -72,8 +76,8 @@ class RunMoments:
         )
         self.numbers = list(trace.windows)
         self.decided = _Decided(trace)
-        self.windowed = {name for window in trace.windows.values() for name in window["events"]}
-        self.pending = set(trace.pending)
+        self.windowed = {name for window in trace.windows.values() for name in known_ids(window["events"])}
+        self.pending = set(known_ids(trace.pending))
         self.ids = any(decided["event"] is not None for decided in trace.decisions)
         self.after = {batch.batch: batch for batch in trace.batches}
         self.by_arrival = by_arrival(scenario, trace)
@@ -91,7 +95,7 @@ class RunMoments:
     def _moments(self) -> Iterator[RunMoment]:
         ends, batch = deque(planned.end for planned in script(self.scenario)), 0
         watermarks, clocks = iter(self.trace.watermarks), iter(self.trace.clocks)
-        taken: dict[str, deque[int | None]] = defaultdict(deque)
+        taken: Taken = defaultdict(deque)
         for event in self.trace.events:
             taken[event["id"]].append(event["watermark"])
         for done, (step, before, after) in enumerate(placed(self.scenario, self.answer), 1):
@@ -134,11 +138,12 @@ class RunMoments:
         moment.window = self.numbers[place]
         return moment
 
-    def _event(self, step: EventStep, batch: int, taken: dict[str, deque[int | None]]) -> RunMoment:
+    def _event(self, step: EventStep, batch: int, taken: Taken) -> RunMoment:
         self.arrived += 1
         decided = self.decided.of(step, self.arrived - 1, batch)
-        if taken[step.id]:
-            self._reach(taken[step.id].popleft())
+        marks = taken[step.id] or taken[None]
+        if marks and decided is not None:
+            self._reach(marks.popleft())
         moment = self._moment("event", batch, step)
         moment.event, moment.arrival = step.id, self.arrived
         moment.clock = self._arrival_time(step) or moment.clock
@@ -195,6 +200,11 @@ class RunMoments:
                 self.arrived += 1
                 moment.at = self.arrived
             yield moment
+
+
+def known_ids(ids: Sequence[str | None] | None) -> list[str]:
+    """The ids of events that have one."""
+    return [name for name in ids or () if name is not None]
 
 
 def by_arrival(scenario: Scenario, trace: BoltTrace) -> bool:

@@ -10,7 +10,7 @@ from topologies.scenarios.picture.boxes import WindowBox
 from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.lines import Line
 from topologies.scenarios.picture.marks import mark
-from topologies.scenarios.picture.moments import RunMoment
+from topologies.scenarios.picture.moments import RunMoment, known_ids
 from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.scale import BREAK
 from windowing.time.durations import Duration
@@ -137,7 +137,8 @@ class Plot:
     def _firing(self, moment: RunMoment, number: int) -> str:
         window, y, box = self.picture.trace.windows[number], self.y(moment.number), self.boxes.get(number)
         low, high = (0.0, 0.0) if box is None else (self.x(box.low), self.x(box.high))
-        new, names = set(window["new"] or window["events"]), window["events"]
+        names = known_ids(window["events"])
+        new = set(known_ids(window["new"]) or names)
         names = names if len(names) <= _MEMBERS else [*names[: _MEMBERS - 10], *names[-10:]]
         dots = [
             element("circle", class_="new" if name in new else "again", cx=self.x(self.places[name]), cy=y, r=3.4)

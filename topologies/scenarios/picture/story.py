@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.draw.window_grid import WindowGrid
 from topologies.scenarios.picture.fates import Fate
-from topologies.scenarios.picture.moments import RunMoment
+from topologies.scenarios.picture.moments import RunMoment, known_ids
 from topologies.scenarios.run.answer import AnswerWindow, BoltTrace
 from windowing.settings.rules import LateBy
 from windowing.time.durations import Duration
@@ -32,7 +32,7 @@ class Stories:
         self.rows = {moment.window: moment for moment in moments if moment.window is not None}
         self.holding: dict[str, list[int]] = {}
         for number, window in trace.windows.items():
-            for name in window["events"]:
+            for name in known_ids(window["events"]):
                 self.holding.setdefault(name, []).append(number)
 
     def of(self, moment: RunMoment) -> str:
@@ -89,9 +89,7 @@ class Stories:
             waits = "It waits: a window that may hold it had not fired when the run ended."
             return f"{self._are_in(numbers)} {waits}" if numbers else waits
         if not numbers:
-            return (
-                "It was taken in; which windows hold it is not told, since the events of its spout have no column id."
-            )
+            return "It was taken in; which windows hold it is unknown, as no column id reaches the bolt."
         return self._are_in(numbers)
 
     def _are_in(self, numbers: Sequence[int]) -> str:
@@ -154,15 +152,15 @@ class Stories:
         return f", since the watermark is {self._time(moment.watermark)}" if moment.watermark is not None else ""
 
     def _contents(self, window: AnswerWindow) -> str:
-        events, new = window["events"], window["new"] or []
+        events, new = known_ids(window["events"]), known_ids(window["new"])
         if not events:
-            return "It holds no events that are known by an id."
+            return _unnamed(window)
         again = [name for name in events if name not in set(new)]
         told = f"It holds {len(events)} event{'s' if len(events) > 1 else ''}: {_few(events)}."
         if window["new"] is not None and again and new:
             told += f" New in it: {_few(new)}."
         if window["expired"]:
-            told += f" No longer in it: {_few(window['expired'])}."
+            told += f" No longer in it: {_few(known_ids(window['expired']))}."
         return told
 
     def _watermark(self, moment: RunMoment, head: str) -> str:
@@ -190,7 +188,7 @@ class Stories:
         start, end = window["start"], window["end"]
         opening, closing = window["brackets"]
         if end is None:
-            count = len(window["events"])
+            count = len(window["events"] or ())
             return f"of {count} event{'' if count == 1 else 's'}"
         if start is None:
             return f"..{self._time(end)}{closing}"
@@ -207,6 +205,15 @@ class Stories:
 def source_name(source: str) -> str:
     """The name of an input, or of a partition of one, for people."""
     return source.replace("\t", " partition ").removeprefix("events.")
+
+
+def _unnamed(window: AnswerWindow) -> str:
+    """What is in a window whose events have no ids."""
+    count = None if window["events"] is None else len(window["events"])
+    if count == 0:
+        return "It holds no event."
+    many = "events" if count is None else f"{count} event{'' if count == 1 else 's'}"
+    return f"It holds {many}; which ones is unknown, as no column id reaches the bolt."
 
 
 def _few(names: Sequence[str]) -> str:

@@ -121,10 +121,11 @@ class BoltTrace:
     """The inputs that come from another windowed bolt."""
     windows: dict[int, AnswerWindow]
     """Its windows by their places among the windows of the answer."""
-    pending: list[str]
+    pending: list[str | None]
+    """None for each whose id is not known."""
     invalid: dict[int, str]
     """By the number of an event in the scenario: why the bolt could not use it."""
-    refused: dict[str, str]
+    refused: dict[str | None, str]
     """By the id of an event that was taken in, and then found to be invalid: why."""
     watermarks: list[int | None]
     """One for each tick."""

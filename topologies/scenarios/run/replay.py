@@ -257,7 +257,7 @@ class Recording:
         )
 
     def _of_bolt(
-        self, node: WindowedNode, name: str, windows: dict[int, AnswerWindow], pending: list[str]
+        self, node: WindowedNode, name: str, windows: dict[int, AnswerWindow], pending: list[str | None]
     ) -> BoltTrace:
         """What happened at one bolt."""
 
