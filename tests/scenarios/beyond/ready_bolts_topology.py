@@ -7,6 +7,7 @@ from windbolt import (
     Deduplicate,
     Rank,
     RateLimit,
+    Session,
     TopN,
     TopologyBuilder,
     WindowedBolt,
@@ -52,3 +53,18 @@ def chained() -> Topology:
 
 
 highest = chained()
+
+
+def silent_after_repeats() -> Topology:
+    """Sensors without a reading for 10 ms, repeats left out; the end of the streams is no silence."""
+    builder = TopologyBuilder("silences")
+    builder.set_spout("readings", spouts.memory("id string, sensor string, level double, ts long"))
+    once = Deduplicate("id", within="5ms").with_timestamp_field("ts").with_watermark(every=1)
+    builder.set_bolt("once", once, 2).fields_grouping("readings", "id")
+    silence = AggregateBolt("sensor", n=aggregates.count()).with_window(Session("10ms")).with_key("sensor")
+    builder.set_bolt("silent", silence.with_time(close_fires=False), 2).fields_grouping("once", "sensor")
+    builder.set_sink("rows", sinks.memory()).from_("silent")
+    return builder.build()
+
+
+silent_at_the_end = silent_after_repeats()

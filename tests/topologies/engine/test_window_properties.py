@@ -147,7 +147,7 @@ def run_cut(found: Scenario, topology: Topology, chance: random.Random) -> Json:
     ticks: list[int | None] = []
     for number, (advance, splits) in enumerate(recut(found, chance)):
         report = step.run(BatchPlan(number, advance, splits))
-        if advance.tick:
+        if advance.tick and not advance.close:
             ticks += [bolt.new_watermark for bolt in report.bolts.values()]
         if chance.random() < 0.2:
             step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))

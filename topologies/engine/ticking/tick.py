@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 
 from manager.storage.segments import SegmentStore
@@ -51,9 +52,20 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
             items.append(
                 FireItem(node.name, number, state, evaluated, admit=waiting, end=end, anchor=bolt_state.anchor)
             )
-    if frontiers.current is not None and frontiers.current != FOREVER:
-        bolt_state.frontier = frontiers.current
+    reached = frontiers.current if frontiers.current != FOREVER else _at_the_end(progress, node, advance)
+    if reached is not None:
+        bolt_state.frontier = reached
     return items
+
+
+def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> int | None:
+    """The frontier in event time that the watermark reaches when the streams end. Windows behind it are due for the
+    bolts that read this one, whose own windows the end may not fire."""
+    if not node.event_time:
+        return None
+    bolt_state = progress.state.bolts[node.name]
+    still_open = replace(advance, close=False)
+    return frontiers_of(node, bolt_state, still_open, progress.new_watermarks.get(node.name)).current
 
 
 def _may_fire_otherwise(node: WindowedNode, task: TaskState, frontiers: Frontiers, end: BatchEnd) -> bool:

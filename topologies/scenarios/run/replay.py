@@ -182,7 +182,7 @@ class Recording:
                 continue
             known = BoltBatch(report.batch, batch.advance.clock, bolt.watermark, bolt.inputs)
             self.batches.setdefault(name, []).append(known)
-            if batch.advance.tick:
+            if batch.advance.tick and not batch.advance.close:
                 self.watermarks.setdefault(name, []).append(bolt.new_watermark)
             if batch.clock:
                 self.clocks.setdefault(name, []).append(bolt.watermark)
