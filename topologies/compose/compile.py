@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from topologies.compose.checks.called_methods import missing_method
 from topologies.compose.default_time import with_record_time
+from topologies.compose.idle_chains import idle_chains
 from topologies.compose.known_streams import KnownStreams, read_twice
 from topologies.compose.mistakes import Mistakes
 from topologies.compose.naming import names
@@ -68,6 +69,7 @@ class _Compilation:
             mistakes.extend(self.source_rules.without_use())
         sinks = [sink for each in declared.sinks if (sink := sink_node(each, self.known, mistakes))]
         mistakes.extend(shared_folders(declared.sinks))
+        mistakes.extend(idle_chains({bolt.name: bolt for bolt in bolts if isinstance(bolt, WindowedNode)}))
         if not spouts and not mistakes:
             mistakes.tell("there is no spout", do="set_spout(name, spout)")
         if mistakes:
