@@ -67,8 +67,8 @@ ORDER = {
     "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks spouts messages",
     "topologies.graph": "hashing groupings inner_columns streams side_streams origins nodes graph rules_in_words"
     " describing picture",
-    "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns idle_chains"
-    " default_time source_time sinks windowed compile drawing builder",
+    "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns"
+    " idle_chains default_time source_time sinks windowed compile drawing builder",
     "topologies.engine": "time failures rows work ledger batch admission ingest fire commit ticking tasks"
     " compaction phases reporting micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describing compile",
