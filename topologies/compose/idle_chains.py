@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from topologies.graph.nodes.windowed import WindowedNode
-from windowing.bolts.unions import Union
+from windowing.bolts.ready.unions import Union
 from windowing.errors import ConfigError
 
 
