@@ -20,8 +20,11 @@ from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.spouts import FileSpout, FoundFile, MemorySpout
+from topologies.metrics.observing import observed
+from topologies.metrics.source_lag import files_behind
 from topologies.preflight.in_process import check_local
 from topologies.run.built import check_built
+from topologies.run.observer import Observers
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.sources.splits import TableSource, file_splits
@@ -44,14 +47,15 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     check_built("run_local", topology)
     options = options or RunOptions()
     check_local(topology, options)
-    if options.checkpoint is not None:
-        return LocalRun(topology, options).run()
-    refuse_unnameable(topology)
-    claims = Claims(topology)
-    try:
-        return _run(topology, options)
-    finally:
-        claims.release()
+    with observed(topology, options) as observers:
+        if options.checkpoint is not None:
+            return LocalRun(topology, options, observers).run()
+        refuse_unnameable(topology)
+        claims = Claims(topology)
+        try:
+            return _run(topology, options, observers)
+        finally:
+            claims.release()
 
 
 class LocalRun(CheckpointedRun):
@@ -75,7 +79,7 @@ class LocalRun(CheckpointedRun):
         journal = FileJournal(
             self.halves.spark_half, list(self.spouts), heartbeats=heartbeats, summed=self.halves.uri is None
         )
-        self.journal = journal
+        self.journal, self.files_read = journal, journal.seen
         if journal.unfinished is not None and not self.options.stop.is_set():
             self._run_and_note(journal.unfinished)
         if self.options.interval is not None:
@@ -124,36 +128,41 @@ class _Here(InProcess):
         """There is nothing to free."""
 
 
-def _run(topology: Topology, options: RunOptions) -> Summary:
+def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summary:
     summary, started = Summary(), time.perf_counter()
     topology = with_needed_columns(topology)
     first = FirstOutput.of(topology, options.first_output_at)
     micro_batch = MicroBatch(topology, MemoryCheckpoint(), InProcess(), first=first)
     options.on_begin(summary.before)
+    read: dict[str, set[str]] = {name: set() for name in topology.spouts}
+    observers.begin(micro_batch, lambda: files_behind(topology, read))
     clock, number = options.clock(), -1
-    for number, splits in enumerate(_batches(topology)):
+    for number, splits in enumerate(_batches(topology, read)):
         if options.stop.is_set():
             summary.stopped = True
             break
         clock = max(clock, options.clock())
         report = micro_batch.run(BatchPlan(number, TimeAdvance(clock), splits), again=False)
         summary.note(report)
+        observers.report(report)
         options.on_report(report)
     if options.flush and not summary.stopped:
         report = micro_batch.run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True), again=False)
         summary.note(report)
+        observers.report(report)
         options.on_report(report)
     summary.seconds = time.perf_counter() - started
     return summary
 
 
-def _batches(topology: Topology) -> Iterator[list[SourceSplit | MergedSplits]]:
-    sources = [_of_spout(topology, node) for node in topology.spouts.values()]
+def _batches(topology: Topology, read: Mapping[str, set[str]]) -> Iterator[list[SourceSplit | MergedSplits]]:
+    """The splits of each batch; ``read`` gets the files that belong to one, by spout."""
+    sources = [_of_spout(topology, node, read[node.name]) for node in topology.spouts.values()]
     for found in zip_longest(*sources, fillvalue=()):
         yield [split for splits in found for split in splits]
 
 
-def _of_spout(topology: Topology, node: SpoutNode) -> Iterator[Sequence[SourceSplit | MergedSplits]]:
+def _of_spout(topology: Topology, node: SpoutNode, read: set[str]) -> Iterator[Sequence[SourceSplit | MergedSplits]]:
     match node.spout:
         case MemorySpout() as spout:
             first = 0
@@ -162,6 +171,7 @@ def _of_spout(topology: Topology, node: SpoutNode) -> Iterator[Sequence[SourceSp
                 first += table.num_rows
         case FileSpout() as spout:
             for found in spout.batches():
+                read.update(found)
                 yield file_splits(topology, [(node.name, path) for path in found], 1)
         case spout:
             raise AssertionError(f"{node.name!r} is {type(spout).__name__}, which is refused before a run")

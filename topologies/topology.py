@@ -40,6 +40,7 @@ class Topology(Graph):
         conf: Mapping[str, str] | None = None,
         metrics: TimeMetrics | None = None,
         on_report: Callable[[BatchReport], None] | None = None,
+        serve_metrics: int | str | None = None,
         show: bool = True,
     ) -> Run:
         """Start it in the background, and return at once; in a notebook the run shows itself, unless ``show`` is False.
@@ -52,7 +53,7 @@ class Topology(Graph):
         """
         from topologies.starting.start import options_of, start
 
-        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report)
+        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report, serve_metrics)
         return start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics, show=show)
 
     @checked
@@ -70,6 +71,7 @@ class Topology(Graph):
         conf: Mapping[str, str] | None = None,
         metrics: TimeMetrics | None = None,
         on_report: Callable[[BatchReport], None] | None = None,
+        serve_metrics: int | str | None = None,
     ) -> Summary:
         """Run it to the end of its input, or until it is interrupted; ``start`` and ``wait`` in one.
 
@@ -77,7 +79,7 @@ class Topology(Graph):
         """
         from topologies.starting.start import options_of, run_to_the_end, start
 
-        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report)
+        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report, serve_metrics)
         return run_to_the_end(
             start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics)
         )

@@ -146,6 +146,7 @@ OPTIONS: dict[str, Any] = {
     "on_report": lambda report: None,
 }
 WITH_SPARK: dict[str, Any] = {
+    "serve_metrics": None,
     "checkpoint": "ck",
     "every": "2s",
     "master": "local[1]",
@@ -328,6 +329,7 @@ CALLS: dict[str, Valid] = {
             "keep_batches": 3,
             "clock": lambda: 0,
             "on_report": print,
+            "serve_metrics": 9464,
             "stop": threading.Event(),
         }
     ),

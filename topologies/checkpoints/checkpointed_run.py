@@ -24,7 +24,9 @@ from topologies.engine.commit.frames import Frames
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.output import Output
+from topologies.metrics.source_lag import files_behind
 from topologies.run.bolt_totals import BoltTotals
+from topologies.run.observer import NOBODY, Observers, SourceLag
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.sources.deaths import Death
@@ -45,13 +47,15 @@ class CheckpointedRun(ABC):
     micro_batch: MicroBatch
     log: SourceLog
 
-    def __init__(self, topology: Topology, options: RunOptions) -> None:
+    def __init__(self, topology: Topology, options: RunOptions, observers: Observers = NOBODY) -> None:
         assert options.checkpoint is not None
-        self.options = options
+        self.options, self.observers = options, observers
         self.halves = PairedCheckpoint(options.checkpoint)
         self.summary = Summary()
         self.name_encoding = UTF8
         """The encoding of the names of files that can be read."""
+        self.files_read: dict[str, set[str]] = {}
+        """Per spout, the files that belong to a batch, by their absolute paths; for observers."""
         self.passed_over: set[str] = set()
         """The files that are not read for their names, and that have been named."""
         beginning = during("the start of the run", "nothing is lost")
@@ -107,6 +111,7 @@ class CheckpointedRun(ABC):
         started = time.perf_counter()
         try:
             self.options.on_begin(self.summary.before)
+            self.observers.begin(self.micro_batch, self._lag)
             self._finish_closing()
             self._batches()
             self.summary.stopped = self.options.stop.is_set()
@@ -175,10 +180,15 @@ class CheckpointedRun(ABC):
             report.complaints.extend(self._passed_over())
         self._note(query, report)
         self.summary.note(report)
+        self.observers.report(report)
         self.options.on_report(report)
 
     def _note(self, query: str | None, report: BatchReport) -> None:  # noqa: B027 - most have nobody else to tell
         """Tell whoever else wants to know of a batch."""
+
+    def _lag(self) -> list[SourceLag]:
+        """How far the spouts of files on this machine are behind; called from any thread."""
+        return files_behind(self.topology, self.files_read)
 
     def _passed_over(self) -> list[str]:
         """What is to be said of files that have come since and whose names cannot be read: each is named once."""

@@ -48,12 +48,11 @@ class FileJournal:
         self._places = ["-"] * (len(self._spouts) + heartbeats)
         if self._planned >= 0:
             self._resume()
-        self._files = [self._read(source) for source in range(len(self._spouts))]
+        self._files = [half.files(source) for source in range(len(self._spouts))]
         self._latest = [max(half.entries(source), default=-1) for source in range(len(self._spouts))]
         self._every = [_interval(half.entries(source)) for source in range(len(self._spouts))]
         self.seen = {
-            spout: {shown_path(unquote(entry["path"])) for entry in self._files[source]}
-            for source, spout in enumerate(self._spouts)
+            spout: {path_of(entry) for entry in self._files[source]} for source, spout in enumerate(self._spouts)
         }
         """Per spout, the files that belong to a batch, by their absolute paths."""
 
@@ -120,16 +119,6 @@ class FileJournal:
     def _kinds(self) -> list[set[str]]:
         return [{"logOffset"}] * len(self._spouts) + [{"offset", "timestamp"}] * self._heartbeats
 
-    def _read(self, source: int) -> list[dict[str, Any]]:
-        """What the log of a source holds; that it is whole has been checked (SparkHalf.check)."""
-        entries = self._half.entries(source)
-        lines = [
-            line
-            for name in self._half.chain(source, max(entries, default=-1))
-            for line in self._half.read(name).split("\n")[1:]
-        ]
-        return [json.loads(line) for line in lines if line]
-
     def _note(self, source: int, spout: str, files: Sequence[FoundFile]) -> None:
         number = self._latest[source] + 1
         new = [{"path": as_uri(each.path), "timestamp": each.changed, "batchId": number} for each in files]
@@ -149,6 +138,11 @@ class FileJournal:
         path = f"{self._half.root}/{name}"
         make_folder(self._half.filesystem, path.rsplit("/", 1)[0])
         write_spark_file(self._half.filesystem, path, text, summed=self._summed)
+
+
+def path_of(entry: Mapping[str, Any]) -> str:
+    """The absolute path of a file from its entry in the log of its source."""
+    return shown_path(unquote(entry["path"]))
 
 
 def as_uri(path: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow.fs as pafs
 
@@ -111,6 +112,12 @@ class SparkHalf:
         """The files that Spark reads if this is the last entry of a source's log, as far as they are there."""
         entries = self.entries(source)
         return [f"sources/{source}/{entries[number]}" for number in _span(entries, last) if number in entries]
+
+    def files(self, source: int) -> list[dict[str, Any]]:
+        """The entries of the log of a source of files, one for each file; that it is whole is checked elsewhere."""
+        names = self.chain(source, max(self.entries(source), default=-1))
+        lines = [line for name in names for line in self.read(name).split("\n")[1:]]
+        return [json.loads(line) for line in lines if line]
 
     def missing(self, source: int, last: int) -> list[int]:
         """The entries that Spark then misses."""

@@ -51,6 +51,13 @@ def run(
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Serve metrics for Prometheus, and /health, at this port.",
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with an error where no file matches, or no row has a declared column.")
     ] = False,
@@ -74,6 +81,7 @@ def run(
             flush=not keep_open,
             first_output=first_output,
             keep_batches=keep_batches,
+            serve_metrics=metrics,
         )
         settings = settings_of(conf or [])
         _check(engine, options, master, settings)

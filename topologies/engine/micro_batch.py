@@ -32,7 +32,7 @@ from topologies.engine.work.items import FireItem
 from topologies.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _ORIGIN = 8
 """Length, in hexadecimal digits, of the id that distinguishes a checkpoint from others."""
@@ -60,6 +60,9 @@ class MicroBatch:
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
         """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None
         where tracing is off."""
+        self.on_window_ends: Callable[[Mapping[str, Mapping[int, int]]], None] | None = None
+        """Called after the commit with the number of windows that have fired, by bolt and by their end in microseconds;
+        None where nobody wants to know."""
         self.run_id = uuid.uuid4().hex
         """Id of this run, new after each start. It is written into the plans of batches, and is kept when a later run
         repeats them."""
@@ -106,6 +109,8 @@ class MicroBatch:
         with phases.phase("commit"):
             self.checkpoint.commit(progress.state)
         self.manifest = progress.state
+        if self.on_window_ends is not None:
+            self.on_window_ends(progress.window_ends)
         return report(self.topology, progress, plan, phases.end())
 
     def _begin(self, plan: BatchPlan, key: str, query: str | None) -> BatchProgress:
@@ -120,6 +125,7 @@ class MicroBatch:
             clock=plan.advance.clock,
             watermarks={name: bolt.watermark.current for name, bolt in state.bolts.items()},
             traced=self.tracer is not None,
+            notes_window_ends=self.on_window_ends is not None,
             first=self.first,
             run=run,
             partitions=plan.partitions,

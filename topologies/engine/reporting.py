@@ -28,7 +28,14 @@ def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds
         rows=progress.rows,
         seconds=dict(seconds),
         bolts={
-            name: _bolt_report(node, progress, plan.advance_of(name).clock) for name, node in topology.windowed.items()
+            name: bolt_report(
+                node,
+                progress.state.bolts[name],
+                plan.advance_of(name).clock,
+                new_watermark=progress.new_watermarks.get(name),
+                windows=progress.windows.get(name, 0),
+            )
+            for name, node in topology.windowed.items()
         },
         spouts={name: dict(counts) for name, counts in progress.state.spouts.items()},
         complaints=progress.complaints,
@@ -37,14 +44,17 @@ def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds
     )
 
 
-def _bolt_report(node: WindowedNode, progress: BatchProgress, clock: int) -> BoltReport:
-    bolt_state = progress.state.bolts[node.name]
+def bolt_report(
+    node: WindowedNode, bolt_state: BoltState, clock: int, *, new_watermark: int | None = None, windows: int = 0
+) -> BoltReport:
+    """The report of a bolt, from its state after a batch, the clock of the batch in microseconds, and the watermark and
+    the number of windows that are new in it."""
     watermark = bolt_state.watermark.current if node.event_time else None
     return BoltReport(
         watermark=watermark,
-        new_watermark=progress.new_watermarks.get(node.name),
+        new_watermark=new_watermark,
         behind=_behind_the_latest(bolt_state, watermark),
-        windows=progress.windows.get(node.name, 0),
+        windows=windows,
         fired=bolt_state.fired,
         open=open_windows(node, bolt_state),
         accounts=bolt_state.accounts.totals(sum(bolt_state.pending)),
@@ -56,6 +66,7 @@ def _bolt_report(node: WindowedNode, progress: BatchProgress, clock: int) -> Bol
         emitted=bolt_state.emitted,
         counters=bolt_state.counters,
         inputs=_by_input(node, bolt_state) if node.event_time else {},
+        idle=tuple(bolt_state.watermark.sources.idle) if node.event_time else (),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from manager.storage.checkpoint import KEPT_BATCHES
 from topologies.engine.time.first_output import as_moment
+from topologies.run.address import Address, address_of
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import Clock, system_clock
 from windowing.calls.checked import checked_value
@@ -31,7 +32,7 @@ class RunOptions:
     """The options of a run, the same for ``run_local``, ``run_on_spark`` and the command ``windbolt run``.
 
     Raises ConfigError for ``keep_batches`` out of its range, for an interval ``every`` of zero, for a checkpoint
-    without a name, and for a ``first_output`` that is not a time.
+    without a name, for a ``first_output`` that is not a time, and for ``serve_metrics`` that is no address.
     """
 
     checkpoint: str | None = None
@@ -55,6 +56,9 @@ class RunOptions:
     the checkpoint."""
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
+    serve_metrics: int | str | None = None
+    """Port at which metrics for Prometheus (``/metrics``) and the health of the run (``/health``) are served until the
+    process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all; None for none."""
     stop: threading.Event = field(default_factory=threading.Event, repr=False)
     """Event that ends the run after the current batch when set."""
 
@@ -72,6 +76,7 @@ class RunOptions:
             )
         if self.first_output is not None:
             as_moment(self.first_output)
+        _ = self.metrics_address
         if self.interval is not None and self.interval.micros == 0:
             raise ConfigError(
                 f"every={self.every!r}", why="the interval must be longer than zero", do="give one such as every='1s'"
@@ -81,6 +86,11 @@ class RunOptions:
     def interval(self) -> Duration | None:
         """The interval of micro-batches; None where the run ends with its input. ConfigError for what is none."""
         return None if self.every is None else as_duration(self.every)
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Where metrics are served; None where they are not. Raises ConfigError for what is no address."""
+        return None if self.serve_metrics is None else address_of(self.serve_metrics)
 
     @property
     def first_output_at(self) -> int | None:

@@ -12,14 +12,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
+from topologies.checkpoints.file_journal import path_of
 from topologies.checkpoints.source_log import Partitions
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames
 from topologies.engine.work.output import Output
+from topologies.io.paths import shown_path
+from topologies.metrics.observing import observed
+from topologies.metrics.source_lag import records_behind
 from topologies.preflight.early import refuse_early
 from topologies.run.built import check_built
+from topologies.run.observer import NOBODY, Observers, SourceLag
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.run.without_checkpoint import refuse_on_spark
@@ -74,11 +79,12 @@ def run_on_spark(
     """
     check_built("run_on_spark", topology)
     refuse_on_spark(options)
-    refuse_early(topology, options)
-    kafka = reaches_kafka(topology)
-    with shared_session(spark, master, conf or {}, kafka=kafka) as session, explaining_javas_end():
-        check_session(session, kafka=kafka)
-        return SparkRun(session, topology, options, metrics).run()
+    with observed(topology, options) as observers:
+        refuse_early(topology, options)
+        kafka = reaches_kafka(topology)
+        with shared_session(spark, master, conf or {}, kafka=kafka) as session, explaining_javas_end():
+            check_session(session, kafka=kafka)
+            return SparkRun(session, topology, options, metrics, observers).run()
 
 
 class SparkRun(CheckpointedRun):
@@ -87,10 +93,16 @@ class SparkRun(CheckpointedRun):
     executor: TaskExecutor
 
     def __init__(
-        self, spark: SparkSession, topology: Topology, options: RunOptions, metrics: TimeMetrics | None = None
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        options: RunOptions,
+        metrics: TimeMetrics | None = None,
+        observers: Observers = NOBODY,
     ) -> None:
         self.spark, self.metrics = spark, metrics
-        super().__init__(topology, options)
+        self.query: StreamingQuery | None = None
+        super().__init__(topology, options, observers)
 
     def _begin(self) -> None:
         self.executor = executor_for(self.spark)
@@ -102,6 +114,12 @@ class SparkRun(CheckpointedRun):
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         check_sinks(self.spark, self.topology)
         self.source = StreamSource(self.spark, self.topology)
+        if self.observers.observers:
+            half = self.halves.spark_half
+            self.files_read = {
+                spout: {path_of(entry) for entry in half.files(source)}
+                for source, spout in enumerate(self.source.file_spouts)
+            }
         return self.source.file_spouts, self.source.kafka_spouts
 
     def _batches(self) -> None:
@@ -116,7 +134,7 @@ class SparkRun(CheckpointedRun):
         )
         with listening(self.spark, self.metrics):
             try:
-                query = writer.trigger(**trigger).start()
+                query = self.query = writer.trigger(**trigger).start()
             except (Py4JJavaError, PySparkException) as error:
                 raise storage_error_in(str(error)) or error from error
             try:
@@ -134,7 +152,16 @@ class SparkRun(CheckpointedRun):
             merged = [name for name in self.source.kafka_spouts if name not in there or there[name].delivering > 1]
             return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, merged)
 
+        if self.observers.observers:
+            for spout, path in self.log.files(number):
+                self.files_read[spout].add(shown_path(path))
         self.batch(number, rows)
+
+    def _lag(self) -> list[SourceLag]:
+        """Of Kafka's spouts too, by what Spark has reported last."""
+        progress = None if self.query is None or not self.source.kafka_spouts else self.query.lastProgress
+        records = [] if progress is None else records_behind(progress.sources, self.source.kafka_spouts)
+        return [*super()._lag(), *records]
 
     def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan], *, again: bool) -> None:
         """Run a batch, without the input on which workers die, if they do."""

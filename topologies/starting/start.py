@@ -32,6 +32,7 @@ def options_of(
     first_output: datetime | str | None,
     keep_batches: int | None,
     on_report: Callable[[BatchReport], None] | None,
+    serve_metrics: int | str | None,
 ) -> RunOptions:
     """The options that somebody gives by name; None: as it is by default."""
     given: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
@@ -40,6 +41,7 @@ def options_of(
         every,
         flush,
         first_output,
+        serve_metrics=serve_metrics,
         **{name: value for name, value in given.items() if value is not None},
     )
 

@@ -74,6 +74,11 @@ class WindowedBolt(ConfiguredBolt):
         raise NotImplementedError
 
     @property
+    def counts_answers(self) -> bool:
+        """Whether what it counts by itself are the answers of a step's rules."""
+        return False
+
+    @property
     def rows_are_of_events(self) -> bool:
         """Whether it emits nothing for a window without events, whatever came before."""
         return False

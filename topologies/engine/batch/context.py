@@ -28,6 +28,8 @@ class Context:
     None before the first."""
     traced: bool = False
     """Whether tracing is on: windows and late events are then recorded with the ids of their events."""
+    notes_window_ends: bool = False
+    """Whether the ends of the windows that fire are recorded, for metrics."""
     first: FirstOutput | None = None
     """The first output of the run; None for a run that starts with its input."""
     run: str = ""

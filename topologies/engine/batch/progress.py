@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -34,6 +35,8 @@ class BatchProgress:
     new_watermarks: dict[str, int] = field(default_factory=dict)
     """Per bolt, the watermark that this batch has emitted, in microseconds; without those that have emitted none."""
     windows: dict[str, int] = field(default_factory=dict)
+    window_ends: dict[str, Counter[int]] = field(default_factory=dict)
+    """Per bolt, where the batch asks for it: how many windows with each end (microseconds) have fired."""
     complaints: list[str] = field(default_factory=list)
     deferred: dict[str, DeferredEvents] = field(default_factory=dict)
     """Per bolt, events not admitted yet."""
@@ -59,6 +62,8 @@ class BatchProgress:
             self._see(name, inputs)
         for kind, ref in recorded.traced:
             self.traced.setdefault(kind, []).append(ref)
+        for name, ends in recorded.window_ends.items():
+            self.window_ends.setdefault(name, Counter()).update(ends)
         self.complaints.extend(recorded.complaints)
         for name, counted in output.spouts.items():
             spout = self.state.spouts.setdefault(name, {})

@@ -53,6 +53,8 @@ class BoltReport:
     inputs: dict[str, int] = field(default_factory=dict)
     """The watermark, in microseconds, that each input alone would allow, or each partition where these are told apart;
     without those that have delivered nothing. The least of them holds the bolt's watermark back."""
+    idle: tuple[str, ...] = ()
+    """The inputs or partitions that do not hold the watermark back, because they have been silent for so long."""
 
     def __repr__(self) -> str:
         time = "no watermark" if self.watermark is None else f"watermark {show(self.watermark)}"

@@ -60,6 +60,7 @@ class BoltCalls:
     def make(self, firings: Iterable[Firing]) -> None:
         """Call the bolt for each window, in order, or for many at once. It is prepared before its first call."""
         node, context, outputs, gathered = self.node, self.context, Emissions(self.node), _Gathered()
+        ends: list[int] | None = [] if context.notes_window_ends else None
         for window in firings:
             if isinstance(window, SummedWindows):
                 self._join(window)
@@ -72,6 +73,8 @@ class BoltCalls:
                 continue
             bolt = self._ready()
             self._fired += 1
+            if ends is not None:
+                ends.append(window.end_timestamp)
             if context.traced:
                 self.router.ledger.trace("windows", window_row(node, context.batch, window))
             if not self._at_once:
@@ -81,6 +84,8 @@ class BoltCalls:
         self._call_all(gathered, outputs)
         if self._position is not None:
             self._position.leave()
+        if ends:
+            self.router.ledger.note_window_ends(node, ends)
         for stream, table, times in outputs.tables(context.batch):
             self._emit(stream, table, times)
 
@@ -147,6 +152,8 @@ class BoltCalls:
         if not due:
             return
         self._fired += len(due)
+        if self.context.notes_window_ends:
+            self.router.ledger.note_window_ends(node, [window.end_timestamp for window in due])
         times = np.array([node.output_time(window) for window in due], np.int64)
         with bolt_failure(node.name, self.context.batch, f"in task {self.task} in joining windows", task=self.task):
             for joined in summed.slicing.joined(due):

@@ -3,7 +3,8 @@ input."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class Ledger:
         self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
         self._inputs: dict[str, dict[str, InputProgress]] = {}
         self._traces: dict[str, list[dict[str, Any]]] = {}
+        self._window_ends: dict[str, Counter[int]] = {}
         self._complaints: list[str] = []
 
     def count(self, node: WindowedNode, input_index: int, account: str, rows: int) -> None:
@@ -76,6 +78,10 @@ class Ledger:
         inputs, stream = self._inputs.setdefault(node.name, {}), node.streams[input_index]
         inputs[stream] = progress.merge(inputs.get(stream, InputProgress()))
 
+    def note_window_ends(self, node: WindowedNode, ends: Iterable[int]) -> None:
+        """Record the ends, in microseconds, of windows that have fired."""
+        self._window_ends.setdefault(node.name, Counter()).update(ends)
+
     def trace(self, kind: str, row: dict[str, Any]) -> None:
         """Add a trace row, if tracing is on."""
         if self.traced:
@@ -105,6 +111,7 @@ class Ledger:
                 (name, writer.add(pa.Table.from_pylist(rows, schema=TRACES[name])))
                 for name, rows in self._traces.items()
             ],
+            window_ends=self._window_ends,
             complaints=self._complaints,
         )
 

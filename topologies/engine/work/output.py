@@ -34,6 +34,8 @@ class Recorded:
     """Per windowed bolt and input stream: what its events have shown."""
     traced: Sequence[tuple[str, Ref]] = ()
     """(kind, rows): traces, by their kind in ``TRACES``."""
+    window_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Per windowed bolt, where the batch asks for it: how many windows with each end (microseconds) have fired."""
     complaints: Sequence[str] = ()
     """Messages about some of the unreadable input, for the log."""
 

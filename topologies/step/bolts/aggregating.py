@@ -76,6 +76,11 @@ class AggregateMessages(StatefulWindowedBolt):
         """Failed messages keep all columns that they came with."""
         return with_columns_of(self, inputs)
 
+    @property
+    def counts_answers(self) -> bool:
+        """It counts what its rules answered."""
+        return True
+
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The streams: messages of the destination, of each branch, and failed ones."""
         failed = self.columns.append(pa.field(REASON, pa.string()))

@@ -1,0 +1,69 @@
+"""A run on Spark serves the metrics that its reports tell, and how far its sources are behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from pyspark.sql import SparkSession
+
+from tests.helpers.scraping import Scrape, assert_as_reported, free_port, health, scrape, value, values
+from tests.spark.shop import shop_in_memory
+from tests.spark.tools import run
+from topologies.engine.batch.report import BatchReport
+from topologies.metrics.source_lag import records_behind
+from topologies.run.observer import SourceLag
+from topologies.run.summary import Summary
+
+
+def test_a_run_serves_what_its_report_says(spark: SparkSession, orders: Path, tmp_path: Path) -> None:
+    topology, _ = shop_in_memory(orders)
+    during: list[tuple[BatchReport, Scrape]] = []
+    with free_port() as port:
+        summary = run(
+            topology,
+            tmp_path / "ck",
+            serve_metrics=port,
+            flush=False,
+            on_report=lambda report: during.append((report, scrape(port))),
+        )
+        found = scrape(port)
+        assert health(port)[1]["topologies"]["shop"]["state"] == "finished"
+    assert len(during) == 3
+    for report, at_the_time in during:
+        assert_as_reported(at_the_time, Summary(last=report))
+    assert_as_reported(found, summary)
+    counted = values(found, "windbolt_events_total", "bolt", "account")
+    assert counted["revenue", "late"] > 0
+    assert summary.last is not None
+    for name, bolt in summary.last.bolts.items():
+        fired = value(found, "windbolt_window_emit_delay_seconds_count", topology="shop", bolt=name)
+        assert fired == bolt.fired > 0
+    behind = value(during[0][1], "windbolt_source_lag", topology="shop", spout="orders", unit="files", partition="")
+    assert behind == 2, "three files, of which the first is in the batch"
+
+    again, _ = shop_in_memory(orders)
+    begun: list[Scrape] = []
+    with free_port() as port:
+        run(again, tmp_path / "ck", serve_metrics=port, flush=False, on_begin=lambda before: begun.append(scrape(port)))
+        found = scrape(port)
+    assert_as_reported(found, summary)
+    assert value(found, "windbolt_batches_total", topology="shop") == 0, "all had been read"
+    assert value(found, "windbolt_source_lag", topology="shop", spout="orders", unit="files", partition="") == 0
+
+
+def test_records_are_behind_as_spark_reports() -> None:
+    """Per partition, in the order of the query's sources; as a progress of Spark 4.1 has them."""
+    files = SimpleNamespace(description="FileStreamSource[file:/in]", endOffset='{"logOffset":3}', latestOffset="null")
+    orders = SimpleNamespace(
+        description="KafkaV2[Subscribe[orders]]",
+        endOffset='{"orders":{"0":5,"1":7}}',
+        latestOffset='{"orders":{"0":9,"1":7,"2":4}}',
+    )
+    unknown = SimpleNamespace(description="KafkaV2[Subscribe[prices]]", endOffset="null", latestOffset="")
+    assert records_behind([files, orders, unknown], ["orders", "prices"]) == [
+        SourceLag("orders", "records", 4, "orders/0"),
+        SourceLag("orders", "records", 0, "orders/1"),
+        SourceLag("orders", "records", 4, "orders/2"),
+    ]
+    assert records_behind([files], ["orders", "prices"]) == [], "Spark has not reported them yet"

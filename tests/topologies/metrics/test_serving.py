@@ -1,0 +1,317 @@
+"""The metrics of real runs, scraped over HTTP: they are what the reports of the run say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manager.accounts import ACCOUNTS
+from tests.helpers.places import ROOT
+from tests.helpers.scraping import Scrape, assert_as_reported, free_port, get, health, scrape, value, values
+from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.engine.batch.report import BatchReport
+from topologies.run.summary import Summary
+from topologies.topology import Topology
+from windowing import AggregateBolt, TupleWindow, WindowedBolt
+from windowing.aggregates import count
+from windowing.errors import BoltError, ConfigError, EnvironmentMissing
+from windowing.settings.kinds import Session
+
+SCHEMA = "user string, amount double, ts timestamp"
+MINUTE = 60_000_000
+NOON = 1_714_564_800_000_000  # 2024-05-01T12:00:00Z
+
+
+def order(minute: float, user: str = "ada", **also: Any) -> dict[str, Any]:
+    return {"user": user, "amount": 1.0, "ts": NOON + round(minute * MINUTE)} | also
+
+
+def write(folder: Path, number: int, orders: list[dict[str, Any]]) -> None:
+    from windowing.time.timestamps import show
+
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{number:02d}.jsonl"
+    path.write_text("".join(json.dumps({**each, "ts": show(each["ts"])}) + "\n" for each in orders))
+    os.utime(path, (1_600_000_000 + number,) * 2)
+
+
+class Revenue(WindowedBolt):
+    outputs = "user string, revenue double"
+
+    def execute(self, window: TupleWindow) -> Any:
+        if any(user == "crash" for user in window.table.column("user").to_pylist()):
+            raise ValueError("the till is broken")
+        for user, amounts in window.groups("user", "amount"):
+            yield user, amounts.sum()
+
+
+def shop(folder: Path, name: str = "shop") -> Topology:
+    """Orders and refunds in one bolt of Storm's windows, and a second bolt of sums per user."""
+    builder = TopologyBuilder(name)
+    for source in ("orders", "refunds"):
+        (folder / source).mkdir(exist_ok=True)
+        builder.set_spout(source, spouts.files(str(folder / source), schema=SCHEMA, format="jsonl", files_per_batch=1))
+    revenue = (
+        Revenue().with_window("2m", "1m").with_timestamp_field("ts").with_lag("30s").with_late_tuple_stream("late")
+    )
+    builder.set_bolt("revenue", revenue).global_grouping("orders").global_grouping("refunds")
+    counting = AggregateBolt(n=count()).with_window(Session("1m")).with_key("user").with_timestamp_field("ts")
+    builder.set_bolt("visits", counting, parallelism=2).fields_grouping("orders")
+    builder.set_sink("out", sinks.memory()).from_("revenue")
+    builder.set_sink("counts", sinks.memory()).from_("visits")
+    return builder.build()
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with free_port() as port:
+        yield port
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "orders", 1, [order(0), order(1, "bob"), order(3)])
+    write(tmp_path / "orders", 2, [order(0.1, "eve"), order(4), order(6.5, "bob")])
+    write(tmp_path / "refunds", 1, [order(0), order(2)])
+    write(tmp_path / "refunds", 2, [order(5)])
+    return tmp_path
+
+
+@pytest.mark.parametrize("checkpoint", [None, "ck"])
+def test_a_run_serves_what_its_report_says(checkpoint: str | None, folder: Path, port: int) -> None:
+    during: list[tuple[BatchReport, Scrape]] = []
+    options = RunOptions(
+        None if checkpoint is None else str(folder / checkpoint),
+        flush=False,
+        serve_metrics=port,
+        on_report=lambda report: during.append((report, scrape(port))),
+    )
+    summary = run_local(shop(folder), options)
+    assert len(during) == 2
+    for number, (report, found) in enumerate(during, 1):
+        assert_as_reported(found, Summary(last=report))
+        assert value(found, "windbolt_batches_total", topology="shop") == number
+        left = value(found, "windbolt_source_lag", topology="shop", spout="orders", unit="files", partition="")
+        assert left == 2 - number or number == 2, "the lag is looked up every few seconds only"
+    found = scrape(port)
+    assert_as_reported(found, summary)
+    counted = values(found, "windbolt_events_total", "bolt", "stream", "account")
+    assert counted["revenue", "orders", "late"] == 1
+    assert counted["revenue", "refunds", "windowed"] > 0
+    phases = values(found, "windbolt_batch_phase_seconds_count", "phase")
+    assert set(phases) == {(phase,) for phase in ("ingest", "tick", "fire", "compact", "sinks", "commit")}
+    assert set(phases.values()) == {2}
+    spent = sum(values(found, "windbolt_batch_phase_seconds_sum", "phase").values())
+    assert spent == pytest.approx(sum(report.seconds["total"] for report, _ in during))
+
+
+def test_no_key_is_a_label(folder: Path, port: int) -> None:
+    run_local(shop(folder), RunOptions(serve_metrics=port))
+    given = {text for _, labels in scrape(port) for _, text in labels}
+    assert not given & {"ada", "bob", "eve"}
+
+
+def test_each_window_has_its_delay(folder: Path, port: int) -> None:
+    """The clock at the commit, less the end of the window; of windows of all families, one for each that fired."""
+    clock = NOON + 10 * MINUTE
+    summary = run_local(shop(folder), RunOptions(clock=lambda: clock, flush=False, serve_metrics=port))
+    found = scrape(port)
+    of = {"topology": "shop", "bolt": "revenue"}
+    assert summary.last is not None
+    fired = summary.last.bolts["revenue"].fired
+    assert value(found, "windbolt_window_emit_delay_seconds_count", **of) == fired == 5
+    ends = [0, 1, 2, 3, 4]
+    assert value(found, "windbolt_window_emit_delay_seconds_sum", **of) == sum(60 * (10 - end) for end in ends)
+    assert value(found, "windbolt_window_emit_delay_seconds_bucket", **of, le="300.0") == 0
+    assert value(found, "windbolt_window_emit_delay_seconds_bucket", **of, le="600.0") == 5
+    sessions = value(found, "windbolt_window_emit_delay_seconds_count", topology="shop", bolt="visits")
+    assert sessions == summary.last.bolts["visits"].fired > 0
+
+
+def test_windows_that_the_end_of_the_input_fires_early_have_no_delay(folder: Path, port: int) -> None:
+    run_local(shop(folder), RunOptions(clock=lambda: NOON, serve_metrics=port))
+    assert value(scrape(port), "windbolt_window_emit_delay_seconds_sum", topology="shop", bolt="revenue") == 0
+
+
+def test_totals_go_on_after_a_restart_before_the_first_batch(folder: Path, port: int) -> None:
+    first = run_local(shop(folder), RunOptions(str(folder / "ck"), flush=False, serve_metrics=port))
+    before = scrape(port)
+    begun: list[Scrape] = []
+    stop = threading.Event()
+
+    def look() -> int:  # called for the time of the first batch, after the state has been restored
+        if not begun:
+            begun.append({})
+            begun[0] = scrape(port)
+        return NOON + MINUTE
+
+    write(folder / "orders", 3, [order(7), order(7.1)])
+    second = run_local(
+        shop(folder), RunOptions(str(folder / "ck"), flush=False, serve_metrics=port, clock=look, stop=stop)
+    )
+    totals = {
+        key: number
+        for key, number in before.items()
+        if key[0] in ("windbolt_events_total", "windbolt_windows_fired_total", "windbolt_spout_total")
+    }
+    assert {key: begun[0][key] for key in totals} == totals
+    assert value(begun[0], "windbolt_batches_total", topology="shop") == 0, "that counts the batches of a process"
+    found = scrape(port)
+    assert_as_reported(found, second)
+    assert first.last is not None
+    assert all(found[key] >= number for key, number in totals.items())
+
+
+def test_counts_begin_at_zero(folder: Path, port: int) -> None:
+    begun: list[Scrape] = []
+
+    def look() -> int:
+        begun.append(scrape(port))
+        return NOON
+
+    run_local(shop(folder), RunOptions(serve_metrics=port, clock=look))
+    counted = values(begun[1], "windbolt_events_total", "bolt", "stream", "account")
+    assert len(counted) == 3 * len(ACCOUNTS), "a new checkpoint has no earlier batch, and the first has not begun"
+    assert set(counted.values()) == {0}
+
+
+def test_partitions_have_watermarks_of_their_own_where_they_are_listed(tmp_path: Path, port: int) -> None:
+    def run(settings: dict[str, Any], name: str) -> dict[Any, float]:
+        builder = TopologyBuilder(name)
+        rows = [
+            order(minute, partition=where) for minute, where in [(0, "north"), (5, "south"), (1, "north"), (6, "south")]
+        ]
+        builder.set_spout("orders", spouts.memory("user string, amount double, ts timestamp, partition string", rows))
+        bolt = Revenue().with_window("1m", "1m").with_timestamp_field("ts").with_watermark(every=1, **settings)
+        builder.set_bolt("revenue", bolt).global_grouping("orders")
+        builder.set_sink("out", sinks.memory()).from_("revenue")
+        run_local(builder.build(), RunOptions(serve_metrics=port, flush=False))
+        found = {key: at for key, at in scrape(port).items() if dict(key[1]).get("topology") == name}
+        return values(found, "windbolt_watermark_timestamp_seconds", "input", "partition")
+
+    noon = NOON / 1e6
+    listed = run({"partition": "partition", "partitions": ["north", "south"]}, "listed")
+    assert listed == {("orders", "north"): noon + 60, ("orders", "south"): noon + 360}
+    found = run({"partition": "partition"}, "found")
+    assert found == {("orders", ""): noon + 60}, "as many as there are keys: the one that is furthest behind"
+
+
+def test_a_failed_run_is_not_well(folder: Path, port: int) -> None:
+    write(folder / "orders", 3, [order(7, "crash"), order(20), order(21)])
+    write(folder / "refunds", 3, [order(20), order(21)])
+    with pytest.raises(BoltError):
+        run_local(shop(folder), RunOptions(serve_metrics=port))
+    status, told = health(port)
+    assert status == 503
+    assert told["status"] == "failing"
+    run = told["topologies"]["shop"]
+    assert (run["state"], run["live"], run["ready"]) == ("failed", False, False)
+    assert "the till is broken" in run["error"]
+    assert run["last_commit"]["batch"] == 1
+    assert value(scrape(port), "windbolt_run_healthy", topology="shop") == 0
+
+    (folder / "orders/03.jsonl").unlink()
+    run_local(shop(folder), RunOptions(serve_metrics=port))
+    status, told = health(port)
+    assert (status, told["topologies"]["shop"]["state"]) == (200, "finished"), (
+        "the next run of the topology replaces it"
+    )
+
+
+def test_a_run_is_ready_while_it_takes_input(folder: Path, port: int) -> None:
+    seen: list[tuple[int, dict[str, Any], int]] = []
+
+    def look(report: BatchReport) -> None:
+        status, told = health(port)
+        seen.append((status, told["topologies"]["shop"], get(port, "/ready")[0]))
+
+    run_local(shop(folder), RunOptions(str(folder / "ck"), serve_metrics=port, on_report=look))
+    assert [(status, run["state"], ready) for status, run, ready in seen] == [(200, "running", 200)] * 3
+    assert [run["last_commit"]["batch"] for _, run, _ in seen] == [0, 1, 1]
+    assert get(port, "/ready")[0] == 503
+    assert health(port)[0] == 200
+
+
+def test_topologies_share_a_port(folder: Path, port: int) -> None:
+    for name in ("shop", "stall"):
+        run_local(shop(folder, name), RunOptions(serve_metrics=port))
+    found = scrape(port)
+    assert {name for (name,) in values(found, "windbolt_batches_total", "topology")} == {"shop", "stall"}
+    assert set(health(port)[1]["topologies"]) == {"shop", "stall"}
+
+
+def test_other_paths_and_methods(folder: Path, port: int) -> None:
+    run_local(shop(folder), RunOptions(serve_metrics=port))
+    assert get(port, "/")[0] == 200
+    assert get(port, "/etc/passwd")[0] == 404
+    assert get(port, "/metrics?name=up")[0] == 200
+
+
+def test_a_port_that_is_taken(folder: Path, port: int) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        with pytest.raises(ConfigError, match=f"the metrics cannot be served at 127.0.0.1:{port}"):
+            run_local(shop(folder), RunOptions(serve_metrics=port))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("metrics", "not a port"),
+        (0, "not a port"),
+        (70000, "not a port"),
+        (":9464", "no address"),
+        ("host:", "not a port"),
+        ("", "not a port"),
+        (True, "no address"),
+    ],
+)
+def test_what_is_no_address(given: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        RunOptions(serve_metrics=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (9464, "127.0.0.1:9464"),
+        ("9464", "127.0.0.1:9464"),
+        ("0.0.0.0:9464", "0.0.0.0:9464"),
+        ("[::1]:9464", "[::1]:9464"),
+    ],
+)
+def test_an_address_is_a_port_of_this_machine_or_has_a_host(given: Any, shown: str) -> None:
+    assert str(RunOptions(serve_metrics=given).metrics_address) == shown
+
+
+def test_without_the_package_the_extra_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(EnvironmentMissing, match="prometheus-client is missing") as missing:
+        run_local(shop(folder), RunOptions(serve_metrics=9464))
+    assert "windbolt[prometheus]" in missing.value.do
+
+
+def test_without_metrics_neither_the_package_nor_spark_is_imported(folder: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tests.topologies.metrics.test_serving import shop; "
+        "from topologies import RunOptions, run_local; before = set(sys.modules); "
+        "[sys.modules.pop(name) for name in before if name.split('.')[0] == 'prometheus_client']; "
+        "run_local(shop(Path(sys.argv[1]))); "
+        "unwanted = ('prometheus_client', 'pyspark', 'opentelemetry'); "
+        "assert not [name for name in sys.modules if name.split('.')[0] in unwanted]"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,167 @@
+"""What is measured: each instrument with its name, its unit, its labels and what it means.
+
+Names are OpenTelemetry's form; Prometheus writes them with underscores, with the unit, and counters with ``_total``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class InstrumentKind(StrEnum):
+    """How the values of an instrument behave."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """One thing that is measured."""
+
+    name: str
+    kind: InstrumentKind
+    unit: str
+    """UCUM: ``s`` for seconds, ``{event}`` for a number of events."""
+    help: str
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...] = ()
+    """Of a histogram: the upper bounds of its buckets but for the last, which has none."""
+
+    @property
+    def prometheus(self) -> str:
+        """Its name in Prometheus."""
+        name = self.name.replace(".", "_") + ("_seconds" if self.unit == "s" else "")
+        return f"{name}_total" if self.kind is InstrumentKind.COUNTER else name
+
+
+_DELAYS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 21600.0, 86400.0)
+_PHASES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_BOLT = ("topology", "bolt")
+
+EVENTS = Instrument(
+    "windbolt.events",
+    InstrumentKind.COUNTER,
+    "{event}",
+    "Events by the account they are in, each in one; in all runs on the checkpoint.",
+    (*_BOLT, "stream", "account"),
+)
+RECEIVED = Instrument(
+    "windbolt.events.received",
+    InstrumentKind.COUNTER,
+    "{event}",
+    "Events that arrived at a windowed bolt: those of all accounts, and the pending ones.",
+    (*_BOLT, "stream"),
+)
+PENDING = Instrument(
+    "windbolt.events.pending",
+    InstrumentKind.GAUGE,
+    "{event}",
+    "Events that are in no window yet and may still be in one.",
+    (*_BOLT, "stream"),
+)
+NOTED = Instrument(
+    "windbolt.events.noted",
+    InstrumentKind.COUNTER,
+    "{event}",
+    "What the time rules found of events, whatever became of them: adjusted, early_input, late_input, out_of_order; "
+    "and skipped, older than the first output needs.",
+    (*_BOLT, "stream", "finding"),
+)
+WATERMARK = Instrument(
+    "windbolt.watermark.timestamp",
+    InstrumentKind.GAUGE,
+    "s",
+    "The watermark that an input, or a partition of it, would allow alone; the least holds the bolt's watermark back.",
+    (*_BOLT, "input", "partition"),
+)
+BOLT_WATERMARK = Instrument(
+    "windbolt.bolt.watermark.timestamp",
+    InstrumentKind.GAUGE,
+    "s",
+    "The watermark of the bolt, over all its inputs.",
+    _BOLT,
+)
+IDLE = Instrument(
+    "windbolt.watermark.idle",
+    InstrumentKind.GAUGE,
+    "{source}",
+    "Inputs and partitions that do not hold the watermark back, since they have been silent for so long.",
+    _BOLT,
+)
+DELAY = Instrument(
+    "windbolt.watermark.delay",
+    InstrumentKind.GAUGE,
+    "s",
+    "The clock of the last batch minus the watermark of the bolt.",
+    _BOLT,
+)
+EMIT_DELAY = Instrument(
+    "windbolt.window.emit_delay",
+    InstrumentKind.HISTOGRAM,
+    "s",
+    "The clock when a window's output was committed minus the end of the window; 0 for windows that fired before it.",
+    _BOLT,
+    _DELAYS,
+)
+WINDOWS = Instrument(
+    "windbolt.windows.fired", InstrumentKind.COUNTER, "{window}", "Windows fired, in all runs on the checkpoint.", _BOLT
+)
+OPEN = Instrument(
+    "windbolt.windows.open", InstrumentKind.GAUGE, "{window}", "At most so many windows hold pending events.", _BOLT
+)
+EMITTED = Instrument(
+    "windbolt.rows.emitted",
+    InstrumentKind.COUNTER,
+    "{row}",
+    "Rows emitted by windows, in all runs on the checkpoint.",
+    (*_BOLT, "stream"),
+)
+ANSWERS = Instrument(
+    "windbolt.rule.answers",
+    InstrumentKind.COUNTER,
+    "{answer}",
+    "What the rules of a step answered, where that is counted: declined, emptied, unknown_status and others.",
+    (*_BOLT, "answer"),
+)
+COUNTED = Instrument(
+    "windbolt.bolt.counted", InstrumentKind.COUNTER, "{count}", "What a bolt counts by itself.", (*_BOLT, "counter")
+)
+SPOUT = Instrument(
+    "windbolt.spout",
+    InstrumentKind.COUNTER,
+    "{item}",
+    "What a spout has read: rows, and rows and files that cannot be read.",
+    ("topology", "spout", "what"),
+)
+LAG = Instrument(
+    "windbolt.source.lag",
+    InstrumentKind.GAUGE,
+    "{item}",
+    "Files or Kafka records that are there and belong to no batch yet.",
+    ("topology", "spout", "unit", "partition"),
+)
+PHASE = Instrument(
+    "windbolt.batch.phase",
+    InstrumentKind.HISTOGRAM,
+    "s",
+    "Wall time of the phases of a micro-batch.",
+    ("topology", "phase"),
+    _PHASES,
+)
+BATCHES = Instrument(
+    "windbolt.batches", InstrumentKind.COUNTER, "{batch}", "Micro-batches committed by this process.", ("topology",)
+)
+COMMITTED = Instrument(
+    "windbolt.last_commit.timestamp", InstrumentKind.GAUGE, "s", "When the last batch was committed.", ("topology",)
+)
+HEALTHY = Instrument(
+    "windbolt.run.healthy", InstrumentKind.GAUGE, "1", "0 where the run has failed or stalls, else 1.", ("topology",)
+)
+
+INSTRUMENTS = (
+    EVENTS, RECEIVED, PENDING, NOTED, WATERMARK, BOLT_WATERMARK, IDLE, DELAY, EMIT_DELAY, WINDOWS, OPEN, EMITTED,
+    ANSWERS, COUNTED, SPOUT, LAG, PHASE, BATCHES, COMMITTED, HEALTHY,
+)  # fmt: skip

@@ -1,0 +1,42 @@
+"""Who watches a run: what its options ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from topologies.metrics.prometheus import check_prometheus
+from topologies.metrics.run_metrics import RunMetrics
+from topologies.metrics.server import SERVERS
+from topologies.run.observer import NOBODY, Observers, RunObserver
+from topologies.run.options import RunOptions
+from topologies.topology import Topology
+
+
+@contextmanager
+def observed(topology: Topology, options: RunOptions) -> Iterator[Observers]:
+    """Those who watch the run that happens within the block; they are told of its end.
+
+    Raises EnvironmentMissing where a package is missing, and ConfigError where the metrics cannot be served.
+    """
+    observers = Observers(_asked_for(topology, options))
+    if not observers.observers:
+        yield NOBODY
+        return
+    try:
+        yield observers
+    except BaseException as error:
+        observers.end(stopped=False, error=error)
+        raise
+    observers.end(stopped=options.stop.is_set(), error=None)
+
+
+def _asked_for(topology: Topology, options: RunOptions) -> list[RunObserver]:
+    found: list[RunObserver] = []
+    address = options.metrics_address
+    if address is not None:
+        check_prometheus()
+        metrics = RunMetrics(topology, options.clock)
+        SERVERS.at(address).show(metrics)
+        found.append(metrics)
+    return found

@@ -1,0 +1,137 @@
+"""The metrics of one run: what it tells is kept as values that others read at any time."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from topologies.engine.batch.report import BatchReport, BoltReport
+from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.reporting import bolt_report
+from topologies.metrics import instruments as of
+from topologies.metrics.distributions import Distribution, Distributions
+from topologies.metrics.health import Health, RunHealth
+from topologies.metrics.instruments import Instrument
+from topologies.metrics.sample import Sample, of_bolt
+from topologies.run.clock import Clock
+from topologies.run.observer import LagNow, RunObserver, SourceLag
+from topologies.topology import Topology
+
+LAG_SECONDS = 5.0
+"""Seconds for which the lag of sources is not looked up again: that may list folders, or ask Spark."""
+_LOG = logging.getLogger("windbolt.metrics")
+
+
+class RunMetrics(RunObserver):
+    """Keeps what a run tells; the values may be read from any thread.
+
+    Counts of events, windows and rows are the totals of the checkpoint, so they go on where the run before stopped, and
+    count each event once whatever failed; durations and batches are those of this process.
+    """
+
+    def __init__(self, topology: Topology, clock: Clock) -> None:
+        self.topology = topology
+        self._clock, self._name = clock, topology.name
+        self._lock = threading.Lock()
+        self._health = RunHealth()
+        self._bolts: dict[str, BoltReport] = {}
+        self._spouts: dict[str, dict[str, int]] = {}
+        self._batches = 0
+        self._committed: int | None = None
+        self._delays, self._phases = Distributions(of.EMIT_DELAY), Distributions(of.PHASE)
+        self._lag: LagNow = tuple
+        self._lag_known: Sequence[SourceLag] = ()
+        self._lag_at = -math.inf
+        self._lag_lock = threading.Lock()
+
+    def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
+        """The totals of earlier runs are there from the start, and zeros for what has not been counted yet."""
+        manifest = micro_batch.manifest
+        clock = self._clock() if manifest.clock is None else manifest.clock
+        bolts = {
+            name: bolt_report(node, manifest.bolts[name], clock) for name, node in micro_batch.topology.windowed.items()
+        }
+        with self._lock:
+            self._bolts, self._lag = bolts, lag
+            self._spouts = {name: dict(counts) for name, counts in manifest.spouts.items()}
+            self._committed = manifest.clock
+            self._lag_at = -math.inf  # of what was asked while it started nothing was known
+            self._health.begin(manifest.batch)
+
+    def phase(self, name: str) -> None:
+        """Batches that take too long are told by when they began."""
+        with self._lock:
+            self._health.phase(name)
+
+    def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
+        """The delay of each window is that of its commit, which has just been."""
+        now = self._clock()
+        with self._lock:
+            for bolt, windows in ends.items():
+                for end, count in windows.items():
+                    self._delays.observe((self._name, bolt), max(now - end, 0) / 1e6, count)
+
+    def report(self, report: BatchReport) -> None:
+        """The values of the last batch replace those of the one before it."""
+        now = self._clock()
+        with self._lock:
+            self._bolts, self._spouts = report.bolts, report.spouts
+            self._batches += 1
+            self._committed = now
+            for phase, seconds in report.seconds.items():
+                if phase != "total":
+                    self._phases.observe((self._name, phase), seconds)
+            self._health.commit(report.batch)
+
+    def end(self, *, stopped: bool, error: BaseException | None) -> None:
+        """The last values stay."""
+        with self._lock:
+            self._health.end(stopped=stopped, error=error)
+
+    def samples(self) -> list[Sample]:
+        """The present values of counters and gauges."""
+        lags = self._lags()
+        with self._lock:
+            bolts, spouts = self._bolts, self._spouts
+            batches, committed, healthy = self._batches, self._committed, self._health.now().well
+        name, nodes = self._name, self.topology.windowed
+        found = [sample for bolt, report in bolts.items() for sample in of_bolt(name, nodes[bolt], report)]
+        found += [
+            Sample(of.SPOUT, (name, spout, what), count)
+            for spout, counts in spouts.items()
+            for what, count in counts.items()
+        ]
+        found += [Sample(of.LAG, (name, lag.spout, lag.unit, lag.partition), lag.behind) for lag in lags]
+        found.append(Sample(of.BATCHES, (name,), batches))
+        if committed is not None:
+            found.append(Sample(of.COMMITTED, (name,), committed / 1e6))
+        found.append(Sample(of.HEALTHY, (name,), healthy))
+        return found
+
+    def distributions(self) -> list[tuple[Instrument, tuple[str, ...], Distribution]]:
+        """The present values of histograms."""
+        with self._lock:
+            return [
+                (histogram.instrument, labels, distribution)
+                for histogram in (self._delays, self._phases)
+                for labels, distribution in histogram.copied()
+            ]
+
+    def health(self) -> Health:
+        """How the run is."""
+        with self._lock:
+            return self._health.now(self._committed)
+
+    def _lags(self) -> Sequence[SourceLag]:
+        """How far the sources are behind; where that cannot be found out, what was known before."""
+        with self._lag_lock:
+            if time.monotonic() - self._lag_at >= LAG_SECONDS:
+                try:
+                    self._lag_known = self._lag()
+                except Exception:
+                    _LOG.warning("the lag of the sources of %r is not known", self._name, exc_info=True)
+                self._lag_at = time.monotonic()
+            return self._lag_known

@@ -1,0 +1,85 @@
+"""What a run tells somebody who watches it: metrics, traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from topologies.engine.batch.report import BatchReport
+from topologies.engine.micro_batch import MicroBatch
+
+
+@dataclass(frozen=True)
+class SourceLag:
+    """How far the reading of a spout is behind what is there."""
+
+    spout: str
+    unit: str
+    """``files`` or ``records``."""
+    behind: int
+    """Number of files or records that are there and belong to no batch yet."""
+    partition: str = ""
+    """The partition of a topic, ``topic/0``; empty where there are none."""
+
+
+LagNow = Callable[[], Sequence[SourceLag]]
+"""Called from any thread: how far the spouts are behind now; without those of which that cannot be told."""
+
+
+class RunObserver:
+    """Hears of everything that a run does. All its methods but ``end`` are called from the thread of the run; this
+    class does nothing."""
+
+    def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
+        """Called when the state is restored and the first batch is awaited."""
+
+    def phase(self, name: str) -> None:
+        """Called as a phase of a batch begins, and with ``committed`` when the batch is."""
+
+    def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
+        """Called after the commit of a batch with the number of windows that fired, by bolt and by their end in
+        microseconds."""
+
+    def report(self, report: BatchReport) -> None:
+        """Called with the report of a batch that has been committed."""
+
+    def end(self, *, stopped: bool, error: BaseException | None) -> None:
+        """Called when the run has ended, once. ``error``: with which, if it failed."""
+
+
+class Observers(RunObserver):
+    """Several observers, told in order."""
+
+    def __init__(self, observers: Sequence[RunObserver]) -> None:
+        self.observers = tuple(observers)
+
+    def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
+        """Without observers nothing is noted for them."""
+        if not self.observers:
+            return
+        micro_batch.hook, micro_batch.on_window_ends = self.phase, self.window_ends
+        for observer in self.observers:
+            observer.begin(micro_batch, lag)
+
+    def phase(self, name: str) -> None:
+        """Passed on."""
+        for observer in self.observers:
+            observer.phase(name)
+
+    def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
+        """Passed on."""
+        for observer in self.observers:
+            observer.window_ends(ends)
+
+    def report(self, report: BatchReport) -> None:
+        """Passed on."""
+        for observer in self.observers:
+            observer.report(report)
+
+    def end(self, *, stopped: bool, error: BaseException | None) -> None:
+        """Passed on."""
+        for observer in self.observers:
+            observer.end(stopped=stopped, error=error)
+
+
+NOBODY = Observers(())
