@@ -189,7 +189,7 @@ CALLS: dict[str, Valid] = {
     ),
     "AlterLifetime": Valid(
         {"end": "ts", "start": "ts", "duration": "5s"},
-        also={"extend": "5s", "shift": "-5s"},
+        also={"extend": "5s", "shift": "-5s", "inclusive": True},
         fine={"shift": ("-5s",), "extend": ("-5s",)},
     ),
     "Arrival": Valid({"field": "arrived", "early": "5m", "late": "5s", "action": "drop"}),

@@ -29,6 +29,7 @@ from tests.helpers.lives import (
     rename_right_key,
 )
 from topologies import TopologyBuilder, sinks, spouts
+from topologies.testing.driver import TopologyDriver
 from topologies.topology import Topology
 from windowing import (
     AlterLifetime,
@@ -480,6 +481,8 @@ def test_times_of_any_type_are_moved(kind: pa.DataType) -> None:
     assert later.column("t").cast(pa.int64()).to_pylist() == [7 * unit, None]
     ended = AlterLifetime("end", start="t", duration="3s").for_inputs(schemas).execute(given)
     assert [end and from_datetime(end) for end in ended.column("end").to_pylist()] == [8_000_000, None]
+    inclusive = AlterLifetime("end", start="t", duration="3s", inclusive=True).for_inputs(schemas).execute(given)
+    assert [end and from_datetime(end) for end in inclusive.column("end").to_pylist()] == [8_000_001, None]
     again = AlterLifetime("t", start="t", duration="3s").for_inputs(schemas).execute(given)
     assert again.column("t").cast(pa.int64()).to_pylist() == [8 * unit, None]
 
@@ -491,11 +494,33 @@ def test_times_of_any_type_are_moved(kind: pa.DataType) -> None:
         (ShiftTime("5us", fields=["ts"]), "coarser unit"),
         (AlterLifetime("until", start="z", duration="1s"), "no column 'z'"),
         (AlterLifetime("z", extend="1s"), "no column 'z'"),
+        (AlterLifetime("until", start="ts", duration="1s", inclusive=True), "which is int64.*coarser unit"),
     ],
 )
 def test_shifts_that_do_not_fit_their_stream_are_refused_when_they_are_built(bolt: Any, what: str) -> None:
     with pytest.raises(TopologyError, match=what):
         moved(bolt)
+
+
+@pytest.mark.parametrize(("inclusive", "met"), [(False, []), (True, ["a"])])
+def test_an_event_at_the_very_end_of_a_life_meets_it_if_the_end_belongs_to_it(inclusive: bool, met: list[str]) -> None:
+    builder, schema = TopologyBuilder("paid"), "order string, ts timestamp"
+    builder.set_spout("orders", spouts.memory(schema))
+    builder.set_spout("payments", spouts.memory(schema))
+    lives = AlterLifetime("until", start="ts", duration="30m", inclusive=inclusive)
+    builder.set_bolt("waiting", lives).shuffle_grouping("orders")
+    join = TemporalJoin("waiting", "payments", on="order").with_timestamp_field("ts").with_lifetime("until")
+    builder.set_bolt("paid", join).fields_grouping("waiting").fields_grouping("payments")
+    driver = TopologyDriver(builder.build())
+    driver.push("orders", [("a", "2024-01-01T06:00:00Z"), ("b", "2024-01-01T06:00:00Z")])
+    driver.push("payments", [("a", "2024-01-01T06:30:00Z"), ("b", "2024-01-01T06:30:00.000001Z")])
+    driver.close()
+    assert [row["order"] for row in driver.read("paid")] == met
+
+
+def test_the_end_of_a_life_that_is_no_duration_is_where_it_is() -> None:
+    with pytest.raises(ConfigError, match="without duration="):
+        AlterLifetime("until", extend="1s", inclusive=True)
 
 
 # ---- what windows promise

@@ -62,6 +62,9 @@ class TemporalJoin(Join, Operator):
     rows, one ended event of a key stays too: it tells which others have met a partner. ``semi`` and ``anti`` keep left
     events until they have met one.
 
+    Late events are in no row: all events of a side are the rows of an outer join and its late stream together. A life
+    does not hold its end: an event of the other side at that very moment is no partner; see ``AlterLifetime``.
+
     ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, or with a
     ``rename`` that names no column; other mistakes are reported when the topology is built.
     """

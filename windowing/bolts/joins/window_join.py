@@ -49,6 +49,8 @@ class WindowJoin(Join):
     one name have one type on both sides, as those of any bolt with several inputs. Rows of a window come in
     order of (left, right); those of right events without a partner last.
 
+    Late events are in no row: all events of a side are the rows of an outer join and its late stream together.
+
     ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, and for a
     ``rename`` that names no column; other mistakes are reported when the topology is built.
     """

@@ -80,7 +80,7 @@ class AggregateBolt(BatchWindowedBolt):
                 yield ConfigError(
                     f"AggregateBolt({name}={aggregate!r:.60})",
                     why="that is not an aggregate",
-                    do=f"use windowing.aggregates, such as {name}=count()",
+                    do=f"use windbolt.aggregates, such as {name}=count()",
                 )
         if not self.aggregates:
             yield ConfigError(

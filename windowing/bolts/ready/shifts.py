@@ -70,6 +70,9 @@ class AlterLifetime(BatchBolt):
     ``start``, whatever their end was; the column is added where there is none. ``extend``: the time in it is
     moved so far; events that never end still do not. One of the two.
 
+    A life does not hold its end: an event exactly a ``duration`` after another's start does not meet it. With
+    ``inclusive`` it does: lives of a ``duration`` end a microsecond later.
+
     ``shift`` moves their starts: the time that they have from a windowed bolt before it, the column ``start`` if one
     is named, and the watermark. A ``duration`` then counts from the new start.
 
@@ -85,6 +88,7 @@ class AlterLifetime(BatchBolt):
         duration: Time | None = None,
         extend: Time | None = None,
         shift: Time = "0s",
+        inclusive: bool = False,
     ) -> None:
         if (duration is None) == (extend is None):
             raise ConfigError(
@@ -103,6 +107,14 @@ class AlterLifetime(BatchBolt):
             raise ConfigError(
                 "a lifetime of zero", why="an event must last longer than that (SI-3)", do="make it longer"
             )
+        if inclusive and self._duration is None:
+            raise ConfigError(
+                "AlterLifetime(inclusive=True) without duration=",
+                why="it says whether a life of that duration holds its end",
+                do="give duration=, or leave inclusive out",
+            )
+        self._last = int(inclusive)
+        """By how many microseconds lives of the duration are longer."""
         self._extend = None if extend is None else as_shift(extend)
         self._schema: pa.Schema | None = None
 
@@ -117,6 +129,13 @@ class AlterLifetime(BatchBolt):
             schema = schema.append(pa.field(self._end, TIMESTAMP))
         else:
             _check_time(schema, self._end, 0)
+            kind = schema.field(self._end).type
+            if self._last and _unit(kind) > 1:
+                raise ConfigError(
+                    f"AlterLifetime(inclusive=True) with ends in {self._end!r}, which is {kind}",
+                    why="lives that hold their ends last a microsecond longer, and the column has a coarser unit",
+                    do="name another column, which is added, or use a timestamp in us",
+                )
         bound = copy(self)
         bound._schema = schema
         return bound
@@ -133,7 +152,7 @@ class AlterLifetime(BatchBolt):
         assert self._start is not None
         assert self._duration is not None
         times, wrong = from_column(batch.column(self._start))
-        ends = pa.array(times + self._duration, mask=None if wrong is None else wrong != "")
+        ends = pa.array(times + self._duration + self._last, mask=None if wrong is None else wrong != "")
         return _set(batch, self._end, _of_kind(ends, self._schema.field(self._end).type))
 
 
