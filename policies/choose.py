@@ -204,7 +204,7 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
         case CountByStart(count):
             return CountByStartWindows(count)
         case Calendar(unit, zone):
-            return CalendarWindows(unit, zone, settings.bounds)
+            return CalendarWindows(unit, zone, settings.bounds, kind.begins)
         case Onset():
             return OnsetWindows()
         case Meeting(how, left):

@@ -32,6 +32,8 @@ _HOUR, _DAY = 3_600_000_000, 86_400_000_000
 class CalendarWindows(GridWindows):
     """The hours, days, weeks (from Monday) or months of an IANA time zone, adjacent and without gaps.
 
+    With ``at``, times of day in microseconds after midnight, in order, days are divided into windows that begin then.
+
     A window starts when the clocks of the zone first show its first moment or, where they skip it, at the skip. So days
     last 23 or 25 hours when the clocks change, a day that a zone skipped has no window, and an hour that the clocks
     show twice is two windows. An event with a lifetime is in every window that shares an instant with it (SI-27); at
@@ -43,6 +45,7 @@ class CalendarWindows(GridWindows):
     unit: Unit
     zone: str
     bounds: Bounds = Bounds.START
+    at: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.unit not in get_args(Unit):
@@ -129,14 +132,18 @@ class CalendarWindows(GridWindows):
     def _edges(self, begins: NDArray[np.int64], finishes: NDArray[np.int64]) -> NDArray[np.int64]:
         """All window boundaries around and within the spans begin..finish, in order; others may be omitted."""
         # The clocks of a zone differ from UTC by less than a day, and a window ends at the next start.
-        lows, highs = self._periods(begins) - 1, self._periods(finishes) + 2
+        # That of the first time of day is one of the day before, or after.
+        margin = 1 if self.at else 0
+        lows, highs = self._periods(begins) - 1 - margin, self._periods(finishes) + 2 + margin
         order = np.argsort(lows, kind="stable")
         lows, highs = lows[order], np.maximum.accumulate(highs[order])
         breaks = np.flatnonzero(lows[1:] > highs[:-1] + 1)
         froms = lows[np.concatenate([[0], breaks + 1])].tolist()
         tos = highs[np.concatenate([breaks, [len(highs) - 1]])].tolist()
         periods = (period for low, high in zip(froms, tos, strict=True) for period in range(low, high + 1))
-        return np.unique(np.array([edge for period in periods for edge in _begins(self.zone, self.unit, period)]))
+        return np.unique(
+            np.array([edge for period in periods for edge in _begins(self.zone, self.unit, period, self.at)])
+        )
 
     def _periods(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the period of each time if the zone were UTC; hours are handled a day at a time."""
@@ -151,14 +158,15 @@ def _places(edges: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.in
 
 
 @lru_cache(maxsize=1 << 14)
-def _begins(zone: str, unit: Unit, period: int) -> tuple[int, ...]:
-    """The start of a period in microseconds since the epoch; for a day of hours, the start of each hour."""
+def _begins(zone: str, unit: Unit, period: int, at: tuple[int, ...]) -> tuple[int, ...]:
+    """The start of a period in microseconds since the epoch; for a day of hours, the start of each hour, and for one
+    that is divided, of each part."""
     match unit:
         case "hour":
             hours = range(period * _DAY, (period + 1) * _DAY, _HOUR)
             return tuple(moment for hour in hours for moment in _showings(zone, hour))
         case "day":
-            wall = period * _DAY
+            return tuple(_showings(zone, period * _DAY + begin)[0] for begin in at or (0,))
         case "week":
             wall = (period * 7 - 3) * _DAY
         case "month":

@@ -193,7 +193,7 @@ CALLS: dict[str, Valid] = {
         fine={"shift": ("-5s",), "extend": ("-5s",)},
     ),
     "Arrival": Valid({"field": "arrived", "early": "5m", "late": "5s", "action": "drop"}),
-    "Calendar": Valid({"unit": "day", "zone": "Europe/Berlin"}),
+    "Calendar": Valid({"unit": "day", "zone": "Europe/Berlin", "at": ["06:00", "18:00"]}),
     "Changes": Valid({"by": "user", "of": "amount", "within": "5s", "rest": "same"}),
     "Count": Valid({"value": 3}),
     "CountByStart": Valid({"count": 3}),

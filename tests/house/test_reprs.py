@@ -130,7 +130,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "Bolt": Bolt,
     "BoltRun": ran,
     "Bounds": lambda: Bounds.START,
-    "Calendar": lambda: Calendar("day", zone="Europe/Berlin"),
+    "Calendar": lambda: Calendar("day", zone="Europe/Berlin", at=["06:00"]),
     "Changes": lambda: Changes(by="user", within="1h"),
     "Count": lambda: Count(3),
     "CountByStart": lambda: CountByStart(3),

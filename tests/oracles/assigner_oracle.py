@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from policies.assigners import (
@@ -50,7 +51,7 @@ def windows_of_key(kind: WindowAssigner, events: list[Happening]) -> list[Window
         case AlignedWindows():
             found: Iterable[Window] = _on_grid(_aligned_grid(kind), kind.bounds, events)
         case CalendarWindows():
-            found = _on_grid(calendar_grid(kind.unit, kind.zone), kind.bounds, events)
+            found = _on_grid(calendar_grid(kind.unit, kind.zone, kind.at), kind.bounds, events)
         case SessionWindows(max_duration=None):
             found = _sessions(kind, events)
         case SessionWindows():
@@ -174,18 +175,30 @@ SWITCHES = {  # a moment when the clocks of a zone change, in microseconds
 
 
 @lru_cache
-def calendar_grid(unit: str, zone: str) -> tuple[tuple[int, int], ...]:
-    """The windows around each switch: the clock is looked at every half hour, for another date or hour."""
+def calendar_grid(unit: str, zone: str, at: tuple[int, ...] = ()) -> tuple[tuple[int, int], ...]:
+    """The windows around each switch: the clock is looked at every half hour, for another date, hour or shift.
+
+    A shift that has begun does not begin again when the clocks are set back.
+    """
     grid: set[tuple[int, int]] = set()
     for switch in SWITCHES[zone]:
-        edges, shown = [], None
+        edges: list[int] = []
+        shown: Any = None
         for moment in range(switch - 90 * 48 * STEP, switch + 90 * 48 * STEP, STEP):
-            showing = _showing(unit, to_datetime(moment).astimezone(ZoneInfo(zone)))
+            local = to_datetime(moment).astimezone(ZoneInfo(zone))
+            showing: Any = max(_shift(at, local), shown or (date.min, 0)) if at else _showing(unit, local)
             if shown not in (None, showing):
                 edges.append(moment)
             shown = showing
         grid.update(pairwise(edges))
     return tuple(sorted(grid))
+
+
+def _shift(at: tuple[int, ...], local: datetime) -> tuple[date, int]:
+    """The date at which a shift began, and which of the day it is."""
+    minutes = local.hour * 60 + local.minute
+    begun = [number for number, begin in enumerate(at) if begin <= minutes * 60 * 1_000_000]
+    return (local.date(), begun[-1]) if begun else (local.date() - timedelta(days=1), len(at) - 1)
 
 
 def _showing(unit: str, local: datetime) -> object:

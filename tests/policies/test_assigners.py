@@ -340,6 +340,30 @@ def test_a_month_of_a_place_begins_there() -> None:
         assert found == [(local(zone, start), local(zone, end), [0, 1])]
 
 
+SHIFTS = (6 * 3600 * SECOND, 14 * 3600 * SECOND, 22 * 3600 * SECOND)
+
+
+@pytest.mark.parametrize(("evening", "hours"), [("2025-03-29", 7), ("2025-10-25", 9), ("2025-06-01", 8)])
+def test_the_shift_of_the_night_lasts_as_long_as_the_clocks_make_it(evening: str, hours: int) -> None:
+    zone = "Europe/Berlin"
+    start = local(zone, f"{evening}T22:00")
+    end = start + hours * 3600 * SECOND
+    found = formed(CalendarWindows("day", zone, at=SHIFTS), live([start - 1, start, end - 1, end]))
+    assert found == [
+        (start - 8 * 3600 * SECOND, start, [0]),
+        (start, end, [1, 2]),
+        (end, end + 8 * 3600 * SECOND, [3]),
+    ]
+
+
+def test_a_shift_whose_beginning_the_clocks_skip_begins_at_the_skip_and_one_shown_twice_at_the_first() -> None:
+    zone, half_past_two = "Europe/Berlin", (9_000 * SECOND,)
+    ((start, end, _),) = formed(CalendarWindows("day", zone, at=half_past_two), live([local(zone, "2025-03-30T12:00")]))
+    assert (start, end) == (local(zone, "2025-03-30T03:00"), local(zone, "2025-03-31T02:30"))
+    ((start, end, _),) = formed(CalendarWindows("day", zone, at=half_past_two), live([local(zone, "2025-10-26T12:00")]))
+    assert (start, end) == (local(zone, "2025-10-26T02:30"), local(zone, "2025-10-27T02:30"))
+
+
 @pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
 def test_the_day_of_a_place_may_not_be_that_of_utc(zone: str) -> None:
     for hour in ("00:00", "23:59:59"):
@@ -355,8 +379,8 @@ def test_a_lifetime_without_length_is_in_no_window_of_the_calendar() -> None:
 
 
 def test_the_calendar_goes_on_where_dates_end() -> None:
-    for unit in ("hour", "day", "week", "month"):
-        kind = CalendarWindows(unit, "Asia/Tokyo")
+    kinds = [CalendarWindows(unit, "Asia/Tokyo") for unit in ("hour", "day", "week", "month")]
+    for kind in [*kinds, CalendarWindows("day", "Asia/Tokyo", at=SHIFTS)]:
         events = live([EARLIEST, LATEST])
         assert [len(members) for _, _, members in formed(kind, events)] == [1, 1]
         assert kind.finished(events, 0).tolist() == [True, False]
@@ -659,9 +683,19 @@ def test_windows_of_a_count_are_those_of_the_oracle(kind: CountByStartWindows, s
 DAY = 86_400 * SECOND
 
 
-@examples(100)
-@given(st.data(), st.sampled_from(["hour", "day", "week", "month"]), st.sampled_from(Bounds))
-def test_calendar_windows_are_those_of_the_oracle(data: st.DataObject, unit: str, bounds: Bounds) -> None:
+DIVIDED = [(), (), SHIFTS, (12 * 3600 * SECOND,), tuple(half * 1800 * SECOND for half in (1, 4, 5, 47))]
+
+
+@examples(150)
+@given(
+    st.data(),
+    st.sampled_from([("day", at) for at in DIVIDED] + [(unit, ()) for unit in ("hour", "week", "month")]),
+    st.sampled_from(Bounds),
+)
+def test_calendar_windows_are_those_of_the_oracle(
+    data: st.DataObject, divided: tuple[str, tuple[int, ...]], bounds: Bounds
+) -> None:
+    unit, at = divided
     zone, switch = data.draw(st.sampled_from([(zone, at) for zone in oracle.SWITCHES for at in oracle.SWITCHES[zone]]))
     reach = 40 if unit in ("week", "month") else 3
     near = st.builds(
@@ -670,5 +704,5 @@ def test_calendar_windows_are_those_of_the_oracle(data: st.DataObject, unit: str
     stream = data.draw(
         streams(lifetimes=True, late=True, times=near, longest=3 * DAY, endless_until=switch + (reach + 5) * DAY)
     )
-    kind = CalendarWindows(unit, zone, bounds)  # type: ignore[arg-type]
+    kind = CalendarWindows(unit, zone, bounds, at)  # type: ignore[arg-type]
     check(kind, stream, switch + 80 * DAY)

@@ -162,8 +162,7 @@ def _opens_behind(situation: Situation) -> bool:
         return True  # others report it
 
 
-_PERIODS = {"hour": Duration(3_600_000_000), "day": Duration(86_400_000_000), "week": Duration(604_800_000_000),
-            "month": Duration(28 * 86_400_000_000)}  # fmt: skip
+_PERIODS = {"hour": Duration(3_600_000_000), "week": Duration(604_800_000_000), "month": Duration(28 * 86_400_000_000)}
 """How long the periods of a calendar are at least, but for clock changes."""
 
 
@@ -177,6 +176,8 @@ def shortest_slide(settings: WindowSettings) -> Duration | None:
             return settings.slide if by_time and isinstance(settings.slide, Duration) else None
         case (Hopping(slide=slide),):
             return slide
+        case (Calendar(unit="day") as days,):
+            return Duration(min(days.shift_lengths))
         case (Calendar(unit=unit),):
             return _PERIODS[unit]
     return None

@@ -77,8 +77,9 @@ def kind_in_words(kind: WindowKind) -> str:  # noqa: PLR0911 - one for each kind
             return _ONSET
         case Meeting(how):
             return _MEETINGS[how]
-        case Calendar(unit, zone):
-            return f"each {unit} of the calendar in {zone}"
+        case Calendar(unit, zone, at):
+            begin = f", from {' and from '.join(at)} on" if at else ""
+            return f"each {unit} of the calendar in {zone}{begin}"
 
 
 def key_trigger_in_words(trigger: KeyTrigger) -> str:

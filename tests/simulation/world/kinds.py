@@ -52,6 +52,9 @@ def _daily(chance: random.Random) -> DailyTrigger:
     return DailyTrigger(DayTime(chance.randrange(24) * hours(1).micros, "Europe/Berlin"), max_empty=2)
 
 
+_BERLIN = "Europe/Berlin"
+_CALENDARS = [Calendar("hour", _BERLIN), Calendar("day", _BERLIN), Calendar("day", _BERLIN, at=["07:00", "07:30"])]
+
 KINDS: dict[str, Chooser] = {
     "count": lambda b, c: b.with_window(c.randint(1, 9), c.randint(1, 9)),
     "count in event time": lambda b, c: lagging(b.with_window(c.randint(1, 9), c.randint(1, 5)), c),
@@ -66,7 +69,7 @@ KINDS: dict[str, Chooser] = {
     "by the clock": lambda b, c: b.with_tumbling_window(_time(c)),
     "sliding by the clock": lambda b, c: b.with_window(_time(c), "1s"),
     "several kinds": lambda b, c: lagging(b.with_window(Session(_time(c)), Hopping("4s", "2s")), c).with_key("user"),
-    "hours": lambda b, c: lagging(b.with_window(Calendar(c.choice(["hour", "day"]), "Europe/Berlin")), c),
+    "hours": lambda b, c: lagging(b.with_window(c.choice(_CALENDARS)), c),
     "starts": lambda b, c: lagging(b.with_window(CountByStart(c.randint(1, 3))), c),
     "once an id": lambda b, c: lagging(b.with_window(_time(c), "1s"), c).with_message_id_field("id"),
     "late by window": lambda b, c: lagging(b.with_window("6s", c.choice(["2s", "6s"])), c)

@@ -218,6 +218,10 @@ class TestScenario:
                 "bolt.session: unknown key 'gab', expected some of: gap, touching, max_duration, gap_field",
             ),
             (
+                {"bolt": {"calendar": {"unit": "day", "zone": "UTC", "at": [840]}}},
+                "bolt.calendar.at: expected a list of times of day, found [840]",
+            ),
+            (
                 {"bolt": {"calendar": {"unit": "year", "zone": "UTC"}}},
                 "bolt.calendar.unit: expected one of hour, day, week, month, found 'year'",
             ),

@@ -64,6 +64,10 @@ class TestSettings:
             ({"sliding_log": "5s"}, {"kinds": (SlidingLog(seconds(5)),)}),
             ({"count_by_start": 2}, {"kinds": (CountByStart(Count(2)),)}),
             (
+                {"calendar": {"unit": "day", "zone": "Europe/Berlin", "at": ["22:00", "06:00"]}},
+                {"kinds": (Calendar("day", "Europe/Berlin", at=["06:00", "22:00"]),), "bounds": Bounds.START},
+            ),
+            (
                 {"calendar": {"unit": "day", "zone": "Europe/Berlin"}},
                 {"kinds": (Calendar("day", "Europe/Berlin"),), "bounds": Bounds.START},
             ),

@@ -166,6 +166,7 @@ def test_a_bolt_that_names_no_time_may_go_by_the_arrival() -> None:
     ("configured", "bounds"),
     [
         (Seen().with_window(Calendar("day", "UTC")), Bounds.START),
+        (Seen().with_window(Calendar("day", "UTC", at=["06:00"])), Bounds.START),
         (Seen().with_window(Calendar("day", "UTC"), Calendar("hour", "UTC")), Bounds.START),
         (Seen().with_window(Calendar("day", "UTC")).with_time(presets.azure()), Bounds.START),
         (Seen().with_alignment(bounds="(start, end]").with_window(Calendar("day", "UTC")), Bounds.END),

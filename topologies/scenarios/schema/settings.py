@@ -25,6 +25,7 @@ from topologies.scenarios.schema.values import (
     Positive,
     Strict,
     TextValue,
+    TimesOfDay,
     Yes,
 )
 from windowing.errors import ConfigError, ScenarioError
@@ -136,6 +137,7 @@ class CalendarSetting(Listed):
 
     unit: CalendarUnit
     zone: TextValue
+    at: TimesOfDay = ()
 
     @field_validator("unit", mode="before")
     @classmethod
@@ -177,7 +179,7 @@ _MAKERS: dict[str, Callable[[Any], WindowKind]] = {
     "snapshot": lambda _: Snapshot(),
     "sliding_log": SlidingLog,
     "count_by_start": CountByStart,
-    "calendar": lambda setting: Calendar(setting.unit, setting.zone),
+    "calendar": lambda setting: Calendar(setting.unit, setting.zone, at=setting.at),
 }
 
 

@@ -102,6 +102,15 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _times_of_day(value: object) -> tuple[str, ...]:
+    """Local times; YAML reads 14:00 without quotes as a number."""
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(text, str) for text in value):
+        raise ScenarioError(
+            f"expected a list of times of day, found {value!r}", do='write ["06:00", "14:00"], in quotes'
+        )
+    return tuple(value)
+
+
 def _yes(value: object) -> bool:
     if value is True:
         return True
@@ -153,6 +162,7 @@ Every = Annotated[Duration | Count, PlainValidator(_every), PlainSerializer(as_g
 CountValue = Annotated[Count, PlainValidator(_count), PlainSerializer(as_given)]
 EventId = Annotated[str, PlainValidator(_name)]
 NamesValue = Annotated[tuple[str, ...], PlainValidator(_names), PlainSerializer(list)]
+TimesOfDay = Annotated[tuple[str, ...], PlainValidator(_times_of_day), PlainSerializer(list)]
 PartitionNames = Annotated[
     tuple[str, ...] | dict[str, tuple[str, ...]], PlainValidator(read_partitions), PlainSerializer(lambda names: names)
 ]

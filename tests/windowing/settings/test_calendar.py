@@ -1,0 +1,56 @@
+"""Times of day at which calendar windows begin: which can be, and how long the shifts between them are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windowing.errors import ConfigError
+from windowing.settings.kinds import Calendar, longest_of
+
+HOUR = 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("at", "lengths"),
+    [
+        ([], (24,)),
+        (["06:00"], (24,)),
+        (["22:00", "06:00", "14:00"], (8, 8, 8)),
+        (("05:00", "22:30:00"), (17.5, 6.5)),
+    ],
+)
+def test_shifts_are_as_long_as_it_is_to_the_next(at: Any, lengths: tuple[float, ...]) -> None:
+    kind = Calendar("day", "Europe/Berlin", at=at)
+    assert list(kind.at) == sorted(at)
+    assert tuple(micros / HOUR for micros in kind.shift_lengths) == lengths
+    longest = longest_of(kind)
+    assert longest is not None
+    assert longest.micros == max(lengths) * HOUR
+
+
+def test_seconds_may_be_told() -> None:
+    assert Calendar("day", "UTC", at=["00:00:01", "23:59"]).begins == (1_000_000, 24 * HOUR - 60_000_000)
+
+
+def test_what_is_shown_can_be_pasted() -> None:
+    kind = Calendar("day", "Europe/Berlin", at=["06:00"])
+    assert eval(repr(kind)) == kind
+
+
+@pytest.mark.parametrize(
+    ("unit", "at", "problem"),
+    [
+        ("hour", ["06:00"], "times of day divide days.*Calendar\\('day', 'UTC', at=...\\)"),
+        ("week", ["06:00"], "times of day divide days"),
+        ("day", ["6:00"], "at='6:00' is not a time of day"),
+        ("day", ["24:00"], "from 00:00 to 23:59:59"),
+        ("day", ["06:00Z"], "is not a time of day"),
+        ("day", ["06:00", "06:00:00"], "has 06:00 twice"),
+        ("day", "06:00", r"write at=\['06:00'\]"),
+    ],
+)
+def test_what_is_no_time_of_day_is_refused(unit: Any, at: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Calendar(unit, "UTC", at=at)
