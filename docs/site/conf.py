@@ -39,6 +39,8 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
 templates_path = ["templates"]
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_sidebars = {"**": ["pages.html"]}
 html_theme_options = {
     "navbar_center": [],
