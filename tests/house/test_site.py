@@ -70,9 +70,11 @@ def test_it_has_a_search(site: Path) -> None:
     assert "search.html" in _text(site / "README.html")
 
 
-def test_pictures_of_pages_are_shown(site: Path) -> None:
-    shown = re.findall(r'<img [^>]*src="\.\./(_images/[^"]+)"', _text(site / "docs/performance.html"))
-    assert [name for name in shown if (site / name).is_file()] == ["_images/benchmark.png"]
+@pytest.mark.parametrize(("page", "picture"), [("performance", "benchmark.png"), ("tutorial", "late-order.svg")])
+def test_pictures_of_pages_are_shown(site: Path, page: str, picture: str) -> None:
+    shown = re.findall(r'<img [^>]*src="\.\./_images/([^"]+)"', _text(site / f"docs/{page}.html"))
+    assert shown == [picture]
+    assert (site / "_images" / picture).is_file()
 
 
 @pytest.mark.parametrize("page", [Path("README.md"), Path("CHANGELOG.md"), *PAGES], ids=str)

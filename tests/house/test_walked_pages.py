@@ -18,7 +18,9 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the section on Spark, which ``tests/spark/test_tutorial.py`` walks too."""
     monkeypatch.chdir(tmp_path)
     text, spark = _page("tutorial.md").split("## On Spark\n")
-    assert walk(text, tmp_path) == Walk(files=5, commands=13)
+    assert walk(text, tmp_path) == Walk(files=5, commands=14)
+    picture = (tmp_path / "spending" / "late.svg").read_text(encoding="utf-8")
+    assert picture == _page("late-order.svg"), "copy the picture of the tutorial's scenario to docs/late-order.svg"
     assert "$ windbolt run" in spark
 
 

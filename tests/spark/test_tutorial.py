@@ -14,4 +14,4 @@ from tests.helpers.walking import Walk, walk
 def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    assert walk(text, tmp_path) == Walk(files=6, commands=15)
+    assert walk(text, tmp_path) == Walk(files=6, commands=16)
