@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topologies.compose.declarers import DeclaredTopology
-from topologies.html.graph import Arrow, Box, as_svg
+from topologies.html.graph_svg import Arrow, Box, as_svg
 from topologies.html.page import framed, heading
 from windowing.data.rows import DEFAULT_STREAM
 

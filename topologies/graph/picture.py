@@ -5,7 +5,7 @@ from __future__ import annotations
 from topologies.graph.describing import bolts_of, described, sink_in_words, spout_in_words, window_in_words
 from topologies.graph.graph import Graph
 from topologies.graph.nodes.windowed import WindowedNode
-from topologies.html.graph import Arrow, Box, as_svg
+from topologies.html.graph_svg import Arrow, Box, as_svg
 from topologies.html.page import framed, heading, table
 from windowing.data.rows import DEFAULT_STREAM
 

@@ -1,1 +1,1 @@
-"""What every runner takes and returns: options, the summary, the clock, the name of a checkpoint."""
+"""What every runner takes and returns: options, the summary, the clock; and what a run needs a checkpoint for."""

@@ -1,4 +1,4 @@
-"""What a runner is given is a topology, and not what makes one."""
+"""Checks that a runner is given a topology, and not its builder."""
 
 from __future__ import annotations
 

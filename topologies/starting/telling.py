@@ -1,4 +1,4 @@
-"""How a failed run is told: the lines of its error."""
+"""The lines in which the error of a failed run is shown."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.house.test_reprs import builder
 from topologies.graph.picture import topology_html, topology_svg
-from topologies.html.graph import Arrow, Box, as_svg
+from topologies.html.graph_svg import Arrow, Box, as_svg
 from topologies.html.page import framed, heading, monospaced, paragraph, table, text
 from windbolt import AggregateBolt, Topology, TopologyBuilder, WindboltError, aggregates, replay, sinks, spouts
 
