@@ -39,7 +39,11 @@ IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[
 
 
 class CheckpointedRun(ABC):
-    """One run of a topology on a checkpoint. The engines differ in who cuts batches, and who runs their tasks."""
+    """One run of a topology on a checkpoint. The engines differ in who cuts batches, and who runs their tasks.
+
+    It holds its checkpoint and its sinks from the moment it is made until ``run`` returns, so that a second run is
+    refused; what an engine brings along is asked for then, once each: ``_begin``, ``_frames``, ``_open_source``.
+    """
 
     executor: RunExecutor
     topology: Topology
@@ -73,19 +77,21 @@ class CheckpointedRun(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Get ready to run tasks: ``executor``, and ``name_encoding`` where that is not UTF-8."""
+        """Called when the checkpoint is locked, and nothing is read yet: set ``executor``, and ``name_encoding`` where
+        that is not UTF-8."""
 
     @abstractmethod
     def _frames(self) -> Frames | None:
-        """What Spark does for sinks; None where there is no Spark."""
+        """Called when the checkpoint is open: what Spark does for sinks; None where there is no Spark."""
 
     @abstractmethod
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Get ready to read; the spouts of files and those of Kafka, in the order of the sources of the query."""
+        """Called when ``topology`` and ``checkpoint`` are set: get ready to read. Returns the spouts of files and those
+        of Kafka, in the order of the sources of the query."""
 
     @abstractmethod
     def _batches(self) -> None:
-        """Call ``batch`` for each batch, to the end of the input or until stopped."""
+        """Called by ``run``: call ``batch`` for each batch, to the end of the input or until stopped."""
 
     def _open(self, topology: Topology, folder: str) -> None:
         self.checkpoint = self.halves.open(topology, self.options.first_output_at, self.options.keep_batches)
