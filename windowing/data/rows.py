@@ -64,7 +64,7 @@ def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[t
             gathered.append(_row(part, outputs[stream]))
             last = stream
         else:
-            yield stream, conform(_as_table(part), outputs[stream])
+            yield stream, conform(_as_table(part, outputs[stream]), outputs[stream])
     if gathered:
         yield last, gathered
 
@@ -78,21 +78,13 @@ def tables(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tupl
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with exactly the declared columns, in their order and types.
 
-    Columns are found by name where all declared names are there. Otherwise they are taken by place, as Storm's values
-    are, if there are as many and none of them bears the declared name of another place. Casts that would change a
-    value are a SchemaError.
+    Columns are found by name, never by place (decision 61). Other names than those declared are a SchemaError, and so
+    are casts that would change a value.
     """
     if table.schema.equals(schema):
         return table
-    names, wanted = table.column_names, schema.names
-    if set(wanted) <= set(names):
-        if len(names) > len(wanted):
-            raise _mismatch(names, schema, "there are more columns than were declared")
-        table = table.select(wanted)
-    elif len(names) != len(wanted):
-        raise _mismatch(names, schema, f"there are {len(names)} columns, {len(wanted)} were declared")
-    elif any(name in wanted and wanted.index(name) != at for at, name in enumerate(names)):
-        raise _mismatch(names, schema, "some of the names are declared for another place")
+    _check_names(table.column_names, schema)
+    table = table.select(schema.names)
     columns = []
     for field, column in zip(schema, table.columns, strict=True):
         try:
@@ -104,6 +96,24 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
                 do="declare the type that the bolt returns, or convert it in the bolt",
             ) from error
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _check_names(names: list[str], schema: pa.Schema) -> None:
+    """Raise SchemaError unless the columns of a table are those declared, in any order."""
+    wanted = schema.names
+    if len(names) == len(wanted) and set(names) == set(wanted):
+        return
+    missing = [name for name in wanted if name not in names]
+    strange = [name for name in names if name not in wanted]
+    if missing and len(names) == len(wanted):
+        rest = iter(missing)
+        renamed = [name if name in wanted else next(rest, name) for name in names]
+        do = f"name them, perhaps table.rename_columns({renamed}), or return tuples, which go by place"
+        raise _mismatch(names, schema, f"the columns of a table go by name, and there is no {_quoted(missing)}", do)
+    if missing:
+        raise _mismatch(names, schema, f"the columns of a table go by name, and there is no {_quoted(missing)}")
+    do = f"return the declared columns alone, table.select({wanted}), or declare the others in `outputs`"
+    raise _mismatch(names, schema, f"there are more columns: {_quoted(strange) or 'a name stands twice'}", do)
 
 
 def _flatten(rows: EmittedRows, stream: str) -> Iterator[tuple[str, Any]]:
@@ -128,12 +138,15 @@ def _is_frame(rows: Any) -> bool:
     return hasattr(rows, "columns") and hasattr(rows, "iloc")
 
 
-def _as_table(part: Any) -> pa.Table:
+def _as_table(part: Any, schema: pa.Schema) -> pa.Table:
+    """What a bolt returned as a table. A DataFrame without names, 0, 1, 2, has those that are declared."""
     if isinstance(part, pa.Table):
         return part
     if isinstance(part, pa.RecordBatch):
         return pa.Table.from_batches([part])
-    return pa.Table.from_pandas(part, preserve_index=False).replace_schema_metadata(None)
+    table = pa.Table.from_pandas(part, preserve_index=False).replace_schema_metadata(None)
+    unnamed = list(part.columns) == list(range(len(schema)))
+    return table.rename_columns(schema.names) if unnamed else table
 
 
 def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any, ...]:
@@ -143,7 +156,11 @@ def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any,
             raise _mismatch(list(row), schema, f"a row has {len(row)} values, {len(names)} were declared")
         return row
     if len(row) != len(names) or any(name not in row for name in names):
-        raise _mismatch(list(row), schema, "the names of a row differ from those declared")
+        missing = [name for name in names if name not in row]
+        strange = [name for name in row if name not in names]
+        absent = [f"there is no {_quoted(missing)}"] if missing else []
+        more = [f"{_quoted(strange)} {'is' if len(strange) == 1 else 'are'} not declared"] if strange else []
+        raise _mismatch(list(row), schema, "; ".join(absent + more))
     return tuple(row[name] for name in names)
 
 
@@ -173,9 +190,15 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _mismatch(found: list[Any], schema: pa.Schema, why: str) -> SchemaError:
+def _quoted(names: Iterable[Any]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _mismatch(
+    found: list[Any], schema: pa.Schema, why: str, do: str = "return the declared columns, or change `outputs`"
+) -> SchemaError:
     return SchemaError(
         f"a bolt returned {', '.join(map(str, found))[:200]}, but declares {format_schema(schema)!r}",
         why=why,
-        do="return the declared columns, or change `outputs`",
+        do=do,
     )

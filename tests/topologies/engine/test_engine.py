@@ -579,7 +579,7 @@ def test_state_on_disk_is_arrow_and_json(tmp_path: Path) -> None:
         ({"n": list}, {"n": [(1, 2)]}, "would change when it is saved as JSON"),
         ({"n": list}, {"n": [{1, 2}]}, "cannot be written as JSON"),
         ({"n": "a long"}, {"n": [1]}, "state 'n' is list"),
-        ({"n": "a long"}, {"n": pa.table({"b": ["x"]})}, "declared"),
+        ({"n": "a long"}, {"n": pa.table({"b": ["x"]})}, "declares"),
     ],
 )
 def test_state_that_is_not_what_was_declared_is_refused(types: Json, changes: Json, complaint: str) -> None:
