@@ -45,7 +45,7 @@ def run(
         typer.Option(metavar="TIME", help="Start with the output of this time, and read what that needs: ISO 8601."),
     ] = None,
     keep_batches: Annotated[
-        int, typer.Option("--keep-batches", metavar="N", help="So many of the last batches can be gone back to.")
+        int, typer.Option("--keep-batches", metavar="N", help="Number of last batches that one can go back to.")
     ] = KEPT_BATCHES,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].")] = None,
     conf: Annotated[

@@ -352,7 +352,7 @@ class TopologyDriver:
 
 
 _MOST = 5
-"""So many of the last windows, and rows of each sink, are in the story of a test that has failed."""
+"""Maximum number of windows, and of rows of each sink, in the story of a test that has failed: the last ones."""
 
 
 def _unknown(what: str, name: object, names: Any) -> NoReturn:

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from tests.helpers.places import SCENARIOS
-from topologies.scenarios.draw.arrival_table import arrival_table
-from topologies.scenarios.draw.table_times import TableTimes
+from topologies.scenarios.draw.table.arrival_table import arrival_table
+from topologies.scenarios.draw.table.table_times import TableTimes
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import Loaded, load, read_scenario
 

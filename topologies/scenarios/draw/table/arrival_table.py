@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from topologies.scenarios.draw.eliding import elided
-from topologies.scenarios.draw.table_columns import columns_shown
-from topologies.scenarios.draw.table_line import TableLine
-from topologies.scenarios.draw.table_times import TableTimes
+from topologies.scenarios.draw.table.table_columns import columns_shown
+from topologies.scenarios.draw.table.table_line import TableLine
+from topologies.scenarios.draw.table.table_times import TableTimes
 from topologies.scenarios.draw.window_grid import WindowGrid
 from topologies.scenarios.run.answer import AnswerEvent, Replayed
 from topologies.scenarios.schema.columns import columns_of, moment_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from topologies.scenarios.draw.table_line import TableLine
-from topologies.scenarios.draw.table_times import TableTimes
+from topologies.scenarios.draw.table.table_line import TableLine
+from topologies.scenarios.draw.table.table_times import TableTimes
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.steps import ClockStep
 
