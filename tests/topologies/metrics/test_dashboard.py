@@ -83,7 +83,7 @@ def labels_after(node: Any) -> set[str]:
     if isinstance(node, promql_parser.AggregateExpr):
         return set() if node.modifier is None else set(node.modifier.labels)
     if isinstance(node, promql_parser.VectorSelector):
-        return EXPORTED[node.name]
+        return EXPORTED[str(node.name)]
     found: set[str] = set()
     for child in below(node):
         if child is not node and isinstance(child, promql_parser.AggregateExpr | promql_parser.VectorSelector):
