@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,24 +16,49 @@ from topologies.cli.terminal.failing import Debug, readable_errors
 from windowing.errors import ConfigError
 
 TEMPLATES = Path(__file__).with_name("project")
-FILES = {
-    "README.md": "README.md",
-    "topology.py": "topology.py",
-    "data/orders/2024-01-01.jsonl": "data/orders/2024-01-01.jsonl",
-    "tests/test_topology.py": "tests/test_topology.py",
-    "tests/scenarios/late_order.yaml": "tests/scenarios/late_order.yaml",
+
+
+class Example(StrEnum):
+    """What a new project shows."""
+
+    WINDOWS = "windows"
+    JOIN = "join"
+
+
+_OF_ALL = {
     "pyproject.toml": "pyproject.toml",
     "requirements.txt": "requirements.txt",
     ".gitignore": "gitignore",
     ".github/workflows/tests.yml": "tests.yml",
 }
-"""The files of a new project, and the template of each."""
+_OF_EACH = {
+    Example.WINDOWS: (
+        "README.md",
+        "topology.py",
+        "data/orders/2024-01-01.jsonl",
+        "tests/test_topology.py",
+        "tests/scenarios/late_order.yaml",
+    ),
+    Example.JOIN: (
+        "README.md",
+        "topology.py",
+        "data/orders/2024-01-01.jsonl",
+        "data/payments/2024-01-01.jsonl",
+        "tests/test_topology.py",
+        "tests/scenarios/last_moment.yaml",
+    ),
+}
+FILES = {example: {**{path: f"{example.value}/{path}" for path in _OF_EACH[example]}, **_OF_ALL} for example in Example}
+"""The files of a new project, and the template of each, by example."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def new(
     folder: Annotated[Path, typer.Argument(metavar="NAME", help="The project: a folder to be made, or an empty one.")],
+    example: Annotated[
+        Example, typer.Option(help="What it shows: a bolt with windows, or a join of two streams.")
+    ] = Example.WINDOWS,
     debug: Debug = False,
 ) -> None:
     """Make a small project: a topology, sample data, tests, a scenario, a README and a file for CI.
@@ -40,7 +66,7 @@ def new(
     It runs as it is, and passes its tests. Nothing that exists is overwritten.
     """
     with readable_errors(debug=debug):
-        make_project(folder)
+        make_project(folder, example)
         where = Text(f"Made {folder}{os.sep}, a project that runs as it is:\n", "bold")
         commands = [
             *([f"cd {folder}"] if folder.resolve() != Path.cwd() else []),
@@ -51,7 +77,7 @@ def new(
         say(out(), Text("Its README.md says what is where."))
 
 
-def make_project(folder: Path) -> None:
+def make_project(folder: Path, example: Example = Example.WINDOWS) -> None:
     """Make a project in a folder that does not exist, or is empty; its name becomes that of the topology.
 
     Raises ConfigError for a name that no topology can have, a folder that holds something, or one that cannot be made.
@@ -65,7 +91,7 @@ def make_project(folder: Path) -> None:
         )
     try:
         _refuse_used(folder)
-        for path, template in FILES.items():
+        for path, template in FILES[example].items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             text = (TEMPLATES / template).read_text(encoding="utf-8")

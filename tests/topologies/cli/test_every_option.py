@@ -62,7 +62,7 @@ OF_STEPS = {
 VALID = {
     "demo": Command([], None, {"--engine": ("local", "sprak"), "--output": ("demo", ANY_TEXT),
                                "--lag": ("1h", "5 parsecs"), "--json": FLAG, "--debug": FLAG}),
-    "new": Command(["shop"], "t.py", {"--debug": FLAG}),
+    "new": Command(["shop"], "t.py", {"--example": ("join", "jion"), "--debug": FLAG}),
     "run": Command(
         ["t.py:topology"], "missing.py:topology",
         {"--checkpoint": ("ck", ""), "--engine": ("local", "sprak"), "--every": ("2s", "5 parsecs"),

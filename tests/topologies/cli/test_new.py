@@ -12,13 +12,20 @@ import pytest
 from typer.testing import CliRunner
 
 from topologies.cli.app import app
-from topologies.cli.new import FILES, TEMPLATES, make_project
+from topologies.cli.new import FILES, TEMPLATES, Example, make_project
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "my-shop"
     make_project(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def join(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "my-payments"
+    make_project(folder, Example.JOIN)
     return folder
 
 
@@ -47,31 +54,47 @@ def test_both_commands_of_its_readme_work(project: Path) -> None:
     assert "3 passed" in _run(project, *tests.split())
 
 
-def test_its_scenario_can_be_replayed(project: Path) -> None:
-    assert "as expected" in _run(project, "windbolt", "replay", "tests/scenarios/late_order.yaml")
+def test_both_commands_of_the_readme_of_a_join_work(join: Path) -> None:
+    run, tests, *_ = _commands((join / "README.md").read_text(encoding="utf-8"))
+    printed = _run(join, *run.split())
+    assert "order=o3  user=cy  amount=2.0  paid=1.5" in printed
+    assert "order=o2  user=bob  missing=8.0" in printed
+    assert "my-payments: 9 rows" in printed
+    assert "4 passed" in _run(join, *tests.split())
 
 
-def test_it_is_typed_and_formatted(project: Path) -> None:
+def test_its_scenario_can_be_replayed(project: Path, join: Path) -> None:
+    for each in (project, join):
+        assert "as expected" in _run(each, "windbolt", "replay", "tests")
+
+
+@pytest.mark.parametrize("example", Example)
+def test_it_is_typed_and_formatted(example: Example, request: pytest.FixtureRequest) -> None:
+    project = request.getfixturevalue("join" if example is Example.JOIN else "project")
     assert "no issues found in 2 source files" in _run(project, "mypy")
     _run(project, "ruff", "check", "--isolated")
     _run(project, "ruff", "format", "--check", "--isolated")
 
 
-def test_it_runs_in_ci_what_the_readme_names(project: Path) -> None:
+@pytest.mark.parametrize("example", Example)
+def test_it_runs_in_ci_what_the_readme_names(example: Example, request: pytest.FixtureRequest) -> None:
+    project = request.getfixturevalue("join" if example is Example.JOIN else "project")
     steps = (project / ".github/workflows/tests.yml").read_text(encoding="utf-8")
     run, tests, *_ = _commands((project / "README.md").read_text(encoding="utf-8"))
     for command in (run, tests, "mypy"):
         assert f"- run: {command}\n" in steps
 
 
-def test_every_template_is_used(project: Path) -> None:
+def test_every_template_is_used(project: Path, join: Path) -> None:
     templates = {
         path.relative_to(TEMPLATES).as_posix()
         for path in TEMPLATES.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert templates == set(FILES.values())
-    assert not [path for path in FILES if "{{" in (project / path).read_text(encoding="utf-8").replace("${{", "")]
+    assert templates == {template for files in FILES.values() for template in files.values()}
+    for example, folder in ((Example.WINDOWS, project), (Example.JOIN, join)):
+        texts = {path: (folder / path).read_text(encoding="utf-8").replace("${{", "") for path in FILES[example]}
+        assert not [path for path, text in texts.items() if "{{" in text]
 
 
 def test_it_says_what_to_do_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +108,12 @@ def test_it_says_what_to_do_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "  pytest",
     ]
     assert "topology of shop" in (tmp_path / "shop" / "topology.py").read_text(encoding="utf-8")
+
+
+def test_another_example_is_made_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["new", "shop", "--example", "join"]).exit_code == 0
+    assert "TemporalJoin" in Path("shop/topology.py").read_text(encoding="utf-8")
 
 
 def test_an_empty_folder_is_filled_and_the_current_one_needs_no_cd(
