@@ -63,9 +63,7 @@ def replay(
     svg: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a picture of time, of one scenario, as SVG.")
     ] = None,
-    png: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The same as an image (needs 'windbolt[png]').")
-    ] = None,
+    png: Annotated[str | None, typer.Option(metavar="FILE", help="The same as an image; needs the extra png.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Replay again at every save, until Ctrl-C.")] = False,
     debug: Debug = False,
 ) -> None:
