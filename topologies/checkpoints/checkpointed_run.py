@@ -105,6 +105,7 @@ class CheckpointedRun(ABC):
             if self.micro_batch.manifest.batch >= 0
         }
         self.log = self.halves.source_log(*self._open_source())
+        self.halves.spark_half.sweep()  # Spark begins no query beside the draft of a first batch
         forget_unplanned(self.log.filesystem, self.log.root)
 
     def run(self) -> Summary:

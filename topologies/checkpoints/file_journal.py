@@ -39,7 +39,6 @@ class FileJournal:
         """
         self._half, self._spouts, self._summed = half, tuple(spouts), summed
         self._heartbeats = heartbeats
-        half.sweep()
         self._planned = max(half.offsets(), default=-1)
         self._committed = max(half.commits(), default=-1)
         if half.query() is None:

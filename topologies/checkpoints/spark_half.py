@@ -16,7 +16,7 @@ from topologies.checkpoints.spark_files import read_spark_file
 from windowing.errors import DamagedCheckpoint
 
 COMPACT = ".compact"
-_DRAFT = re.compile(r"\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp")
+_DRAFT = re.compile(r"\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(?:\.crc)?")
 
 
 @dataclass(frozen=True)
