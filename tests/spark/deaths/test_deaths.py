@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.spark.deaths.deadly import TASKS, Death, Operation, Outcome, drawn, l
 from tests.spark.deaths.judging import Output, differences, output
 from tests.spark.shop import write_orders
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux preloads libraries in this way")
 SEEDS = range(6)
 PROCESSES = {"create", "write", "sync", "rename", "delete", "make folder"}
 
