@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,8 +14,11 @@ import pytest
 from tests.helpers.places import ROOT
 from tests.topologies.scenarios.picture_parts import BoltPicture, Page
 from topologies.io.times import written
+from topologies.scenarios.picture.fates import Fate
+from topologies.scenarios.picture.marks import mark
 from topologies.scenarios.picture.page import PageItem, page
 from topologies.scenarios.picture.png import png
+from topologies.scenarios.picture.style import DARK, LIGHT, asset
 from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.replay import replay_locally
@@ -195,6 +199,43 @@ def test_a_page_fetches_nothing() -> None:
     assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttpRequest|<link|<img|<iframe", text)
 
 
+def test_the_picture_of_the_documents_is_what_the_command_makes() -> None:
+    """To write it again: windbolt replay docs/pictures/late.yaml --svg docs/pictures/late.svg."""
+    folder = ROOT / "docs" / "pictures"
+    ((scenario, answer),) = answered(folder / "late.yaml")
+    assert answer.ok
+    assert (folder / "late.svg").read_text(encoding="utf-8") == svg(scenario, answer)
+
+
+TEXTS = ("text", "dim", "window", "watermark-text", "late")
+SIGNS = ("windowed", "pending", "late", "early", "adjusted", "watermark", "window")
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_and_signs_stand_out_from_their_ground(palette: Mapping[str, str]) -> None:
+    """WCAG 2.2: text 4.5 to 1, signs 3 to 1."""
+    for ground in ("surface", "panel"):
+        assert {name for name in TEXTS if contrast(palette[name], palette[ground]) < 4.5} == set()
+    assert {name for name in SIGNS if contrast(palette[name], palette["surface"]) < 3} == set()
+
+
+def contrast(one: str, other: str) -> float:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_no_two_fates_share_a_shape() -> None:
+    shapes = {re.sub(r"class='[^']*'", "", mark(fate, 0, 0)) for fate in Fate}
+    pair = {Fate.WINDOWED, Fate.PENDING}  # a full circle and an empty one
+    assert len(shapes) == len(Fate) - len(pair) + 1
+    assert ".m.pending{stroke:" in asset("picture.css")
+
+
 def test_svg_stands_alone_and_knows_both_grounds() -> None:
     text = svg(*late())
     root = ElementTree.fromstring(text)
@@ -206,7 +247,6 @@ def test_svg_stands_alone_and_knows_both_grounds() -> None:
 
 
 def test_png_is_an_image() -> None:
-    pytest.importorskip("resvg_py")
     image = png(*late())
     assert image.startswith(b"\x89PNG\r\n")
     width, height = (int.from_bytes(image[at : at + 4], "big") for at in (16, 20))

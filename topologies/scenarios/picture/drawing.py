@@ -68,7 +68,9 @@ def _name(picture: Picture, moment: RunMoment) -> str:
         case "event":
             return cut(f"{clock}{moment.event}", _LABEL)
         case "window":
-            return cut(f"{clock}#{moment.window} fires", _LABEL)
+            pane = picture.trace.windows[moment.window or 0].get("pane")
+            timing = f" {pane['timing'].replace('_', ' ')}" if pane else ""
+            return cut(f"{clock}#{moment.window} fires{timing}", _LABEL)
         case "close":
             return f"{clock}the streams end"
         case "end":

@@ -23,6 +23,11 @@ class Fate(Enum):
     ELSEWHERE = "elsewhere"
 
     @property
+    def is_unusual(self) -> bool:
+        """Whether people want to be told why."""
+        return self in (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID, Fate.ADJUSTED)
+
+    @property
     def word(self) -> str:
         """As the legend names it."""
         return _WORDS[self][0]

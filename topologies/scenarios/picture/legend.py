@@ -35,7 +35,7 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
             f"{source_name(source.name)}{also}",
             "how far this input alone would let the watermark go",
         )
-    if picture.boxes:
+    if any(box.windows for box in picture.boxes):
         box = "<g class='box'><rect x='2' y='3' width='30' height='14' rx='3'/></g>"
         yield box, "window", "as wide as its times; it opens below, with its first event, and closes above"
         bar = "<rect class='bar' x='2' y='6' width='30' height='8' rx='4'/>"

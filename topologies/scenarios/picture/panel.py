@@ -11,7 +11,6 @@ from windowing.time.timestamps import FOREVER
 
 _TOLD = 60
 """So many events are told beside a picture; the rest in the list of all that happened."""
-_UNUSUAL = (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID, Fate.ADJUSTED)
 _STEPS = (
     ("first", "|◀", "to the start (Home)"),
     ("back", "◀", "one step back (←)"),
@@ -110,7 +109,7 @@ def _clipped(name: str, width: int, height: int, content: str) -> str:
 
 
 def _unusual(picture: Picture) -> str:
-    moments = [moment for moment in picture.moments if moment.fate in _UNUSUAL]
+    moments = [moment for moment in picture.moments if moment.fate is not None and moment.fate.is_unusual]
     if not moments:
         return ""
     told = [

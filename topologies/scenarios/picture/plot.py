@@ -13,6 +13,7 @@ from topologies.scenarios.picture.marks import mark
 from topologies.scenarios.picture.moments import RunMoment, known_ids
 from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.scale import BREAK
+from topologies.scenarios.picture.story import source_name
 from windowing.time.durations import Duration
 from windowing.time.timestamps import FOREVER
 
@@ -20,6 +21,8 @@ ROW = 24
 """Pixels: the height of a row."""
 LETTER = 6.6
 """Pixels: the width of a letter on average."""
+_MANY = 12
+"""From more inputs or partitions on, their lines are fainter."""
 _MEMBERS = 80
 """So many events of a firing are drawn on its bar; of more, the first and the last ones."""
 
@@ -41,12 +44,13 @@ class Plot:
     def drawn(self) -> str:
         """All of it, from the ground up."""
         picture = self.picture
+        many = " many" if len(picture.sources) > _MANY else ""
         parts = [
             *self._grid(),
             *self._passed(),
             *(self._box(box) for box in picture.boxes),
             self._line("ideal", picture.ideal),
-            *(self._line(f"source s{number % 4}", line) for number, line in enumerate(picture.sources)),
+            *(self._line(f"source s{number % 4}{many}", line) for number, line in enumerate(picture.sources)),
             self._line("watermark", picture.watermark),
             *(self._row(moment) for moment in picture.moments if moment.kind not in ("event", "window")),
             *(self._firing(moment, moment.window) for moment in picture.moments if moment.window is not None),
@@ -100,7 +104,7 @@ class Plot:
             way = f"M0 {self.y(row):.1f}H{self.x(at):.1f}" if kind == "watermark" else way
             way += "".join(f"V{self.y(row):.1f}H{self.x(at):.1f}" for row, at in others) + "V0"
         points = json.dumps([[row, None if at == FOREVER else at] for row, at in line.points])
-        return element("path", class_=f"line {kind}", data_line=line.name, data_points=points, d=way)
+        return element("path", class_=f"line {kind}", data_line=source_name(line.name), data_points=points, d=way)
 
     def _event(self, moment: RunMoment, fate: Fate) -> str:
         y = self.y(moment.number)
@@ -129,9 +133,12 @@ class Plot:
         return element("path", class_=f"way {kind}", d=f"M{x:.1f} {y:.1f}H{end:.1f}M{end:.1f} {y - 4:.1f}v8")
 
     def _beside(self, kind: str, words: str, low: float, high: float, y: float) -> str:
-        """Words to the right of what reaches from ``low`` to ``high``, or to its left where there is no room."""
-        if high + 8 + len(words) * LETTER < self.x.width:
+        """Words to the right of what reaches from ``low`` to ``high``, or to its left; none where there is no room."""
+        length = 8 + len(words) * LETTER
+        if high + length < self.x.width:
             return element("text", words, class_=kind, x=high + 7, y=y + 4)
+        if low < length:
+            return ""
         return element("text", words, class_=kind, x=low - 7, y=y + 4, text_anchor="end")
 
     def _firing(self, moment: RunMoment, number: int) -> str:

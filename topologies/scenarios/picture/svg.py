@@ -7,7 +7,9 @@ from textwrap import wrap
 
 from topologies.html.element import element, escaped
 from topologies.scenarios.picture.drawing import AXIS, Drawing, drawn
+from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.legend import how_to_read, legend
+from topologies.scenarios.picture.marks import mark
 from topologies.scenarios.picture.picture import Picture, pictures
 from topologies.scenarios.picture.style import DARK, LIGHT, plain_style
 from topologies.scenarios.run.answer import Replayed
@@ -15,6 +17,8 @@ from topologies.scenarios.schema.model import Scenario
 
 _PAD, _LINE = 16, 20
 _NARROWEST = 700
+_STORIES = 6
+"""So many events are told below a picture."""
 _LETTERS_A_PIXEL = 1 / 6.7
 
 
@@ -61,6 +65,7 @@ def _parts(
         plot = element("g", drawing.plot, axis, transform=f"translate({drawing.gutter} 0)")
         name = element("text", "processing time ↑", class_="name", **up)
         yield element("g", drawing.labels, plot, name, transform="translate(0 6)"), drawing.height + AXIS + 14
+        yield from _told(picture, letters)
         for sample, name, meaning in legend(picture):
             lines = wrap(f"{name}: {meaning}", letters - 7)
             text = "".join(
@@ -68,4 +73,18 @@ def _parts(
                 for number, line in enumerate(lines)
             )
             yield f"{sample}<text y='14'>{text}</text>", 7.0 + 15 * len(lines)
+        yield "", 10
+
+
+def _told(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
+    """The stories of the first events that went otherwise than usual."""
+    unusual = [moment for moment in picture.moments if moment.fate is not None and moment.fate.is_unusual]
+    for moment in unusual[:_STORIES]:
+        lines = wrap(picture.stories[moment.number], letters - 7)
+        spans = [element("tspan", escaped(line), x=44, dy=0 if at == 0 else 15) for at, line in enumerate(lines)]
+        told = element("text", *spans, class_="told", y=14)
+        yield element("g", mark(moment.fate or Fate.LATE, 17, 10), told), 9.0 + 15 * len(lines)
+    if len(unusual) > _STORIES:
+        yield element("text", f"and {len(unusual) - _STORIES} more", class_="quietly", x=44, y=14), 22
+    if unusual:
         yield "", 10

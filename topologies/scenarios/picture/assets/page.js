@@ -188,7 +188,7 @@ class Picture {
   // -- room
 
   zoom(scale) {
-    this.scale = Math.min(Math.max(scale, 0.02), 4);
+    this.scale = Math.min(Math.max(scale, 0.005), 4);
     for (const part of this.chart.querySelectorAll(".sheet svg")) {
       part.setAttribute("width", Math.max(part.dataset.width * this.scale, 1));
       part.setAttribute("height", Math.max(part.dataset.height * this.scale, 1));
