@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from topologies import TopologyBuilder, replay, sinks, spouts
+from topologies.scenarios.picture.svg import svg
+from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Loaded, load
 from topologies.spark.replay import replay_on_spark
@@ -31,6 +33,15 @@ def test_every_worked_scenario_holds_on_spark_crashes_too(spark: SparkSession) -
     assert sum(any(hasattr(step, "crash") for step in scenario.steps) for scenario in chosen) >= 2
     answers = replay_on_spark(chosen, spark=spark)
     assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
+
+
+def test_the_pictures_of_a_run_on_spark_are_those_of_a_local_one(spark: SparkSession) -> None:
+    patterns = ("worked/*.yaml", "atlas/*partitions*.yaml", "atlas/session*.yaml", "azure/illustrated*.yaml")
+    chosen = [each for pattern in patterns for each in scenarios(pattern)]
+    answers = replay_on_spark(chosen, spark=spark)
+    local = {scenario.name: svg(scenario, replay_locally(scenario)) for scenario in chosen}
+    drawn = {scenario.name: svg(scenario, answer) for scenario, answer in zip(chosen, answers, strict=True)}
+    assert [name for name, picture in drawn.items() if picture != local[name]] == []
 
 
 def test_the_scenarios_of_the_other_systems_hold_on_spark(spark: SparkSession) -> None:

@@ -251,15 +251,16 @@ class Recording:
                     steps.get(name, name.removeprefix(prefix)),
                     {at: window for at, window in enumerate(answered) if windows[at]["bolt"] == name},
                     list(_pending(topology.windowed[name], manifest.bolts[name], store)),
+                    prefix,
                 )
                 for name in mine
             ],
         )
 
     def _of_bolt(
-        self, node: WindowedNode, name: str, windows: dict[int, AnswerWindow], pending: list[str | None]
+        self, node: WindowedNode, name: str, windows: dict[int, AnswerWindow], pending: list[str | None], prefix: str
     ) -> BoltTrace:
-        """What happened at one bolt."""
+        """What happened at one bolt. ``prefix``: before the names of its inputs where scenarios share a run."""
 
         def of(seen: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
             rows = ({**row, "batch": key} for key in sorted(seen) for row in seen[key] if row["bolt"] == node.name)
@@ -269,7 +270,9 @@ class Recording:
             bolt=name,
             event_time=node.event_time,
             settings=node.bolt.settings,
-            from_bolts=tuple(label for label, origins in zip(node.streams, node.origins, strict=True) if origins),
+            from_bolts=tuple(
+                label.removeprefix(prefix) for label, origins in zip(node.streams, node.origins, strict=True) if origins
+            ),
             windows=windows,
             pending=pending,
             invalid={row["row"]: row["reason"] for row in of(self.invalid)},
@@ -277,8 +280,11 @@ class Recording:
             watermarks=list(self.watermarks.get(node.name, [])),
             clocks=list(self.clocks.get(node.name, [])),
             events=[_event(row) for row in of(self.events)] if _watched(node.bolt.settings) else [],
-            decisions=[_decided(row) for row in of(self.decisions)],
-            batches=self.batches.get(node.name, []),
+            decisions=[_decided(row, prefix) for row in of(self.decisions)],
+            batches=[
+                replace(batch, inputs={label.removeprefix(prefix): mark for label, mark in batch.inputs.items()})
+                for batch in self.batches.get(node.name, [])
+            ],
         )
 
     def _trace(self, key: str, kind: str, rows: list[dict[str, Any]]) -> None:
@@ -376,10 +382,10 @@ def _event(row: dict[str, Any]) -> AnswerEvent:
     )
 
 
-def _decided(row: dict[str, Any]) -> Decided:
+def _decided(row: dict[str, Any], prefix: str) -> Decided:
     return Decided(
         batch=row["batch"],
-        input=row["input"],
+        input=row["input"].removeprefix(prefix),
         seq=row["seq"],
         row=row["row"],
         event=row["event"],
