@@ -9,6 +9,7 @@ from policies.assigners import (
     CalendarWindows,
     CountByStartWindows,
     CountedWindows,
+    LullWindows,
     MeetingWindows,
     OnsetWindows,
     SessionWindows,
@@ -37,6 +38,7 @@ from windowing.settings.kinds import (
     Calendar,
     CountByStart,
     Hopping,
+    Lull,
     Meeting,
     Onset,
     Session,
@@ -86,10 +88,11 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     if settings.key_trigger is not None:
         return ()
     past = closes_after_end(settings, event_time=event_time)
-    if any(isinstance(kind, Onset | Meeting) for kind in settings.kinds) and not event_time:
+    if any(isinstance(kind, Onset | Lull | Meeting) for kind in settings.kinds) and not event_time:
         raise ConfigError(
             "it has no event time",
-            why="joins by lifetime, unions, Deduplicate, RateLimit and Changes look at events in order of their times",
+            why="joins by lifetime, unions, Deduplicate, RateLimit, Changes and Silence look at events in order of "
+            "their times",
             do="call with_timestamp_field or with_timestamp_extractor",
         )
     if settings.kinds:
@@ -207,6 +210,8 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
             return CalendarWindows(unit, zone, settings.bounds, kind.begins)
         case Onset():
             return OnsetWindows()
+        case Lull(length):
+            return LullWindows(length)
         case Meeting(how, left):
             edges = settings.lifetime is not None and settings.lifetime.shape_field is not None
             return MeetingWindows(how, left, edges)

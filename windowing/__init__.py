@@ -12,6 +12,7 @@ from windowing.bolts.ready.deduplicate import Deduplicate
 from windowing.bolts.ready.ranking import Rank, TopN
 from windowing.bolts.ready.rate_limit import RateLimit
 from windowing.bolts.ready.shifts import AlterLifetime, ShiftTime
+from windowing.bolts.ready.silence import Silence
 from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.data.events import Events
@@ -82,6 +83,7 @@ __all__ = [
     "SchemaError",
     "Session",
     "ShiftTime",
+    "Silence",
     "SlidingLog",
     "Snapshot",
     "StatefulWindowedBolt",

@@ -5,6 +5,7 @@ from policies.assigners.assigner import Assigned, GridWindows, Live, WindowAssig
 from policies.assigners.calendar import CalendarWindows
 from policies.assigners.count_by_start import CountByStartWindows
 from policies.assigners.counted import CountedWindows
+from policies.assigners.lulls import LullWindows
 from policies.assigners.meetings import MeetingWindows
 from policies.assigners.onsets import OnsetWindows
 from policies.assigners.sessions import SessionWindows
@@ -19,6 +20,7 @@ __all__ = [
     "CountedWindows",
     "GridWindows",
     "Live",
+    "LullWindows",
     "MeetingWindows",
     "OnsetWindows",
     "SessionWindows",

@@ -213,6 +213,7 @@ CALLS: dict[str, Valid] = {
             "end": "ends",
         }
     ),
+    "Silence": Valid({"after": "5s", "by": "user", "end": "until"}),
     "RateLimit": Valid({"n": 3, "per": "5s", "by": "user", "rest": "above"}),
     "Session": Valid({"gap": "5s", "touching": True, "max_duration": "1h", "gap_field": "gap"}),
     "ShiftTime": Valid({"by": "-5s", "fields": ["ts"]}, fine={"by": ("-5s",)}),

@@ -1,4 +1,4 @@
-"""The example of ready bolts in the guide runs as it stands there."""
+"""The examples of ready bolts in the guide run as they stand there."""
 
 from __future__ import annotations
 
@@ -39,6 +39,25 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert written(tmp_path / "muted") == ["f"]
 
 
+def test_the_example_of_silence_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = re.search(r"there is a bolt of its own:\n\n```python\n(.*?)^```$", GUIDE, re.M | re.S)
+    assert found is not None
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "readings").mkdir()
+    readings = [("boiler", "06:00"), ("pump", "06:04"), ("boiler", "06:05"), ("pump", "06:12"), ("pump", "06:16")]
+    rows = [{"sensor": sensor, "degrees": 20.0, "ts": f"2024-01-01T{at}:00Z"} for sensor, at in readings]
+    (tmp_path / "readings" / "1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(found[1], names)
+    run_local(names["topology"], RunOptions(checkpoint="ck"))
+    (line,) = lines(tmp_path / "silent")
+    row = json.loads(line)
+    assert (row["sensor"], row["ts"][:16], row["silent_at"][:16]) == ("boiler", "2024-01-01T06:05", "2024-01-01T06:15")
+
+
+def lines(folder: Path) -> list[str]:
+    return [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def written(folder: Path) -> list[str]:
-    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [json.loads(line)["id"] for line in lines]
+    return [json.loads(line)["id"] for line in lines(folder)]

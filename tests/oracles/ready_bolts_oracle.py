@@ -56,6 +56,18 @@ def changes(rows: Iterable[Row], by: str, of: str, within: int | None) -> tuple[
     return passed, unchanged
 
 
+def silences(rows: Iterable[Row], by: str | None, after: int, watermark: int) -> list[tuple[Row, int]]:
+    """The rows that ``Silence`` emits until the watermark has come so far, and the moment of each."""
+    found: list[tuple[Row, int]] = []
+    ordered = in_order(rows)
+    for place, row in enumerate(ordered):
+        later = [other for other in ordered[place + 1 :] if by is None or same(other[by], row[by])]
+        moment = row["ts"] + after
+        if not any(other["ts"] < moment for other in later) and moment <= watermark:
+            found.append((row, moment))
+    return found
+
+
 def ranked(window: list[Row], by: str | None, order_by: str, method: str, descending: bool) -> list[int]:
     """The rank of each row of a window, whose rows are in its order."""
     return [_rank(window, place, by, order_by, method, descending) for place in range(len(window))]

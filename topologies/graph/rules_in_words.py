@@ -18,6 +18,7 @@ from windowing.settings.kinds import (
     Calendar,
     CountByStart,
     Hopping,
+    Lull,
     Meeting,
     Onset,
     Session,
@@ -75,6 +76,8 @@ def kind_in_words(kind: WindowKind) -> str:  # noqa: PLR0911 - one for each kind
             return f"each run of {count.value} distinct start times"
         case Onset():
             return _ONSET
+        case Lull(length):
+            return f"the last event before each {length} without one"
         case Meeting(how):
             return _MEETINGS[how]
         case Calendar(unit, zone, at):
@@ -200,7 +203,17 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
             return trigger_in_words(value)
         case CountTrigger() | RuleTrigger() | DailyTrigger() | DailyByRule():
             return key_trigger_in_words(value)
-        case Hopping() | Session() | Snapshot() | SlidingLog() | CountByStart() | Onset() | Meeting() | Calendar():
+        case (
+            Hopping()
+            | Session()
+            | Snapshot()
+            | SlidingLog()
+            | CountByStart()
+            | Onset()
+            | Lull()
+            | Meeting()
+            | Calendar()
+        ):
             return kind_in_words(value)
         case None | bool() | int() | str():
             return value

@@ -27,13 +27,17 @@ class Operator(WindowedBolt):
     preset leaves its windows as they are; ConfigError for other settings that would not.
     """
 
+    formed = "one at each moment at which an event begins"
+    """Its windows in words."""
+    kept: tuple[str, ...] = ("bounds", "output_time")
+    """The rules of time that a preset leaves as they are, unless it was asked for them by name."""
     settings: WindowSettings = WindowSettings(kinds=(Onset(),), bounds=Bounds.START, output_time=OutputTime.START)
 
     def _preset(self, preset: Preset) -> Self:
         if isinstance(preset, Preset):
             asked = {rule for rule, _ in preset.asked}  # what was asked for by name is refused, not replaced
-            own = {"bounds": Bounds.START, "output_time": OutputTime.START}
-            preset = preset.with_rules(**{rule: value for rule, value in own.items() if rule not in asked})
+            own = {rule: getattr(self.settings, rule) for rule in self.kept if rule not in asked}
+            preset = preset.with_rules(**own)
         return super()._preset(preset)
 
     def _with(self, **changes: Any) -> Self:
@@ -41,7 +45,7 @@ class Operator(WindowedBolt):
         if wrong:
             raise ConfigError(
                 f"{type(self).__name__} with its own {', '.join(wrong)} changed",
-                why="it forms its windows itself: one at each moment at which an event begins",
+                why=f"it forms its windows itself: {self.formed}",
                 do="leave the setting out, or put a windowed bolt behind it",
             )
         return super()._with(**changes)

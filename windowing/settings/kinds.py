@@ -147,6 +147,14 @@ class Onset:
 
 
 @dataclass(frozen=True)
+class Lull:
+    """The window of ``length`` that begins with an event, where no other of its key follows in that time; holds it."""
+
+    length: Duration
+    """How long nothing comes."""
+
+
+@dataclass(frozen=True)
 class Meeting:
     """The windows of a temporal join that is not inner; of a microsecond each, due when the watermark is past it.
 
@@ -190,7 +198,7 @@ def _window_length(name: str, value: Time) -> Duration:
     return duration
 
 
-WindowKind = Hopping | Session | Snapshot | SlidingLog | CountByStart | Calendar | Onset | Meeting
+WindowKind = Hopping | Session | Snapshot | SlidingLog | CountByStart | Calendar | Onset | Lull | Meeting
 
 
 _LONGEST = {"hour": 1, "week": 7 * 24, "month": 31 * 24}

@@ -8,6 +8,7 @@ from windbolt import (
     Rank,
     RateLimit,
     Session,
+    Silence,
     TopN,
     TopologyBuilder,
     WindowedBolt,
@@ -35,6 +36,7 @@ def read_by(bolt: WindowedBolt, tasks: int = 2) -> Topology:
 once = read_by(Deduplicate("sensor", within="10ms", rest="rest"))
 limited = read_by(RateLimit(2, per="10ms", by="sensor", rest="rest"))
 changed = read_by(Changes("sensor", of="level", within="20ms", rest="rest"))
+silent = read_by(Silence("10ms", by="sensor", end="silent_at"))
 best = read_by(TopN(2, "level", by="sensor", end="until").with_tumbling_window("10ms"))
 ranked = read_by(Rank("level", method="rank").with_tumbling_window("10ms"), tasks=1)
 

@@ -12,6 +12,7 @@ from windowing import (
     Deduplicate,
     Rank,
     RateLimit,
+    Silence,
     TemporalJoin,
     TopN,
     WindowedBolt,
@@ -133,6 +134,7 @@ NUMBERED = {"Ids", "Plain", "Few", "Expired"}
 PASSING: dict[str, Maker] = {
     "Deduplicate": lambda c: Deduplicate("at", within=_time(c), rest="rest"),
     "RateLimit": lambda c: RateLimit(c.randint(1, 2), per=_time(c), by="user", rest="rest"),
+    "Silence": lambda c: Silence(_time(c), by="user", end="silent_at"),
     "Changes": lambda c: Changes("user", of="at", within=c.choice([None, _time(c)]), rest="rest"),
 }
 """Bolts that have no windows."""

@@ -17,6 +17,7 @@ from windowing import (
     Deduplicate,
     Rank,
     RateLimit,
+    Silence,
     TemporalJoin,
     TopN,
     TopologyError,
@@ -80,6 +81,7 @@ READY = {
     "Changes": Changes(by="user", of="spent"),
     "Deduplicate": Deduplicate(by="user", within="1h"),
     "RateLimit": RateLimit(1, per="1h", by="user"),
+    "Silence": Silence("1h", by="user"),
     "WindowJoin": tumbling(WindowJoin("spent", "orders", on="user")),
     "TemporalJoin": TemporalJoin("spent", "orders", on="user").with_timestamp_field("ts").with_lifetime("ts"),
 }

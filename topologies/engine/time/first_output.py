@@ -13,6 +13,7 @@ import pyarrow as pa
 from policies.assigners import (
     AlignedWindows,
     CalendarWindows,
+    LullWindows,
     MeetingWindows,
     OnsetWindows,
     SessionWindows,
@@ -142,7 +143,7 @@ def _reach(node: WindowedNode) -> int | None:
 
 def _longest(assigner: WindowAssigner) -> int | None:
     match assigner:
-        case AlignedWindows() | SlidingLogWindows():
+        case AlignedWindows() | SlidingLogWindows() | LullWindows():
             return assigner.length.micros
         case SessionWindows(max_duration=longest) if longest is not None:
             return 2 * longest.micros  # it is checked when the clock shows a multiple

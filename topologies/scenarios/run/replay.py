@@ -41,7 +41,7 @@ from topologies.scenarios.schema.steps import EventStep
 from topologies.topology import Topology
 from windowing.errors import ScenarioError
 from windowing.settings import WindowSettings
-from windowing.settings.kinds import CountByStart, Meeting, Onset, Session, SlidingLog
+from windowing.settings.kinds import CountByStart, Lull, Meeting, Onset, Session, SlidingLog
 from windowing.suggestions import did_you_mean
 from windowing.time.durations import Count
 
@@ -363,7 +363,7 @@ def _brackets(settings: WindowSettings, row: Mapping[str, Any]) -> tuple[str, st
     if row.get("by") is not None:
         return "[", "]"  # from its first event to what fired it
     match settings.kinds[row["kind"] or 0] if settings.kinds else None:
-        case Session() | Onset() | Meeting() | CountByStart():
+        case Session() | Onset() | Lull() | Meeting() | CountByStart():
             return "[", ")"
         case SlidingLog():
             return "(", "]"

@@ -13,13 +13,14 @@ import pyarrow as pa
 from windowing.bolts.batch_windowed_bolt import AllRows, BatchWindowedBolt
 from windowing.bolts.component import TaskContext
 from windowing.bolts.ready.columns import check_groups, read_columns, read_name
+from windowing.bolts.ready.limits import read_length_of_time
 from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.order import group_numbers, stable_order
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.data.schema import value_type
 from windowing.errors import ConfigError
-from windowing.time.durations import Duration, Time, as_duration
+from windowing.time.durations import Time
 from windowing.window import whole
 from windowing.window_batch import WindowBatch
 
@@ -43,7 +44,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
     def __init__(self, by: object, within: Time | None, rest: str | None, *, length: str = "within") -> None:
         name = type(self).__name__
         self.by = read_columns(name, "by", by)
-        self.within = None if within is None else _length_of_time(name, length, within)
+        self.within = None if within is None else read_length_of_time(name, length, within)
         self.rest = None if rest is None else read_name(name, "rest", rest)
         if self.rest == DEFAULT_STREAM:
             raise ConfigError(
@@ -173,16 +174,6 @@ def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, with
 def _begins(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where groups begin, of rows in order of their groups."""
     return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
-
-
-def _length_of_time(bolt: str, argument: str, given: Time) -> Duration:
-    try:
-        length = as_duration(given)
-    except ConfigError as error:
-        raise ConfigError(f"{bolt}({argument}={given!r:.60}): {error.what}", why=error.why, do=error.do) from None
-    if not length.micros:
-        raise ConfigError(f"{bolt}({argument}={given!r})", why="nothing lies within no time", do="give it a length")
-    return length
 
 
 def _decoded(column: pa.Array) -> pa.Array:
