@@ -220,7 +220,9 @@ def files(
     order: a row with a smaller value than an earlier one, with null, or that is unreadable, stays with the row before
     it. At equal values the file that is read first comes first.
 
-    Further options are the format's (``delimiter=";"`` for CSV).
+    Further options are the format's. Of CSV: ``delimiter=";"``; ``decimal_point=","`` for numbers such as ``1,5``;
+    ``null_values=["-", "n/a"]``, unquoted spellings of null beside the empty one; ``block_size``, in bytes, which must
+    exceed the longest row (4 MiB). Of JSON lines: ``longest_row``, in bytes (16 MiB), and ``block_size``.
 
     A file that cannot be reached is retried several times, and then stops the run: a later run reads it. The same holds
     for a file that was deleted after it was listed; with ``on_missing="invalid"`` that counts as an invalid file.
@@ -237,7 +239,7 @@ def files(
     return FileSpout(
         text,
         declared=schema,
-        format=file_format(name, **options),
+        format=file_format(name, "reading", **options),
         files_per_batch=files_per_batch,
         bytes_per_batch=bytes_per_batch,
         metadata=checked_file_metadata(metadata),

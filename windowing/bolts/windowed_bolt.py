@@ -204,17 +204,22 @@ class WindowedBolt(ConfiguredBolt):
     # -- keys, triggers and policies
 
     @checked_value
-    def with_key(self, *fields: str) -> Self:
+    def with_key(self, *fields: str | Sequence[str]) -> Self:
         """Windows for each value of these columns, not for each task; ``window.key`` says which.
 
-        With several tasks the inputs must be grouped by fields among these, so that a key is on one task.
+        ``with_key("line", "sensor")`` and ``with_key(["line", "sensor"])`` are the same. With several tasks the inputs
+        must be grouped by fields among these, so that a key is on one task.
         """
-        if not fields or not all(isinstance(field, str) and field for field in fields):
-            raise ConfigError(f"with_key{fields!r}", why="a key is one or more columns", do="name them")
-        configured = self._with(key=tuple(fields))
-        if self.settings.key not in ((), fields):
+        listed = len(fields) == 1 and isinstance(fields[0], list | tuple)
+        names = tuple(fields[0] if listed else fields)
+        said = f"with_key({', '.join(map(repr, names))})"
+        if not names or not all(isinstance(name, str) and name for name in names):
+            why, do = "a key is one or more columns, each by its name", "write with_key('line', 'sensor')"
+            raise ConfigError(said, why=why, do=do)
+        configured = self._with(key=names)
+        if self.settings.key not in ((), names):
             raise ConfigError(
-                f"with_key{fields!r} on a bolt whose key is {', '.join(self.settings.key)}",
+                f"{said} on a bolt whose key is {', '.join(self.settings.key)}",
                 why="a bolt has windows for one key",
                 do="name all columns at once, or use two bolts",
             )

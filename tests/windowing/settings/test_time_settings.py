@@ -99,7 +99,13 @@ def problems(bolt: WindowedBolt) -> str:
         (lambda: Ids().with_window(CountByStart(0)), "positive whole number"),
         (lambda: Ids().with_window(), "a length and a slide, or values"),
         (lambda: Ids().with_window(Session("5s"), NUMBER), "a length and a slide, or values"),
-        (lambda: Ids().with_key(), "one or more columns"),
+        (lambda: Ids().with_key(), r"with_key\(\)\. a key is one or more columns"),
+        (lambda: Ids().with_key([]), "one or more columns"),
+        (
+            lambda: Ids().with_key(["line"], "sensor"),
+            r"with_key\(\['line'\], 'sensor'\).*write with_key\('line', 'sensor'\)",
+        ),
+        (lambda: Ids().with_key("a").with_key(["b", "c"]), r"with_key\('b', 'c'\) on a bolt whose key is a"),
         (lambda: Ids().with_alignment(offset="8"), "not a duration"),
         (lambda: Ids().with_alignment(offset="--8h"), "not a duration"),
         (lambda: Ids().with_alignment(anchor="noon"), "'start'"),  # type: ignore[arg-type]

@@ -27,6 +27,15 @@ _FORMATS: dict[str, type[ParquetFormat] | type[CsvFormat] | type[JsonlFormat] | 
     "json": JsonlFormat,
     "arrow": ArrowFormat,
 }
+_OF_ONE_USE = {
+    "null_values": "reading",
+    "decimal_point": "reading",
+    "block_size": "reading",
+    "use_threads": "reading",
+    "longest_row": "reading",
+    "escape_formulas": "writing",
+}
+"""The options of formats that do something only where files are read, or only where they are written."""
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -44,19 +53,26 @@ class _Described(Protocol):
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema: ...
 
 
-def file_format(name: str, **options: Any) -> FileFormat:
-    """The format ``name``: parquet, csv, jsonl (or json), arrow. Raises ConfigError for any other."""
+def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", **options: Any) -> FileFormat:
+    """The format ``name``: parquet, csv, jsonl (or json), arrow.
+
+    Raises ConfigError for any other, and for an option that it does not have for this use.
+    """
     chosen = _FORMATS.get(name)
     if chosen is None:
         raise ConfigError(
             f"{name!r} is not a file format{did_you_mean(name, _FORMATS)}", do=f"use one of {', '.join(_FORMATS)}"
         )
     known = [field.name for field in fields(chosen)]
+    if use != "both":
+        known = [option for option in known if option not in _OF_ONE_USE or _OF_ONE_USE[option] == use]
     unknown = [option for option in options if option not in known]
     if unknown:
         raise ConfigError(
-            f"{', '.join(map(repr, unknown))} is not an option of the format {name!r}",
-            do=f"use {', '.join(known)}" if known else "leave it out, this format has no options",
+            f"{', '.join(map(repr, unknown))} is not an option of the format {name!r}"
+            + ("" if use == "both" else f" for {use}")
+            + did_you_mean(unknown[0], known),
+            do=f"use {', '.join(known)}" if known else "leave it out, there are no options",
         )
     return chosen(**options)
 

@@ -30,7 +30,7 @@ from topologies.io.formats.conform import parted
 from topologies.io.formats.file_errors import declared_once, reading, refuse_absent
 from topologies.io.formats.isolate import Mask, either
 from topologies.io.formats.lines.jsonvalue import parse_cells
-from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text
+from topologies.io.formats.lines.text import empty_is_null, parse_base64, parse_text, with_full_stop
 from topologies.io.formats.lines.utf8 import ESCAPED, Utf8Stream, unescaped, unmarked
 from topologies.io.formats.split import Chunk, FileSplit
 from windowing.errors import ConfigError, DataError
@@ -42,17 +42,19 @@ _END = "\x01end of file\x01"
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """Reads CSV.
+    """Reads and writes CSV.
 
-    ``null_values``: additional unquoted spellings of null. ``block_size``: bytes read at a time, which must exceed the
-    longest row. ``escape_formulas``, for sinks: text that a spreadsheet would take for a formula is prefixed with an
-    apostrophe, which remains when the file is read.
+    ``null_values``: additional unquoted spellings of null. ``decimal_point``: ``","`` reads numbers such as ``1,5``; ``1.5`` is
+    bad then. ``block_size``: bytes read at a time, which must exceed the longest row.
+    ``escape_formulas``, for sinks: text that a spreadsheet would take for a formula is prefixed with an apostrophe,
+    which remains when the file is read.
     """
 
     delimiter: str = ","
     null_values: tuple[str, ...] = ()
     block_size: int = _BLOCK
     escape_formulas: bool = False
+    decimal_point: str = "."
     name: ClassVar[str] = "csv"
 
     def __post_init__(self) -> None:
@@ -69,6 +71,8 @@ class CsvFormat:
                 do=f"use null_values=[{self.null_values!r}]",
             )
         object.__setattr__(self, "null_values", tuple(self.null_values))
+        if self.decimal_point not in (".", ","):
+            raise ConfigError(f"decimal_point {self.decimal_point!r} is not known", do="use '.' or ','")
         if self.block_size < 1024:
             raise ConfigError(
                 f"block_size {self.block_size} is too small",
@@ -235,7 +239,8 @@ class _Rows:
 
     def _column(self, texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
         broken = self._not_utf8(texts)
-        values, bad = typed_cells(texts, target)
+        comma = self.options.decimal_point == ","
+        values, bad = typed_cells(with_full_stop(texts, target) if comma else texts, target)
         return values, either(broken, bad)
 
     def _not_utf8(self, texts: pa.Array) -> Mask | None:

@@ -150,6 +150,17 @@ def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
     return pc.replace_substring_regex(values, rf"(\.\d{{{digits}}})\d{{1,3}}(Z|[+-]|$)", r"\1\2")
 
 
+def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Numbers that are written with a decimal comma, as ``parse_text`` reads them; others as they are.
+
+    Full stops become what no number has: ``1.234`` may be one thousand or one and a bit.
+    """
+    kinds = pa.types
+    if not (kinds.is_floating(target) or kinds.is_decimal(target) or kinds.is_integer(target)):
+        return values
+    return pc.replace_substring(pc.replace_substring(values, ".", "?"), ",", ".")
+
+
 def empty_is_null(values: pa.Array) -> pa.Array:
     """Empty text as null, for columns in which it can mean nothing else."""
     empty = pc.equal(values, "").fill_null(False)
