@@ -44,7 +44,7 @@ _END = "\x01end of file\x01"
 class CsvFormat:
     """Reads and writes CSV.
 
-    ``null_values``: additional unquoted spellings of null. ``decimal_point``: ``","`` reads numbers such as ``1,5``, and
+    ``null_values``: additional unquoted spellings of null. ``decimal_point``: ``","`` reads numbers like ``1,5``, and
     ``1.5`` is bad then. ``block_size``: bytes read at a time, which must exceed the longest row. ``escape_formulas``,
     for sinks: text that a spreadsheet would take for a formula is prefixed with an apostrophe, which remains when the
     file is read.
