@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.places import ROOT
-from tests.helpers.walking import Walk, commands_of, matches, run_example, walk
+from tests.helpers.walking import BLOCK, Walk, commands_of, matches, run_example, walk
 
 
 def _page(name: str) -> str:
@@ -36,6 +37,24 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pages_with_examples(page: str, done: Walk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert walk(_page(page), tmp_path) == done
+
+
+def test_the_backup_of_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of the page on operating, with the topology of the cookbook, after a batch and with another."""
+    monkeypatch.chdir(tmp_path)
+    files = "".join(block[0] + "\n" for block in BLOCK.finditer(_page("cookbook.md")) if block["file"])
+    run = "windbolt run shop.py:topology --engine local --checkpoint ck --keep-open > log.txt"
+    *_, backup, restored = re.split(r"^(?=```console)", _page("operating.md"), flags=re.M)
+    walk(f"{files}\n```console\n$ {run}\n```\n", tmp_path)
+    assert walk(backup, tmp_path) == Walk(commands=2)
+    order = '{"user": "ada", "amount": 9.0, "ts": "2024-01-03T11:00:00Z"}'
+    rows = "$ cat out/*.jsonl | sort > rows.txt"
+    walk(f"`orders/later.jsonl`:\n\n```json\n{order}\n```\n\n```console\n$ {run}\n{rows}\n```\n", tmp_path)
+    before = (tmp_path / "rows.txt").read_text(encoding="utf-8")
+    assert walk(restored, tmp_path) == Walk(commands=3)
+    walk(f"```console\n{rows}\n```\n", tmp_path)
+    assert (tmp_path / "rows.txt").read_text(encoding="utf-8") == before
+    assert '"revenue":1,' in before
 
 
 @pytest.mark.parametrize(
