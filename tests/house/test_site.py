@@ -70,7 +70,7 @@ def test_it_has_a_search(site: Path) -> None:
     assert "search.html" in _text(site / "README.html")
 
 
-@pytest.mark.parametrize(("page", "picture"), [("performance", "benchmark.png"), ("tutorial", "late-order.svg")])
+@pytest.mark.parametrize(("page", "picture"), [("performance", "benchmark.png"), ("tutorial", "tutorial.svg")])
 def test_pictures_of_pages_are_shown(site: Path, page: str, picture: str) -> None:
     shown = re.findall(r'<img [^>]*src="\.\./_images/([^"]+)"', _text(site / f"docs/{page}.html"))
     assert shown == [picture]
