@@ -18,6 +18,7 @@ from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.marks import mark
 from topologies.scenarios.picture.page import PageItem, page
 from topologies.scenarios.picture.png import png
+from topologies.scenarios.picture.scale import Scale
 from topologies.scenarios.picture.style import DARK, LIGHT, asset
 from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.run.answer import Replayed
@@ -168,6 +169,21 @@ def test_a_session_grows_with_its_events() -> None:
     text = page([PageItem(scenario, answer)])
     (box,) = re.findall(r"<g class='box' data.*?</g>", text)
     assert box.count("<rect") == 4, "one session, then two apart, then one that joins them"
+
+
+def test_a_few_short_windows_need_no_wide_axis() -> None:
+    day = 86_400_000_000
+    assert Scale([0, day], unit=1, windows=4).width < 1000
+    assert Scale([0, day], unit=day // 1000, windows=1000).width >= 20_000
+
+
+def test_the_axis_keeps_the_order_of_times() -> None:
+    times = [0, 5, 7, 1000, 1003, 900_000, 900_001, 900_009, 10**9]
+    scale = Scale(times, unit=None, windows=0)
+    assert scale.breaks
+    places = [scale(at) for at in sorted([*times, 3, 6, 1001, 500_000])]
+    assert places == sorted(places)
+    assert 0 <= places[0] <= places[-1] <= scale.width
 
 
 def test_what_is_not_as_expected_stands_in_the_page() -> None:

@@ -66,7 +66,7 @@ def _picture(scenario: Scenario, answer: Replayed, trace: BoltTrace) -> Picture:
         sources=sources,
         ideal=ideal,
         ideal_is_clock=is_clock,
-        scale=Scale(times, round(median(lengths)) if lengths else None),
+        scale=Scale(times, round(median(lengths)) if lengths else None, len(boxes)),
         show=show,
         stories=[stories.of(moment) for moment in moments],
         by_arrival=arrivals,

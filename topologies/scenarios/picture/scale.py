@@ -18,14 +18,15 @@ _LEAST, _NARROWEST, _WIDEST, _WINDOW = 40, 660, 30_000, 22
 class Scale:
     """Places times on an axis."""
 
-    def __init__(self, times: Iterable[int], unit: int | None) -> None:
-        """``unit``: how long a usual window is, in microseconds, so that it can be seen."""
+    def __init__(self, times: Iterable[int], unit: int | None, windows: int) -> None:
+        """``unit``: how long a usual window is, in microseconds, so that it can be seen; ``windows``: how many there
+        are, since few of them need no wide axis, however short they are."""
         points = sorted({at for at in times if at != FOREVER}) or [0]
         cuts = cuts_of(points)
         parts = [points[low:high] for low, high in zip([0, *cuts], [*cuts, len(points)], strict=True)]
         self.spans = [(part[0], part[-1]) for part in parts]
         total = sum(high - low for low, high in self.spans) or 1
-        wanted = _NARROWEST if not unit else total / unit * _WINDOW
+        wanted = _NARROWEST if not unit else min(total / unit * _WINDOW, _NARROWEST + 2 * _WINDOW * windows)
         self.width = round(min(max(wanted, _NARROWEST), _WIDEST))
         spare = self.width - 2 * MARGIN - BREAK * (len(parts) - 1) - _LEAST * len(parts)
         self.places: list[tuple[float, float]] = []
