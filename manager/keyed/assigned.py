@@ -140,7 +140,8 @@ class AssignedWindows:
         states = decisions.remembered(kind, keys, piece.starts, piece.ends, merging)
         # An event is in one session only: one that has been in a window was shown.
         fresh = ~events.seen[piece.members] if merging else self._fresh(piece, states)
-        fires, panes = decisions.decide(states, np.add.reduceat(fresh.astype(np.int64), piece.offsets[:-1]))
+        counts = np.add.reduceat(fresh.astype(np.int64), piece.offsets[:-1])
+        fires, panes = decisions.decide(states, counts, np.diff(piece.offsets))
         chosen = _chosen(piece, fires, fresh if decisions.panes.mode is PaneMode.DISCARDING else None)
         windows = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
         idents = [(kind, *window) for window in windows]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from policies.marks import NONE
-from windowing.settings.panes import OpenWindows, Pane, Panes, Timing
+from windowing.settings.panes import OpenWindows, Pane, Panes, Timing, fires
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class PaneStates:
     """The clock in microseconds when it last fired or, before that, when it was first seen."""
     mark: NDArray[np.int64]
     """The watermark in microseconds at that moment."""
+    shut: NDArray[np.int64]
+    """1 if a firing has closed it before its end, else 0: it takes no events any more (``Panes(closes=True)``)."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -97,6 +99,7 @@ class PaneDecisions:
             on_time=np.zeros(count, np.int64),
             clock=np.full(count, self.moment.clock, np.int64),
             mark=np.full(count, self.moment.watermark, np.int64),
+            shut=np.zeros(count, np.int64),
         )
         if not len(before) or not count:
             return states
@@ -106,44 +109,51 @@ class PaneDecisions:
         np.maximum.at(states.index, owners_known, remembered.index)
         np.maximum.at(states.shown, owners_known, remembered.shown)
         np.maximum.at(states.on_time, owners_known, remembered.on_time)
+        np.maximum.at(states.shut, owners_known, remembered.shut)
         np.minimum.at(states.clock, owners_known, remembered.clock)
         np.minimum.at(states.mark, owners_known, remembered.mark)
         return states
 
-    def decide(self, states: PaneStates, fresh: NDArray[np.int64]) -> tuple[NDArray[np.bool_], list[Pane]]:
+    def decide(
+        self, states: PaneStates, fresh: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], list[Pane]]:
         """Which of the windows fire, and the pane of each firing; their ``states`` are updated in place, and kept if
-        they stay open. ``fresh`` is the number of new events of each window."""
-        moment = self.moment
+        they stay open. ``fresh`` is the number of new events of each window, ``sizes`` that of all its events."""
+        moment, panes = self.moment, self.panes
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
         final = states.end <= moment.closed_until
-        ended = final if self.panes.late is None else states.end <= moment.ended_until
-        done = states.on_time > 0
+        waits = panes.late is None and not panes.closes
+        ended = final if waits else states.end <= moment.ended_until
+        open_, done = states.shut == 0, states.on_time > 0
         opened = OpenWindows(
             fresh,
             moment.clock - states.clock,
             np.where(states.mark > NONE, moment.watermark - states.mark, 0),
             states.index,
         )
-        has_new = fresh > 0
         none = np.zeros(len(states), np.bool_)
-        early = none if self.panes.early is None else ~ended & has_new & self.panes.early.due(opened)
-        late = none if self.panes.late is None else ended & done & has_new & (final | self.panes.late.due(opened))
-        on_time = ended & ~done
-        fires = early | on_time | late
+        early = none if panes.early is None else open_ & ~ended & fires(panes.early, opened)
+        late = none if panes.late is None else ended & done & ((final & (fresh > 0)) | fires(panes.late, opened))
+        on_time = open_ & ended & ~done
+        if panes.at_end is not None:
+            on_time &= sizes >= panes.at_end.value
+        firing = early | on_time | late
         timings = np.select([early, on_time], [_EARLY, _ON_TIME], _LATE)
-        panes = [
-            Pane(index, TIMINGS[timing], last)
+        fired = [
+            Pane(index, TIMINGS[timing], last or panes.closes)
             for index, timing, last in zip(
-                states.index[fires].tolist(), timings[fires].tolist(), final[fires].tolist(), strict=True
+                states.index[firing].tolist(), timings[firing].tolist(), final[firing].tolist(), strict=True
             )
         ]
-        states.index[fires] += 1
-        states.shown[fires] = moment.number
+        states.index[firing] += 1
+        states.shown[firing] = moment.number
         states.on_time[on_time] = 1
-        states.clock[fires] = moment.clock
-        states.mark[fires] = moment.watermark
+        states.clock[firing] = moment.clock
+        states.mark[firing] = moment.watermark
+        if panes.closes:
+            states.shut[firing] = 1
         self._kept.append(states.take(np.flatnonzero(~final)))
-        return fires, panes
+        return firing, fired
 
     def states(self) -> PaneStates:
         """The states of the windows that are still open."""

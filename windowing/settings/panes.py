@@ -15,7 +15,7 @@ import numpy as np
 from windowing.calls.checked import checked_value
 from windowing.data.views import make_read_only
 from windowing.errors import ConfigError
-from windowing.settings.rules import one_of
+from windowing.settings.rules import flag, one_of
 from windowing.time.durations import Count, Duration, Time, as_duration, as_every
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class PaneMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpenWindows:
-    """What a trigger knows of windows that are open and have new events; arrays of equal length."""
+    """What a trigger knows of windows that are open; arrays of equal length."""
 
     fresh: NDArray[np.int64]
     """Events since the last firing."""
@@ -79,6 +79,8 @@ class PaneTrigger:
 
     uses_clock = False
     """Whether it may fire when no event comes, because the clock moves on."""
+    even_unchanged: bool = False
+    """Whether it may fire a window that has no new events since it fired last."""
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
         """Which of the windows fire now; asked at the end of each micro-batch that changed something."""
@@ -96,6 +98,12 @@ class PaneTrigger:
         return Once(self)
 
 
+def fires(trigger: PaneTrigger, windows: OpenWindows) -> NDArray[np.bool_]:
+    """Which of the windows fire now: those that are due and have new events, or need none."""
+    due = trigger.due(windows)
+    return due if trigger.even_unchanged else due & (windows.fresh > 0)
+
+
 @dataclass(frozen=True)
 class AfterCount(PaneTrigger):
     """So many events since the last firing."""
@@ -111,6 +119,7 @@ class AfterClock(PaneTrigger):
     """So much of the clock since the last firing, or since the first event of the window was seen."""
 
     wait: Duration
+    even_unchanged: bool = False
     uses_clock = True
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
@@ -122,6 +131,7 @@ class AfterEventTime(PaneTrigger):
     """So much event time, by the watermark, since the last firing, or since the first event was seen."""
 
     wait: Duration
+    even_unchanged: bool = False
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
         return windows.advanced >= self.wait.micros
@@ -137,8 +147,12 @@ class AnyOf(PaneTrigger):
     def uses_clock(self) -> bool:  # type: ignore[override]
         return any(trigger.uses_clock for trigger in self.triggers)
 
+    @property
+    def even_unchanged(self) -> bool:  # type: ignore[override]
+        return any(trigger.even_unchanged for trigger in self.triggers)
+
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = np.logical_or.reduce([trigger.due(windows) for trigger in self.triggers])
+        found: NDArray[np.bool_] = np.logical_or.reduce([fires(trigger, windows) for trigger in self.triggers])
         return found
 
 
@@ -152,8 +166,12 @@ class AllOf(PaneTrigger):
     def uses_clock(self) -> bool:  # type: ignore[override]
         return any(trigger.uses_clock for trigger in self.triggers)
 
+    @property
+    def even_unchanged(self) -> bool:  # type: ignore[override]
+        return all(trigger.even_unchanged for trigger in self.triggers)
+
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = np.logical_and.reduce([trigger.due(windows) for trigger in self.triggers])
+        found: NDArray[np.bool_] = np.logical_and.reduce([fires(trigger, windows) for trigger in self.triggers])
         return found
 
 
@@ -167,9 +185,13 @@ class Once(PaneTrigger):
     def uses_clock(self) -> bool:  # type: ignore[override]
         return self.trigger.uses_clock
 
+    @property
+    def even_unchanged(self) -> bool:  # type: ignore[override]
+        return self.trigger.even_unchanged
+
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
         first: NDArray[np.bool_] = windows.fired == 0
-        return self.trigger.due(windows) & first
+        return fires(self.trigger, windows) & first
 
 
 @dataclass(frozen=True, init=False)
@@ -185,6 +207,10 @@ class Panes:
     """Whether, or when, a window fires again for late events, until the allowed lateness is over."""
     mode: PaneMode
     """Which events a firing shows: all so far, or only the new ones, or all after the rows of the last firing again."""
+    closes: bool
+    """Whether the first firing, early or at the end, is the only one: events that come to the window later are late."""
+    at_end: Count | None
+    """The firing at the end needs at least so many events in the window; None: it always comes."""
 
     @checked_value
     def __init__(
@@ -192,11 +218,20 @@ class Panes:
         early: PaneTrigger | int | Count | Time | None = None,
         late: PaneTrigger | bool | None = None,
         mode: PaneMode | Literal["accumulating", "discarding", "retracting"] = PaneMode.ACCUMULATING,
+        *,
+        closes: bool = False,
+        at_end: int | Count | None = None,
     ) -> None:
         """``early``: a trigger of ``windowing.settings.panes``, a number of events, or a duration of the clock.
 
         ``late``: fire at the end, and again for late events until the allowed lateness is over; True: whenever some
-        have come. ConfigError where neither is given.
+        have come.
+
+        ``closes``: the first firing ends the window, be it early or the one at the end, which then does not wait for
+        the allowed lateness (Beam's AfterFirst). ``at_end``: at the end a window fires only if it holds so many events,
+        or with ``late`` as soon as it does (Beam's AfterAll); the events of one that never fires are ``unwindowed``.
+
+        ConfigError where none of ``early``, ``late`` and ``at_end`` is given, and for what contradicts itself.
         """
         object.__setattr__(self, "early", _trigger(early))
         if not isinstance(late, PaneTrigger | bool | None):
@@ -207,11 +242,31 @@ class Panes:
             )
         object.__setattr__(self, "late", after_count(1) if late is True else late or None)
         object.__setattr__(self, "mode", one_of(PaneMode, mode))
-        if self.early is None and self.late is None:
+        object.__setattr__(self, "closes", flag("closes", closes))
+        object.__setattr__(self, "at_end", Count(at_end) if isinstance(at_end, int) else at_end)
+        self._check()
+
+    def _check(self) -> None:
+        """ConfigError for what contradicts itself, or changes nothing."""
+        if self.early is None and self.late is None and self.at_end is None:
             raise ConfigError(
-                "Panes without early= and late=",
+                "Panes without early=, late= and at_end=",
                 why="the window would fire only at its end, as it does without Panes",
                 do="give early=, late=True, or both",
+            )
+        if self.closes and (self.early is None or self.late is not None):
+            raise ConfigError(
+                "Panes(closes=True) without early=" if self.early is None else "Panes(closes=True) with late=",
+                why="closes=True makes the first firing the last: an early one, or else the one at the end",
+                do="give early= and no late=, or leave closes= out",
+            )
+        unchanged = [trigger for trigger in (self.early, self.late) if trigger is not None and trigger.even_unchanged]
+        if unchanged and (self.mode is PaneMode.DISCARDING or self.closes):
+            what = "closes=True" if self.closes else "mode='discarding'"
+            raise ConfigError(
+                f"Panes({what}) with a trigger that fires windows even unchanged",
+                why="the window would not fire again" if self.closes else "such a firing would show no events",
+                do="leave even_unchanged= out, or " + ("closes=" if self.closes else "use mode='accumulating'"),
             )
 
     @property
@@ -227,15 +282,22 @@ def after_count(count: int | Count) -> PaneTrigger:
 
 
 @checked_value
-def after_clock(wait: Time) -> PaneTrigger:
-    """Fire a window that has new events when so much of the clock has passed since it fired last."""
-    return AfterClock(as_duration(wait))
+def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
+    """Fire a window that has new events when so much of the clock has passed since it fired last.
+
+    ``even_unchanged``: also one that has none, again and again until its end (Flink's continuous triggers).
+    """
+    return AfterClock(as_duration(wait), flag("even_unchanged", even_unchanged))
 
 
 @checked_value
-def after_event_time(wait: Time) -> PaneTrigger:
-    """Fire a window that has new events when the watermark has moved so far since it fired last."""
-    return AfterEventTime(as_duration(wait))
+def after_event_time(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
+    """Fire a window that has new events when the watermark has moved so far since it fired last.
+
+    ``even_unchanged``: also one that has none, again and again until its end; with a ``wait`` of a microsecond at every
+    new watermark.
+    """
+    return AfterEventTime(as_duration(wait), flag("even_unchanged", even_unchanged))
 
 
 def _trigger(given: PaneTrigger | int | Count | Time | None) -> PaneTrigger | None:

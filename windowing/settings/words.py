@@ -117,6 +117,12 @@ def panes(firings: Panes, _: Others) -> str:
     """How often windows fire."""
     named = (("before its end", firings.early), ("when late events come", firings.late))
     parts = [f"{name} ({trigger_in_words(trigger)})" for name, trigger in named if trigger is not None]
+    if firings.at_end is not None:
+        parts.append(f"at its end if it holds {firings.at_end} or more")
+    if firings.closes:
+        return f"fires once, at its end or {', '.join(parts)}; what comes to it afterwards is late"
+    if firings.early is None and firings.late is None:
+        return f"fires {parts[0]}"
     return f"fires more than once: {', '.join(parts)}; {_MODES[firings.mode]}"
 
 
@@ -132,10 +138,10 @@ def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa:
     match trigger:
         case AfterCount(count):
             return f"{each} event" if count.value == 1 and each == "every" else f"{each} {count}"
-        case AfterClock(wait):
-            return f"{each} {wait} of the clock"
-        case AfterEventTime(wait):
-            return f"{each} {wait} of event time"
+        case AfterClock(wait, unchanged):
+            return f"{each} {wait} of the clock" + (", even unchanged" if unchanged else "")
+        case AfterEventTime(wait, unchanged):
+            return f"{each} {wait} of event time" + (", even unchanged" if unchanged else "")
         case AnyOf(triggers):
             return " or ".join(trigger_in_words(one, each) for one in triggers)
         case AllOf(triggers):

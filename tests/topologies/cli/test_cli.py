@@ -580,6 +580,7 @@ def test_every_kind_of_window_is_put_in_words() -> None:
         (after_count(1), "every event"),
         (after_clock("10s"), "every 10s of the clock"),
         (after_event_time("1m"), "every 1m of event time"),
+        (after_clock("10s", even_unchanged=True), "every 10s of the clock, even unchanged"),
         (after_count(5).once(), "once after 5 events"),
         (after_count(100) | after_clock("10s"), "every 100 events or every 10s of the clock"),
         (

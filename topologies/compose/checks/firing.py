@@ -9,7 +9,7 @@ from topologies.graph.inner_columns import RECORDED, RETRACTED
 from windowing.errors import ConfigError
 from windowing.settings.kinds import Calendar, Hopping, Session
 from windowing.settings.panes import RETRACT, PaneMode
-from windowing.settings.rules import LateBy
+from windowing.settings.rules import LateAction, LateBy
 
 
 def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
@@ -43,6 +43,31 @@ def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
         )
     if panes.mode is PaneMode.RETRACTING:
         yield from _retracted(bolt)
+    if panes.closes:
+        yield from _closing(bolt)
+
+
+def _closing(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Windows that their first firing closes: what comes afterwards is late."""
+    settings = bolt.settings
+    if not bolt.event_time:
+        yield bolt.fault(
+            "has panes that close their windows, and no event times",
+            "what comes to a closed window is late, and in processing time no event is",
+            "call with_timestamp_field, or use with_key and with_trigger(CountTrigger(...)) for windows by the clock",
+        )
+    if any(isinstance(kind, Session) for kind in settings.kinds):
+        yield bolt.fault(
+            "has panes that close their windows, and sessions",
+            "a later event would extend a session that has been closed, or merge it with another",
+            "use hopping or calendar windows, or leave closes= out",
+        )
+    if settings.late_action in (LateAction.ADJUST, LateAction.CUT, LateAction.ERROR) and bolt.event_time:
+        yield bolt.fault(
+            f"has panes that close their windows, and is to {settings.late_action.value} late events",
+            "they are late for a window that a trigger has closed, and no time of theirs would be in time",
+            "divert or drop them: with_lateness(action='divert')",
+        )
 
 
 def _retracted(bolt: CheckedBolt) -> Iterator[ConfigError]:

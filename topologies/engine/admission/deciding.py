@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from manager.keyed.held import Held
 from manager.keyed.open_sessions import gaps_of_events, turned_away
+from manager.keyed.shut_windows import ShutWindows
 from policies.admission import Decision, accepted, all_accepted
 from policies.last_end import in_gap
 from policies.marks import NONE
@@ -89,6 +90,8 @@ class AdmissionContext:
     """Returns the watermarks of the keys around each event; None where keys have none of their own."""
     repeats: Repeats | None = None
     """Finds repeated message ids; None where the bolt does not ask for that."""
+    shut: ShutWindows | None = None
+    """The windows that a firing has closed before their end; None where none does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +138,9 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
         times, codes, closed_until = _by_watermark(node, events)
     if node.event_time and events.closed_until > NONE:
         codes, closed_until = _by_timeout(node, events, times, codes, closed_until)
+    if admission_context.shut is not None:
+        missed = accepted(codes) & admission_context.shut.missed(times, events.keys, closed_until)
+        codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
     if not all_accepted(codes):
         moved = codes == Decision.ADJUSTED_OUT_OF_ORDER

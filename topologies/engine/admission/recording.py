@@ -213,7 +213,8 @@ def _reasons(
     rule = settings.arrival
     reason = _SESSION_CLOSED if settings.late_by_session else _NO_SESSION
     if node.last_end is not None:
-        reason = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW else _WINDOW_ENDS_THERE
+        closes = settings.panes is not None and settings.panes.closes
+        reason = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW or closes else _WINDOW_ENDS_THERE
     said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), reason, BEHIND)
     said = np.where(codes == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", said)
     said = np.where(codes == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", said)

@@ -40,8 +40,9 @@ from windowing.settings.kinds import (
     Snapshot,
     WindowKind,
 )
-from windowing.settings.panes import PaneMode, Panes
+from windowing.settings.panes import PaneMode, Panes, PaneTrigger, after_clock, after_event_time
 from windowing.settings.presets import Preset
+from windowing.time.durations import Duration
 
 
 class StormRules(Listed):
@@ -187,13 +188,26 @@ class PanesSetting(Listed):
     """Firings beside the one at the end of a window."""
 
     early: Every | None = None
+    early_event_time: DurationValue | None = None
+    even_unchanged: bool = False
     late: bool = False
     mode: PaneModeValue | None = None
+    closes: bool = False
+    at_end: CountValue | None = None
 
     @property
     def panes(self) -> Panes:
         """As bolts are given them; ConfigError where there is neither an early nor a late firing."""
-        return Panes(self.early, self.late, self.mode or PaneMode.ACCUMULATING)
+        mode = self.mode or PaneMode.ACCUMULATING
+        return Panes(self._early, self.late, mode, closes=self.closes, at_end=self.at_end)
+
+    @property
+    def _early(self) -> PaneTrigger | Every | None:
+        if self.early_event_time is not None:
+            return after_event_time(self.early_event_time, even_unchanged=self.even_unchanged)
+        if isinstance(self.early, Duration):
+            return after_clock(self.early, even_unchanged=self.even_unchanged)
+        return self.early
 
 
 KINDS = ("length", "session", "snapshot", "sliding_log", "count_by_start", "calendar", "windows")

@@ -46,8 +46,9 @@ class AssignedTask:
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """The live events, for sessions and message ids, and the watermarks of the keys."""
-        return AdmissionContext(self._events.old.live, None if self._keys is None else self._keys.advance)
+        """The live events, for sessions and message ids, the watermarks of the keys, and what firings have closed."""
+        key_marks = None if self._keys is None else self._keys.advance
+        return AdmissionContext(self._events.old.live, key_marks, shut=self._evaluations.shut)
 
     def accept(self, admitted: Admitted) -> None:
         """Take the admitted events of the batch."""

@@ -13,6 +13,7 @@ from manager.keyed.held import GONE, SEEN, Held
 from manager.keyed.last_fired import LastFired
 from manager.keyed.panes import PaneDecisions
 from manager.keyed.released import ReleasedEnds
+from manager.keyed.shut_windows import ShutWindows
 from manager.storage.ref import Ref
 from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
@@ -61,6 +62,11 @@ class Evaluations:
         """The end of the last window that fired in this batch."""
         self.counts = {name: np.zeros(len(node.inputs), np.int64) for name in ("windowed", "unwindowed")}
         """Events that entered these accounts in this batch, by input."""
+
+    @property
+    def shut(self) -> ShutWindows | None:
+        """The windows that a firing has closed before their end; None where none does."""
+        return None if self._panes is None else self._panes.shut
 
     @property
     def needs_no_events(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from manager.keyed.panes import EvaluationTime, PaneDecisions, PaneStates
+from manager.keyed.shut_windows import ShutWindows
 from manager.storage.ref import Ref
 from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
@@ -22,6 +23,11 @@ class TaskPanes:
         self._panes, self._node, self._end = panes, node, end
         self._evaluations = before.evaluations
         self._states = PaneStates.of(None if before.panes is None else store.read(before.panes))
+
+    @property
+    def shut(self) -> ShutWindows | None:
+        """The windows that a firing has closed before their end; None where none does."""
+        return ShutWindows(self._states, self._node.assigners) if self._panes.closes else None
 
     def decisions(self, upto: int | None) -> PaneDecisions:
         """The decisions of one evaluation, of windows that end up to this frontier (microseconds)."""
