@@ -31,6 +31,7 @@ from topologies.io.spouts import FileSpout, FrameSpout, MemorySpout, Spout
 from windowing.bolts.joins.window_join import WindowJoin
 from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.ready.passing import Passing
+from windowing.bolts.ready.shifts import AlterLifetime, ShiftTime
 from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.data.rows import DEFAULT_STREAM
@@ -40,6 +41,8 @@ from windowing.settings.kinds import Calendar, Hopping
 from windowing.time.durations import Count, Duration
 
 BoltNode = PlainNode | WindowedNode
+SHIFTS = (ShiftTime, AlterLifetime)
+"""Plain bolts that emit a row for every event."""
 
 
 def topology_text(topology: Graph) -> str:
@@ -253,6 +256,8 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
         yield "windows", window_in_words(node)
         for rule in _time(node):
             yield "time", rule
+        if before := _plain_before(topology, node):
+            yield "time", f"passes with the rows that {', '.join(before)} emit{'s' if len(before) == 1 else ''}"
         late = node.bolt.settings.late_stream
         if node.event_time:
             to = "counted only; with_late_tuple_stream gives them a stream"
@@ -281,6 +286,14 @@ def _state_in_words(bolt: StatefulWindowedBolt) -> str:
             "" if bolt.within is None else f", for {bolt.within}"
         )
     return ", ".join(f"{name} {_type(kind)}" for name, kind in bolt.state_types.items()) or "none declared"
+
+
+def _plain_before(topology: Graph, node: WindowedNode) -> list[str]:
+    """The plain bolts whose rows alone tell a windowed bolt the time, while its source may read many more."""
+    if not node.event_time:
+        return []
+    read = [each.stream[0] for each, origins in zip(node.inputs, node.origins, strict=True) if not origins]
+    return [name for name in read if name in topology.plain and not isinstance(topology.plain[name].bolt, SHIFTS)]
 
 
 def _sums_in_words(bolt: AggregateBolt) -> str:

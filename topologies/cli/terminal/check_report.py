@@ -11,6 +11,7 @@ from topologies.graph.describing import Described, described
 from topologies.preflight.findings import Findings
 from topologies.preflight.folders import find_sinks
 from topologies.preflight.sources import find_sources
+from topologies.preflight.waiting import find_waiting
 from topologies.topology import Topology
 from windowing.data.printable import printable
 
@@ -23,7 +24,7 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
 
     ``strict``: whether warnings are as bad as problems.
     """
-    found = {**find_sources(topology), **find_sinks(topology)}
+    found = {**find_sources(topology), **find_sinks(topology), **find_waiting(topology)}
     console.print(Text(f"topology {topology.name}", "bold"))
     for part in described(topology):
         console.print()
