@@ -45,6 +45,7 @@ from windowing.settings.kinds import (
     Calendar,
     CountByStart,
     Hopping,
+    Lull,
     Meeting,
     Onset,
     Session,
@@ -561,7 +562,8 @@ def test_a_topology_is_described_in_words() -> None:
 
 KINDS: tuple[WindowKind, ...] = (
     Hopping(minutes(5), minutes(1)), Session(minutes(5)), Snapshot(), SlidingLog(minutes(5)), CountByStart(Count(3)),
-    Calendar("day", "Europe/Berlin"), Onset(), *(Meeting(how, 0) for how in get_args(How) if how != "inner"),
+    Calendar("day", "Europe/Berlin"), Onset(), Lull(seconds(3)),
+    *(Meeting(how, 0) for how in get_args(How) if how != "inner"),
 )  # fmt: skip
 
 
