@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from topologies.starting.background_run import Run, runs
     from topologies.starting.status import RunPhase, RunStatus
     from topologies.topology import Topology
+    from topologies.waiting.asking import why
 
 __all__ = [
     "Run",
@@ -33,6 +34,7 @@ __all__ = [
     "runs",
     "sinks",
     "spouts",
+    "why",
 ]
 
 _HOMES = {
@@ -48,6 +50,7 @@ _HOMES = {
     "run_local": "topologies.local",
     "run_on_spark": "topologies.spark.runner",
     "runs": "topologies.starting.background_run",
+    "why": "topologies.waiting.asking",
 }
 
 

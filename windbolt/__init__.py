@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from topologies.starting.background_run import Run, runs
     from topologies.starting.status import RunPhase, RunStatus
     from topologies.topology import Topology
+    from topologies.waiting.asking import why
     from windbolt import aggregates, kinds, panes, presets, sinks, spouts, step, testing, triggers
     from windowing import (
         SOURCE,
@@ -181,12 +182,13 @@ __all__ = [
     "step",
     "testing",
     "triggers",
+    "why",
 ]
 
 _MODULES = {"aggregates", "kinds", "panes", "presets", "sinks", "spouts", "step", "testing", "triggers"}
 _IN_TOPOLOGIES = {
     "Run", "RunOptions", "RunPhase", "RunStatus", "Summary", "TimeMetrics", "Topology", "TopologyBuilder", "replay",
-    "run_local", "run_on_spark", "runs",
+    "run_local", "run_on_spark", "runs", "why",
 }  # fmt: skip
 
 

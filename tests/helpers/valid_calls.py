@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tests.helpers.public_calls import Valid
 from topologies.step.rules.outputs import as_outputs
+from topologies.waiting.answer import WhyAnswer, WhyReason
 from windbolt import (
     AggregateBolt,
     Arrival,
@@ -160,6 +161,10 @@ def _run() -> Any:
     run = topology().start(engine="local")
     run.wait()
     return run
+
+
+def _why() -> Any:
+    return WhyAnswer(bolt="count", reason=WhyReason.NOTHING, sentences=("No event waits.",))
 
 
 def _answer() -> Any:
@@ -346,6 +351,8 @@ CALLS: dict[str, Valid] = {
     "Answer.check": Valid(on=_answer),
     "Answer.to_json": Valid(on=_answer),
     "TimeMetrics": Valid({"function": print}),
+    "why": Valid({"checkpoint": "ck", "bolt": "count", "key": "ada", "window": "2024-01-01T06:00:00Z"}),
+    "WhyAnswer.to_json": Valid(on=_why),
     "replay": Valid({"scenario": SCENARIO, "engine": "local"}, also={"topology": None}, fine={"topology": (None,)}),
     "run_local": Valid({"topology": topology(), "options": RunOptions()}),
     "run_on_spark": Valid(

@@ -14,6 +14,8 @@ from topologies.engine.batch.report import BatchReport
 from topologies.metrics.source_lag import records_behind
 from topologies.run.observer import SourceLag
 from topologies.run.summary import Summary
+from topologies.waiting.answer import WhyReason
+from topologies.waiting.asking import why
 
 
 def test_a_run_serves_what_its_report_says(spark: SparkSession, orders: Path, tmp_path: Path) -> None:
@@ -50,6 +52,20 @@ def test_a_run_serves_what_its_report_says(spark: SparkSession, orders: Path, tm
     assert_as_reported(found, summary)
     assert value(found, "windbolt_batches_total", topology="shop") == 0, "all had been read"
     assert value(found, "windbolt_source_lag", topology="shop", spout="orders", unit="files", partition="") == 0
+
+
+def test_a_checkpoint_of_spark_says_what_a_window_waits_for(spark: SparkSession, orders: Path, tmp_path: Path) -> None:
+    topology, _ = shop_in_memory(orders)
+    run(topology, tmp_path / "ck", flush=False)
+    answer = why(tmp_path / "ck", "revenue")
+    assert answer.reason is WhyReason.WATERMARK
+    assert answer.waiting
+    assert answer.needed is not None
+    assert answer.watermark is not None
+    assert answer.needed > answer.watermark
+    assert [holder.input for holder in answer.holders] == ["taxed"]
+    following = why(tmp_path / "ck", "best")
+    assert "It comes from 'revenue', whose watermark it has: ask why of that bolt." in " ".join(following.sentences)
 
 
 def test_records_are_behind_as_spark_reports() -> None:

@@ -29,6 +29,7 @@ from topologies.checkpoints.fingerprint import differences, fingerprint
 from topologies.checkpoints.sinks_note import note_sinks
 from topologies.checkpoints.source_log import SourceLog
 from topologies.checkpoints.spark_half import SparkHalf
+from topologies.checkpoints.timing_note import note_timing
 from topologies.engine.commit.sink_folders import next_batches
 from topologies.io.paths import locate
 from topologies.run.checkpoint_name import check_named
@@ -151,6 +152,7 @@ class PairedCheckpoint:
             self._check_topology(topology, note)
             self.first_output = (ours.read_note(START) or {})["first_output"]
             self._check_start(first_output)
+        note_timing(self.files, topology)
         note_sinks(self.files, topology, -1 if manifest is None else manifest.batch)
         return ours
 

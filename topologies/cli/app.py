@@ -16,6 +16,7 @@ from topologies.cli.describe import describe
 from topologies.cli.new import new
 from topologies.cli.replay import replay
 from topologies.cli.run import run
+from topologies.cli.why import why
 
 
 class Command(TyperCommand):
@@ -51,6 +52,7 @@ app.command(cls=Command)(replay)
 app.command(cls=Command)(describe)
 app.command(cls=Command)(check)
 app.command(cls=Command)(checkpoint)
+app.command(cls=Command)(why)
 
 
 def _print_version(wanted: bool) -> None:

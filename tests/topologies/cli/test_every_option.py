@@ -81,6 +81,12 @@ VALID = {
     ),
     "describe": Command(["t.py:topology"], "t.py:nothing", {"--mermaid": FLAG, "--json": FLAG, **OF_STEPS}),
     "check": Command(["t.py:topology"], "t.py:nothing", {"--load": FLAG, "--strict": FLAG, **OF_STEPS}),
+    "why": Command(
+        ["ck"], "missing",
+        {"--bolt": ("count", "cuont"), "--key": ("ada", ANY_TEXT), "--window": ("12:00", "noon"), "--json": FLAG,
+         "--debug": FLAG},
+        always=["--bolt", "count"],
+    ),
     "checkpoint": Command(["ck"], "missing", {"--back-to": ("0", "yesterday"), "--json": FLAG, "--debug": FLAG}),
 }  # fmt: skip
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Why a window has not fired: told from the checkpoint alone."""
