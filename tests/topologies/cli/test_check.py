@@ -120,3 +120,23 @@ def test_input_that_came_during_a_run_is_looked_at_after_it(
     assert done.exit_code == (2 if strict else 0)
     said = "error" if strict else "warning"
     assert done.stderr.startswith(f"{said}: spout 'orders': no row has 'user'; did you mean 'usr'?")
+
+
+def test_streams_that_nobody_takes_are_noted_and_sinks_have_a_line_each(project: Path) -> None:
+    result = _check(project, "--strict")
+    assert result.exit_code == 0
+    assert "\nsinks\n  out: revenue, to standard output, 20 rows a batch\n  late: revenue.late, to" in result.stdout
+    note = "note: nobody takes the stream 'errors' of orders"
+    assert note in result.stdout
+    assert "late events" not in result.stdout
+    text = (project / "topology.py").read_text(encoding="utf-8")
+    bad = 'builder.set_sink("bad", sinks.discard()).from_("revenue", stream="errors")\n'
+    (project / "topology.py").write_text(text.replace("topology = builder.build()", f"{bad}topology = builder.build()"))
+    assert "note:" not in _check(project).stdout
+
+
+def test_late_events_that_are_only_counted_are_noted(project: Path) -> None:
+    text = (project / "topology.py").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if 'set_sink("late"' not in line]
+    (project / "topology.py").write_text("\n".join(lines))
+    assert "note: nobody takes the late events of revenue: they are counted, not kept" in _check(project).stdout

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.text import Text
 
 from topologies.cli.terminal.consoles import say
 from topologies.cli.terminal.failing import in_words
-from topologies.graph.describing import Described, described
+from topologies.graph.describing import Described, described, sink_in_words
+from topologies.graph.streams import stream_label
 from topologies.preflight.findings import Findings
 from topologies.preflight.folders import find_sinks
 from topologies.preflight.sources import find_sources
+from topologies.preflight.untaken import untaken
 from topologies.preflight.waiting import find_waiting
 from topologies.topology import Topology
 from windowing.data.printable import printable
@@ -27,9 +31,13 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
     found = {**find_sources(topology), **find_sinks(topology), **find_waiting(topology)}
     console.print(Text(f"topology {topology.name}", "bold"))
     for part in described(topology):
-        console.print()
-        _print_part(console, part, found.get(part.name, Findings()))
+        if part.name not in topology.sinks:
+            console.print()
+            _print_part(console, part, found.get(part.name, Findings()))
+    _print_sinks(console, topology, found)
     console.print()
+    for note in untaken(topology):
+        say(console, Text.assemble(("note: ", "bold"), note), always=True)
     problems = [error for each in found.values() for error in each.problems]
     warnings = [error for each in found.values() for error in each.warnings]
     for error in problems:
@@ -49,6 +57,20 @@ def _print_part(console: Console, part: Described, found: Findings) -> None:
             line.truncate(console.width, overflow="ellipsis")
         say(console, line, whole_types=True, always=True)
         last = word
+
+
+def _print_sinks(console: Console, topology: Topology, found: Mapping[str, Findings]) -> None:
+    """Print a line or two for each sink; ``windbolt describe`` has their columns."""
+    if not topology.sinks:
+        return
+    console.print()
+    console.print(Text("sinks", "bold"))
+    for name, node in topology.sinks.items():
+        streams = ", ".join(map(stream_label, node.streams))
+        facts = [f"; the {word} {fact}" for word, fact in found.get(name, Findings()).facts if "not there" in fact]
+        said = "".join([f"{name}: {streams}, to {sink_in_words(node.sink)}", *facts])
+        line = Text(f"  {printable(said)}")
+        say(console, line, always=True)
 
 
 def _verdict(problems: int, warnings: int) -> Text:
