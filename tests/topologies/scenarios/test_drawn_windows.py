@@ -28,6 +28,12 @@ def drawn(scenario: dict[str, Any], topology: Topology | None = None) -> list[st
     return [" ".join(line.split()) for line in text.splitlines() if line.strip().startswith("#")]
 
 
+def shown(scenario: dict[str, Any], topology: Topology | None = None) -> str:
+    """The picture, with single spaces."""
+    read = read_scenario(scenario)
+    return " ".join(picture(read, replay_locally(read, topology)).split())
+
+
 def topology() -> Topology:
     builder = TopologyBuilder("t")
     builder.set_spout("orders", spouts.memory("id string, ts long"))
@@ -63,11 +69,58 @@ def test_which_edges_belong_to_a_window(bolt: dict[str, Any], times: list[int], 
     assert [line.split()[1] for line in lines][: len(extents)] == extents
 
 
-def test_a_window_of_one_moment_is_at_that_moment() -> None:
+def test_the_moments_of_a_ready_bolt_are_not_drawn_but_counted() -> None:
     builder = TopologyBuilder("t")
     builder.set_spout("orders", spouts.memory("id string, ts long"))
     builder.set_bolt("once", Deduplicate("id", within="1h").with_timestamp_field("ts")).global_grouping("orders")
     builder.set_sink("out", sinks.memory()).from_("once")
     steps: list[dict[str, Any]] = [{"event": {"id": "a", "ts": 1_000}, "stream": "orders"}, {"close": True}]
-    (line,) = drawn({"name": "s", "topology": "t", "steps": steps}, builder.build())
+    scenario = {"name": "s", "topology": "t", "steps": steps}
+    assert drawn(scenario, builder.build()) == []
+    text = shown(scenario, builder.build())
+    assert "not drawn: the moments at which ready bolts without windows are called (1 of once)" in text
+    assert "in no window" not in text
+
+
+def test_a_window_of_one_moment_is_at_that_moment() -> None:
+    bolt = {"snapshot": True, "timestamp_field": "ts"}
+    (line,) = drawn({"name": "s", "bolt": bolt, "steps": [{"event": {"id": "a", "ts": 1_000}}, {"close": True}]})
     assert line.split()[1:3] == ["at", "1000"]
+
+
+def test_with_several_bolts_a_tick_names_the_one_whose_watermark_it_is_and_each_has_its_accounts() -> None:
+    steps = [{"event": {"id": "a", "ts": 1_000}, "stream": "orders"}, {"tick": "watermark"}, {"close": True}]
+    text = shown({"name": "s", "topology": "t", "steps": steps}, topology())
+    assert "tick (visits) watermark 1000" in text
+    for name in ("visits", "seconds", "storm"):
+        assert f"{name} received 1 = 1 windowed" in text
+
+
+def test_an_event_without_an_id_that_a_window_holds_is_not_said_to_be_in_none() -> None:
+    steps = [{"event": {"ts": 1_000}, "stream": "orders"}, {"close": True}]
+    assert "in no window" not in shown({"name": "s", "topology": "t", "steps": steps}, topology())
+
+
+@pytest.mark.parametrize(
+    ("window", "corrected"),
+    [
+        ({"session": {"gap": "5s"}}, "#1 [1000..10000) "),
+        ({"length": "10s", "tumbling": True}, "#2 (0..10000] "),
+    ],
+)
+def test_a_window_that_retracts_says_which_it_takes_back(window: dict[str, Any], corrected: str) -> None:
+    bolt = {
+        **window,
+        "timestamp_field": "ts",
+        "late_by": "window",
+        "allowed_lateness": "1h",
+        "panes": {"late": True, "mode": "retracting"},
+    }
+    times = {"a": 1_000, "b": 60_000, "c": 5_000}
+    steps: list[dict[str, Any]] = []
+    for name, at in times.items():
+        steps += [{"event": {"id": name, "ts": at}}, {"tick": "watermark"}]
+    lines = drawn({"name": "s", "bolt": bolt, "steps": [*steps, {"close": True}]})
+    (line,) = [each for each in lines if "takes back" in each]
+    assert line.startswith(corrected)
+    assert line.endswith("takes back #0; late: a +c")

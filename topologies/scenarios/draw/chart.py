@@ -9,6 +9,7 @@ from rich.text import Text
 
 from topologies.scenarios.draw.axis import Axis
 from topologies.scenarios.draw.axis_times import AxisTimes
+from topologies.scenarios.draw.bolt_windows import at_moments, taken_back
 from topologies.scenarios.draw.chart_row import EXPIRED, ChartRow
 from topologies.scenarios.draw.eliding import elided
 from topologies.scenarios.draw.placing import placed
@@ -35,13 +36,19 @@ class Chart:
             self.where = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
         self.show = AxisTimes([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
         self.windowed = {name for window in answer.windows for name in window["events"] or ()}
-        self.lost = any(answer.without_ids.values())
+        self.lost = any(answer.without_ids.values()) or any(
+            window["events"] is None or None in window["events"] for window in answer.windows
+        )
         self.repeated = {
             name for name, number in Counter(step.id for step in scenario.event_steps).items() if number > 1
         }
         self.late, self.pending = set(answer.late), set(answer.pending)
         self.taken = {event["id"]: event for event in answer.events}
         self.watermark: int | None = None
+        self.left_out = at_moments(answer) if scenario.topology is not None else set()
+        self.taken_back = taken_back(answer)
+        self.owner = f" ({answer.traces[0].bolt})" if len(answer.traces) > 1 else ""
+        """Whose watermark it is that ticks show, where there are several."""
         self.rows = _elided(list(self._rows()))
 
     def lines(self, width: int) -> Iterator[Text]:
@@ -60,12 +67,12 @@ class Chart:
     def _rows(self) -> Iterator[ChartRow]:
         watermarks, clocks = iter(self.answer.watermarks), iter(self.answer.clocks)
         for step, before, after in placed(self.scenario, self.answer):
-            yield from (self._window(number) for number in before)
+            yield from (self._window(number) for number in before if number not in self.left_out)
             if isinstance(step, ExpectStep):
                 yield self._expectation(step)
             else:
                 yield self._step(step, watermarks, clocks) if step is not None else ChartRow("end of run", style="dim")
-            yield from (self._window(number) for number in after)
+            yield from (self._window(number) for number in after if number not in self.left_out)
 
     def _step(self, step: ScenarioStep, watermarks: Iterator[int | None], clocks: Iterator[int | None]) -> ChartRow:
         match step:
@@ -74,13 +81,14 @@ class Chart:
             case TickStep():
                 watermark = next(watermarks, None)
                 if watermark is None:
-                    return ChartRow("tick", Text("no new watermark", "dim"), style="bold")
+                    return ChartRow(f"tick{self.owner}", Text("no new watermark", "dim"), style="bold")
                 drawn = self._advanced_to(watermark)
-                return ChartRow("tick", Text(f"watermark {self.show(watermark)}", "cyan"), style="bold", upto=drawn)
+                note = Text(f"watermark {self.show(watermark)}", "cyan")
+                return ChartRow(f"tick{self.owner}", note, style="bold", upto=drawn)
             case ClockStep():
                 watermark = self._advanced_to(next(clocks, None))
                 note = Text() if watermark is None else Text(f"watermark {self.show(watermark)}", "cyan")
-                return ChartRow(f"clock {self.show(step.clock)}", note, style="bold", upto=watermark)
+                return ChartRow(f"clock {self.show(step.clock)}{self.owner}", note, style="bold", upto=watermark)
             case CrashStep():
                 return ChartRow("crash", Text("recovers from the last commit", "dim"), style="bold red")
         return ChartRow("close", Text("end of the streams", "dim"), style="bold")
@@ -178,12 +186,17 @@ class Chart:
         label = f"  #{number} {self._extent(window)}"
         return ChartRow(
             label,
-            _whose(window).append(_members(window)),
+            self._correction(number).append(_whose(window)).append(_members(window)),
             "green",
             on_axis,
             self._bar(window, inside),
             kind="window",
         )
+
+    def _correction(self, number: int) -> Text:
+        """Which windows' rows it takes back."""
+        before = ", ".join(f"#{each}" for each in self.taken_back.get(number, ()))
+        return Text(f"takes back {before}; " if before else "", "bold yellow")
 
     def _bar(self, window: AnswerWindow, inside: list[int]) -> tuple[int, int, str, str] | None:
         opening, closing = self._brackets(window)
@@ -209,7 +222,7 @@ class Chart:
         if start is None:
             return f"..{self.show(end)}{closing}"
         if end == start + 1:
-            return f"at {self.show(start)}"  # one moment: a microsecond
+            return f"at {self.show(end if opening == '(' else start)}"  # one moment: a microsecond
         return f"{opening}{self.show(start)}..{self.show(end)}{closing}"
 
 

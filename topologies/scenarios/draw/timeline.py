@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -10,6 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
+from topologies.scenarios.draw.bolt_windows import moments
 from topologies.scenarios.draw.chart import AGAIN, LATE, NEW, PENDING, WINDOWED, Chart
 from topologies.scenarios.draw.chart_row import EXPIRED
 from topologies.scenarios.draw.sink_rows import sink_rows, sink_title
@@ -39,6 +40,8 @@ class Timeline:
         if chart.rows:
             yield from (fit(line, options) for line in chart.lines(options.max_width))
             yield from (in_its_characters(_legend(), options), Text())
+        if chart.left_out:
+            yield in_its_characters(_not_drawn(self.answer), options)
         yield from (fit(line, options) for line in _accounts(self.answer))
         for name, rows in self.answer.outputs.items():
             yield fit(sink_title(name, rows), options)
@@ -91,16 +94,28 @@ def _legend() -> Text:
     return Text(f"{events}  |  in a window: {windows}  |  ▌ watermark", "dim")
 
 
+def _not_drawn(answer: Replayed) -> Text:
+    names = ", ".join(f"{number} of {bolt}" for bolt, number in moments(answer).items())
+    return Text(f"not drawn: the moments at which ready bolts without windows are called ({names})", "dim")
+
+
 def _accounts(answer: Replayed) -> Iterator[Text]:
-    """Where the received events are, as the sum that it must be."""
+    """Where the received events are, as the sum that it must be; of several bolts a line for each."""
     if not answer.counts:
         return
-    parts = [f"{answer.counts[name]} {name}" for name in ACCOUNTS if answer.counts.get(name)]
-    others = [
-        f"{number} {name}" for name, number in answer.counts.items() if name not in (*ACCOUNTS, "received") and number
-    ]
-    total = sum(answer.counts.get(name, 0) for name in ACCOUNTS)
-    received = answer.counts.get("received", total)
+    if len(answer.traces) < 2:
+        yield _account_line(answer.counts)
+        return
+    width = max(len(trace.bolt) for trace in answer.traces)
+    for trace in answer.traces:
+        yield Text(f"{trace.bolt:<{width}}  ").append_text(_account_line(trace.counts))
+
+
+def _account_line(counts: Mapping[str, int]) -> Text:
+    parts = [f"{counts[name]} {name}" for name in ACCOUNTS if counts.get(name)]
+    others = [f"{number} {name}" for name, number in counts.items() if name not in (*ACCOUNTS, "received") and number]
+    total = sum(counts.get(name, 0) for name in ACCOUNTS)
+    received = counts.get("received", total)
     sign, style = ("=", "") if total == received else ("≠", "bold red")
     text = f"received {received} {sign} {' + '.join(parts) or '0'}"
-    yield Text(f"{text}; {', '.join(others)}" if any(others) else text, style)
+    return Text(f"{text}; {', '.join(others)}" if any(others) else text, style)

@@ -121,6 +121,8 @@ class BoltTrace:
     """The inputs that come from another windowed bolt."""
     windows: dict[int, AnswerWindow]
     """Its windows by their places among the windows of the answer."""
+    counts: dict[str, int]
+    """Its accounts."""
     pending: list[str | None]
     """None for each whose id is not known."""
     invalid: dict[int, str]

@@ -250,6 +250,7 @@ class Recording:
                     topology.windowed[name],
                     steps.get(name, name.removeprefix(prefix)),
                     {at: window for at, window in enumerate(answered) if windows[at]["bolt"] == name},
+                    manifest.bolts[name].accounts.totals(sum(manifest.bolts[name].pending)),
                     list(_pending(topology.windowed[name], manifest.bolts[name], store)),
                     prefix,
                 )
@@ -258,7 +259,13 @@ class Recording:
         )
 
     def _of_bolt(
-        self, node: WindowedNode, name: str, windows: dict[int, AnswerWindow], pending: list[str | None], prefix: str
+        self,
+        node: WindowedNode,
+        name: str,
+        windows: dict[int, AnswerWindow],
+        counts: dict[str, int],
+        pending: list[str | None],
+        prefix: str,
     ) -> BoltTrace:
         """What happened at one bolt. ``prefix``: before the names of its inputs where scenarios share a run."""
 
@@ -274,6 +281,7 @@ class Recording:
                 label.removeprefix(prefix) for label, origins in zip(node.streams, node.origins, strict=True) if origins
             ),
             windows=windows,
+            counts=counts,
             pending=pending,
             invalid={row["row"]: row["reason"] for row in of(self.invalid)},
             refused={row["event"]: row["reason"] for row in of(self.refused)},
