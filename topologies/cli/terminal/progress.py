@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rich import box
@@ -16,6 +16,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from topologies.cli.terminal.complaints import Complaints
 from topologies.cli.terminal.consoles import only_json, out, warn
 from topologies.cli.terminal.spans import number, spoken
 from topologies.cli.terminal.summary import rate
@@ -70,10 +71,11 @@ class JsonProgress:
 
     write: Callable[[Any], bool]
     stop: Callable[[], None]
+    complaints: Complaints = field(default_factory=Complaints, repr=False, compare=False)
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
-        _complain(report)
+        self.complaints.tell(report)
         if not self.write(report.to_json()):
             self.stop()
 
@@ -86,6 +88,7 @@ class JsonProgress:
 
     def end(self, summary: Summary) -> None:
         """Called when the run has ended."""
+        self.complaints.end()
         self.write(summary.to_json())
 
 
@@ -105,10 +108,11 @@ class LineProgress:
         self.clock, self.passed = clock, passed
         self.started = self.reported = self.spoke = passed()
         self.batch = ""
+        self.complaints = Complaints()
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
-        _complain(report)
+        self.complaints.tell(report)
         self.speed.add(report)
         self.batch = _batch(report)
         self.reported = self.passed()
@@ -130,6 +134,7 @@ class LineProgress:
 
     def end(self, summary: Summary) -> None:
         """Called when the run has ended; the summary is printed later."""
+        self.complaints.end()
 
     def _print(self, line: str) -> None:
         self.spoke = self.passed()
@@ -154,12 +159,13 @@ class LiveProgress:
         self.last: BatchReport | None = None
         self.remark = ""
         self.ended = False
+        self.complaints = Complaints()
         self.in_words = False
         """Whether a table was too wide: what is shown does not go back and forth."""
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
-        _complain(report, self.console)
+        self.complaints.tell(report, self.console)
         self.speed.add(report)
         self.last = report
 
@@ -172,6 +178,7 @@ class LiveProgress:
 
     def end(self, summary: Summary) -> None:
         """Called when the run has ended: the summary that follows says the rest."""
+        self.complaints.end(self.console)
         self.remark, self.ended = "", True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -272,11 +279,6 @@ def _filled(parts: Sequence[str]) -> list[str]:
 
 def _seconds(passed: float) -> str:
     return spoken(int(passed) * 1_000_000)
-
-
-def _complain(report: BatchReport, console: Console | None = None) -> None:
-    for complaint in report.complaints:
-        warn(complaint, console)
 
 
 def _batch(report: BatchReport) -> str:
