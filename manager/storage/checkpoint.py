@@ -195,6 +195,13 @@ class FileCheckpoint:
         with during(f"deleting what {batch_in_words(key)} has made superfluous", f"{batch_in_words(key)} is committed"):
             self._clean(key, last, before)
 
+    def tidy(self) -> None:
+        """Delete what a process left that died while it deleted; at the end of a run that has committed nothing."""
+        if self._kept and not self._swept:
+            key = batch_key(self._kept[-1].batch, self._kept[-1].closing)
+            with during("deleting what an earlier run has left", "nothing is lost"):
+                self._clean(key, key, set())
+
     def read_note(self, name: str) -> dict[str, Any] | None:
         """A note about the whole checkpoint, such as which topology it belongs to; None if there is none."""
         return self.files.read(name)  # type: ignore[no-any-return]

@@ -125,6 +125,7 @@ class CheckpointedRun(ABC):
             if self.options.flush and self.options.every is None and not self.summary.stopped:
                 self._close()
             self.micro_batch.tidy()
+            self.checkpoint.tidy()
             self.summary.complaints += self._passed_over()
         finally:
             self.executor.close()

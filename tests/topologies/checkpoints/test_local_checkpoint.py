@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from manager.storage.checkpoint import batch_key, key_of
+from manager.storage.checkpoint import FileCheckpoint, batch_key, key_of
 from tests.helpers.damage import BATCHES, SCHEMA, Ids, rows_of, topology, write_input
 from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -113,6 +113,35 @@ def test_drafts_of_processes_that_died_are_deleted(files: Path, right: Any, tmp_
     go(files, tmp_path)
     assert found(tmp_path) == right
     assert not any(draft.exists() for draft in drafts)
+
+
+def test_a_closing_that_dies_while_it_deletes_leaves_nothing(
+    files: Path, right: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go(files, tmp_path / "whole")
+    clean = FileCheckpoint._clean
+
+    def dies(checkpoint: FileCheckpoint, key: str, *rest: Any) -> None:
+        if key.endswith("-close"):
+            raise KeyboardInterrupt
+        clean(checkpoint, key, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileCheckpoint, "_clean", dies)
+        with pytest.raises(KeyboardInterrupt):
+            go(files, tmp_path / "cut")
+    before, whole = segments(tmp_path / "cut"), segments(tmp_path / "whole")
+    assert before != whole
+    assert go(files, tmp_path / "cut").batches == 0
+    assert segments(tmp_path / "cut") == whole
+    assert found(tmp_path / "cut") == right
+
+
+def segments(folder: Path) -> dict[str, int]:
+    """How many segments each folder of a checkpoint has, and the batches that are kept."""
+    root = folder / "ck" / "windbolt"
+    counts = {each.name: len(list(each.iterdir())) for each in sorted((root / "segments").iterdir())}
+    return counts | {f"manifests/{name}": 1 for name in sorted(os.listdir(root / "manifests"))}
 
 
 def test_windows_stay_open_between_runs_over_what_is_there(files: Path, right: Any, tmp_path: Path) -> None:
