@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from topologies.compose.checks.called_methods import missing_method
 from topologies.compose.default_time import with_record_time
+from topologies.compose.event_times import event_times
 from topologies.compose.idle_chains import idle_chains
 from topologies.compose.known_streams import KnownStreams, read_twice
 from topologies.compose.mistakes import Mistakes
@@ -177,7 +178,16 @@ class _Compilation:
             return replace(declarer, bolt=declarer.bolt.for_inputs(inputs))
         except ConfigError as error:
             self.mistakes.tell_of(f"bolt {declarer.name!r}", error)
+            self._check_time(declarer)
             return declarer
+
+    def _check_time(self, declarer: BoltDeclarer) -> None:
+        """Tell of a timestamp field that is not there, of a bolt that is not looked at further."""
+        settings = declarer.bolt.settings if isinstance(declarer.bolt, WindowedBolt) else None
+        if settings is not None and settings.timestamp_field is not None:
+            streams = [(each, self.known.schemas[each.stream]) for each in declarer.inputs]
+            brings = [bool(self.known.origins(each.stream)) for each in declarer.inputs]
+            event_times(declarer.name, settings, streams, brings, self.mistakes)
 
     def _outputs(self, declarer: BoltDeclarer) -> dict[str, pa.Schema] | None:
         """The streams that a bolt declares, and its errors; None after a mistake, which is told."""

@@ -117,20 +117,30 @@ class AggregateBolt(BatchWindowedBolt):
         configured.fill = dict(fill or {})
         return configured
 
+    def _problems(self, schema: pa.Schema) -> Iterator[ConfigError]:
+        """Columns that it names and that are not there, or of a type that does not fit: all of them."""
+        for name in self.by:
+            if name not in schema.names:
+                yield ConfigError(
+                    f"AggregateBolt by {name!r}, and there is no such column" + did_you_mean_column(name, schema.names),
+                    why=f"the bolt reads {', '.join(schema.names)}",
+                    do="name columns that it reads",
+                )
+        for name, aggregate in self.aggregates.items():
+            try:
+                aggregate.bound(name, schema)
+            except ConfigError as error:
+                yield error
+
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The bolt with its columns; ConfigError where they cannot be."""
         self._check_names()
         schema = unified(inputs)
         if schema is None:
             return self
-        missing = [name for name in self.by if name not in schema.names]
-        if missing:
-            raise ConfigError(
-                f"AggregateBolt by {missing[0]!r}, and there is no such column"
-                + did_you_mean_column(missing[0], schema.names),
-                why=f"the bolt reads {', '.join(schema.names)}",
-                do="name columns that it reads",
-            )
+        problems = list(self._problems(schema))
+        if problems:
+            raise together("AggregateBolt", problems)
         keys = [pa.field(name, value_type(schema.field(name).type)) for name in self.by]
         unordered = [field for field in keys if not has_order(field.type)]
         if unordered:
