@@ -6,9 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from manager.storage.checkpoint import key_of
@@ -18,10 +16,7 @@ from windowing.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from topologies.checkpoints.going_back import Rollback
-    from topologies.checkpoints.inspecting import CheckpointLook
-
-
-_TIME = len("2024-01-01T06:00:00Z")
+    from topologies.checkpoints.inspecting import BatchLook, CheckpointLook
 
 
 def checkpoint(
@@ -78,27 +73,10 @@ def _show(console: Console, look: CheckpointLook) -> None:
         say(console, _named("  query", f"{look.query}, batch {done} done, {planned} planned"))
     for sink in look.sinks:
         say(console, _named("  sink", f"{sink['name']}: {sink.get('folder', sink['kind'])}"))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("batch", "bolt", "watermark", "accounts", "state"):
-        table.add_column(
-            name, overflow="fold", no_wrap=name == "watermark", min_width=_TIME if name == "watermark" else 0
-        )
     for batch in look.batches:
-        values = batch.to_json()
-        state = (
-            f"{batch.sections} {'section' if batch.sections == 1 else 'sections'}, {_size(batch.size)}"
-            if not batch.trouble
-            else "cannot be gone back to"
-        )
-        row = [batch.name, "", "", "", state]
-        for name, bolt in values["bolts"].items():
-            accounts = ", ".join(f"{account} {count:,}" for account, count in bolt["accounts"].items() if count)
-            row[1:4] = [name, bolt["watermark"] or "", accounts]
-            table.add_row(*map(Text, row))
-            row = [""] * 5
-        if row[0]:
-            table.add_row(*map(Text, row))
-    console.print(table if look.batches else Text("  no batch has been committed"))
+        _show_batch(console, batch)
+    if not look.batches:
+        console.print(Text("  no batch has been committed"))
     if look.planned:
         say(console, _named("  begun, not committed", ", ".join(look.planned)))
     for what, why in look.damage:
@@ -112,6 +90,16 @@ def _show(console: Console, look: CheckpointLook) -> None:
         console.print(Text("What a run needs to go on is whole."))
     else:
         console.print(Text("Every file is whole.", "green"))
+
+
+def _show_batch(console: Console, batch: BatchLook) -> None:
+    """A line for a batch, and one for each bolt."""
+    state = f"{batch.sections} section{'' if batch.sections == 1 else 's'}, {_size(batch.size)}"
+    say(console, _named(f"batch {batch.name}", "cannot be gone back to" if batch.trouble else state))
+    for name, bolt in batch.to_json()["bolts"].items():
+        accounts = [f"{account} {count:,}" for account, count in bolt["accounts"].items() if count]
+        watermark = [f"watermark {bolt['watermark']}"] if bolt["watermark"] else []
+        say(console, _named(f"  {name}", ", ".join([*watermark, *accounts]) or "no events"), always=True)
 
 
 def _tell(console: Console, done: Rollback) -> None:

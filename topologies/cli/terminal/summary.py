@@ -29,7 +29,9 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
 
     Where there were runs before on the checkpoint, this one and all of them are told apart.
     """
-    batches = "1 batch" if summary.batches == 1 else f"{number(summary.batches)} batches"
+    closing = summary.last is not None and summary.last.closing and summary.batches > 0
+    count = summary.batches - int(closing)
+    batches = ("1 batch" if count == 1 else f"{number(count)} batches") + (" and the closing" if closing else "")
     speed = f"{summary.seconds:.2f} s, {rate(summary.rows, summary.seconds)} rows/s"
     rows = "1 row" if summary.rows == 1 else f"{number(summary.rows)} rows"
     text = f": {rows} in {batches}, {speed}"
