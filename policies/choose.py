@@ -173,9 +173,7 @@ def _miscounted(settings: WindowSettings) -> ConfigError:
 
 
 def _no_length() -> ConfigError:
-    return ConfigError(
-        "the window has no length (ST-24)", do="call with_window(length, slide) or with_tumbling_window(length)"
-    )
+    return ConfigError("the window has no length", do="call with_window(length, slide) or with_tumbling_window(length)")
 
 
 def _changes_at_its_end(kind: WindowKind, *, holds_end: bool) -> bool:

@@ -53,13 +53,11 @@ class AlignedWindows(GridWindows):
 
     def __post_init__(self) -> None:
         if not self.length.micros or not self.slide.micros:
-            raise ConfigError(
-                "a window length or slide of zero", why="time would not move (ST-24)", do="make it longer"
-            )
+            raise ConfigError("a window length or slide of zero", why="time would not move", do="make it longer")
         if self.origin is not None and self.offset.micros:
             raise ConfigError(
                 f"an offset of {self.offset} together with an origin",
-                why="the offset moves windows that are counted from the epoch (AT-8), not from an origin (AT-3)",
+                why="the offset moves windows that are counted from the epoch, not from an origin",
                 do="move the origin instead",
             )
 

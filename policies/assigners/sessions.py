@@ -86,7 +86,7 @@ class SessionWindows(WindowAssigner):
     def __post_init__(self) -> None:
         if not self.gap.micros or (self.max_duration is not None and not self.max_duration.micros):
             raise ConfigError(
-                "a session gap or maximum duration of zero", why="no event could join (AT-5)", do="make it longer"
+                "a session gap or maximum duration of zero", why="no event could join", do="make it longer"
             )
 
     @property
@@ -112,13 +112,13 @@ class SessionWindows(WindowAssigner):
         if live.ends is not None:
             raise ConfigError(
                 "sessions of events with lifetimes",
-                why="a session is of points in time (AT-5)",
+                why="a session is of points in time",
                 do="leave the lifetimes out, or use the gap of each event",
             )
         if live.gaps is not None and self.max_duration is not None:
             raise ConfigError(
                 "sessions with both a gap for each event and a maximum duration",
-                why="Azure has no rule for where such a session is cut (AZ-22)",
+                why="Azure has no rule for where such a session is cut",
                 do="leave either out",
             )
         if not len(live):

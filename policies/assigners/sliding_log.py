@@ -36,9 +36,7 @@ class SlidingLogWindows(WindowAssigner):
 
     def __post_init__(self) -> None:
         if not self.length.micros:
-            raise ConfigError(
-                "a window length of zero", why="the window would hold no events (AZ-21)", do="make it longer"
-            )
+            raise ConfigError("a window length of zero", why="the window would hold no events", do="make it longer")
 
     @property
     def takes_events_at_the_watermark(self) -> bool:
@@ -64,7 +62,7 @@ class SlidingLogWindows(WindowAssigner):
         if live.ends is not None:
             raise ConfigError(
                 "sliding windows over events with lifetimes",
-                why="an event enters such a window at one time (AZ-21)",
+                why="an event enters such a window at one time",
                 do="leave the lifetimes out, or use SnapshotWindows",
             )
         count = len(live)

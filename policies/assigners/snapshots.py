@@ -88,7 +88,7 @@ class SnapshotWindows(WindowAssigner):
         if self.bounds is Bounds.END:
             raise ConfigError(
                 "snapshots of lifetimes with bounds of END",
-                why="a lifetime holds its start and not its end (SI-3)",
+                why="a lifetime holds its start and not its end",
                 do="use Bounds.START",
             )
         events = np.flatnonzero(ends > live.starts)

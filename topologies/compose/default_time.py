@@ -69,7 +69,7 @@ def settled_time(
         case DefaultTime.NONE:
             raise ConfigError(
                 f"bolt {name!r} has a preset that needs event times, and names none",
-                why="StreamInsight has no processing time (SI-1)",
+                why="StreamInsight has no processing time",
                 do="call with_timestamp_field or with_timestamp_extractor",
             )
     return settings
@@ -91,14 +91,14 @@ def _record_time(
         raise ConfigError(
             f"bolt {name!r} names no time, and {', '.join(map(repr, without))} has no record time",
             why="this preset goes by event time; without a timestamp it takes the time at which the broker took a "
-            f"record, on topics of Kafka, or in a column {RECORD_TIME!r} that a bolt behind them passes on (AT-10)",
+            f"record, on topics of Kafka, or in a column {RECORD_TIME!r} that a bolt behind them passes on",
             do="call with_timestamp_field; or with_time(processing=True) for processing time",
         )
     columns = sorted({column for column in found.values() if column is not None})
     if len(columns) > 1:
         raise ConfigError(
             f"bolt {name!r} names no time, and its inputs have the record time in {' and '.join(map(repr, columns))}",
-            why="a bolt reads its time from one column (ST-9)",
+            why="a bolt reads its time from one column",
             do="rename it in a bolt before, and name it: with_timestamp_field(...)",
         )
     return columns[0]

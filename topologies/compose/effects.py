@@ -78,7 +78,7 @@ def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
     for call in dict.fromkeys(settings.forgotten):
         yield ConfigError(
             f"bolt {name!r}: {call} before with_time(...)",
-            why="the preset sets every time rule, so it has replaced what was set before (SI-18)",
+            why="the preset sets every time rule, so it has replaced what was set before",
             do="call with_time first, and then whatever differs from the preset",
         )
     for rule, call in settings.asked:
@@ -196,19 +196,19 @@ def _instants(settings: WindowSettings) -> bool:
 
 EVENT_TIME = Need(
     lambda s: s.event_time,
-    "on a bolt without event times (ST-18, AT-22)",
+    "on a bolt without event times",
     "in processing time no event is late, and there is no watermark",
     "call with_timestamp_field or with_timestamp_extractor, or remove it",
 )
 WITH_EVENTS = Need(
     lambda s: s.settings.watermark_every is not None,
-    "where watermarks come at ticks (SI-9)",
+    "where watermarks come at ticks",
     "only a watermark made at an event can be ahead of it",
     "remove it, or make one at every event: with_watermark(every=1)",
 )
 LEFT_OPEN = Need(
     _left_open,
-    "on windows that fire with their last event (SI-7)",
+    "on windows that fire with their last event",
     "a full window has fired before the streams end, and an incomplete one does not fire in any case",
     "remove it",
 )
@@ -220,25 +220,25 @@ NO_INSTANTS = Need(
 )
 BY_WATERMARK = Need(
     lambda s: s.settings.late_by is LateBy.WATERMARK,
-    "where events are late by their windows (C-23)",
+    "where events are late by their windows",
     "windows close by the watermark of the bolt, not by that of an input",
     "use with_lateness(by='watermark'), or remove it",
 )
 LATE_SESSIONS = Need(
     lambda s: s.settings.late_by is LateBy.WINDOW and any(isinstance(kind, Session) for kind in s.settings.kinds),
     "without sessions whose events are late by their windows",
-    "it applies only to such sessions (AT-7)",
+    "it applies only to such sessions",
     "use sessions with with_lateness(by='window'), or remove it",
 )
 MAKES_MARKS = Need(
     lambda s: not s.from_source,
-    "on a bolt whose watermarks come from the source or another input (SI-4, SI-15)",
+    "on a bolt whose watermarks come from the source or another input",
     "these are used unchanged, and the bolt makes none of its own",
     "remove it, or make watermarks as well: with_watermark(every=1)",
 )
 AT_TICKS = Need(
     lambda s: s.settings.watermark_every is None and not s.settings.watermark_per_key,
-    "where watermarks come with events (ST-15)",
+    "where watermarks come with events",
     "the interval is between ticks, and these watermarks do not wait for ticks",
     "remove it, or set how often they are made: with_watermark(every='5s')",
 )
@@ -262,31 +262,31 @@ LEAST = Need(
 )
 ONE_WATERMARK = Need(
     lambda s: not s.settings.watermark_per_key,
-    "with a watermark for each key (AZ-15)",
+    "with a watermark for each key",
     "there is no watermark of the whole bolt to which it could apply",
     "leave one of the two out",
 )
 NO_CTIS = Need(
     lambda s: not s.has_ctis,
-    "with StreamInsight's watermarks (SI-4)",
+    "with StreamInsight's watermarks",
     "there only the data moves time, never the clock; a silent source sends a watermark",
     "remove it, or use another preset",
 )
 IMPORTS = Need(
     lambda s: bool(s.settings.watermark_imports),
-    "without imports of watermarks (SI-16)",
+    "without imports of watermarks",
     "no input takes another's",
     "give imports=, or remove it",
 )
 TOLERANCE = Need(
     lambda s: s.settings.arrival is not None and s.settings.arrival.late is not None,
-    "without a late tolerance (AZ-5)",
+    "without a late tolerance",
     "the watermark stays behind the estimated arrival by that tolerance",
     "give with_lateness(arrival=Arrival(late=...)), or remove it",
 )
 IDLE_TIMEOUT = Need(
     lambda s: s.settings.idle_timeout is not None,
-    "without an idle timeout (AT-19)",
+    "without an idle timeout",
     "it says how the timeout is counted",
     "give idle_timeout=, or remove it",
 )
@@ -298,7 +298,7 @@ BOUNDED_ARRIVAL = Need(
             and (s.settings.arrival.early is not None or s.settings.arrival.late is not None)
         )
     ),
-    "without early= and late= (AZ-8, AZ-12)",
+    "without early= and late=",
     "nothing would be early or late by its arrival",
     "give Arrival(early=..., late=...), one or both",
 )
@@ -322,33 +322,33 @@ EDGES_MATTER = Need(
 )
 ON_A_GRID = Need(
     _shapes("offset", Shift(0), Shift(1)),
-    "on windows that are not aligned to a slide (AT-8)",
+    "on windows that are not aligned to a slide",
     "an offset shifts windows whose ends are multiples of a slide: not sessions, snapshots, counts or calendars",
     "remove it, or use with_window or with_tumbling_window with durations",
 )
 ALIGNS = Need(
     _shapes("aligned", *Aligned),
     "on windows with both edges, or neither, at multiples of the slide",
-    "starts and ends differ only where the length is not a multiple of the slide (AT-3)",
+    "starts and ends differ only where the length is not a multiple of the slide",
     "remove it",
 )
 CLOSES_LATER = Need(
     _shapes("closes_after_end", True, False),
     "on windows that do not hold their end, or close after it anyway",
-    "they close at the same moment either way (AZ-27)",
+    "they close at the same moment either way",
     "remove it",
 )
 HAS_LENGTHS = Need(_has_lengths, "on windows without a length in time", "only lengths in time are limited", "remove it")
 HAS_STARTS = Need(
     lambda s: not isinstance(s.settings.length, Count),
     "on windows of a number of events",
-    "these have no start in time (SI-31)",
+    "these have no start in time",
     "remove it",
 )
 LASTS = Need(
     lambda s: not (_instants(s.settings) and s.settings.bounds is Bounds.END),
     "on snapshots of points",
-    "such a window is one instant: its start is its end (AZ-25)",
+    "such a window is one instant: its start is its end",
     "remove it",
 )
 HAS_GRID = Need(
@@ -365,7 +365,7 @@ ROOM_FOR_EMPTY = Need(
 )
 OPENS_BEHIND = Need(
     _opens_behind,
-    "on tumbling windows that tell the next bolt their end when they close (AT-16)",
+    "on tumbling windows that tell the next bolt their end when they close",
     "the earliest open window starts where the last one ended, so both are the same time",
     "remove it",
 )

@@ -62,12 +62,12 @@ def _without_field(
             if not is_time(kind):
                 mistakes.tell(
                     f"bolt {name!r}: timestamp field {field!r} of {label!r} is {kind}",
-                    "event times are timestamps, dates, or whole numbers of milliseconds (ST-9)",
+                    "event times are timestamps, dates, or whole numbers of milliseconds",
                     "name another field, or use with_timestamp_extractor",
                 )
         elif not has:
             mistakes.tell(
-                f"bolt {name!r}: {label!r} has no timestamp field {field!r} (ST-9)",
+                f"bolt {name!r}: {label!r} has no timestamp field {field!r}",
                 f"it has {', '.join(schema.names)}",
                 "name another field, or use with_timestamp_extractor",
             )

@@ -32,7 +32,7 @@ def checked_source_time(name: str, time: object) -> Preset | None:
     if time.rules.get("watermark_imports"):
         raise ConfigError(
             f"spout {name!r} imports watermarks",
-            why="an import names another input of a bolt, which a source does not know (SI-11)",
+            why="an import names another input of a bolt, which a source does not know",
             do="call with_time(presets.streaminsight(imports=...)) on the bolt",
         )
     return time
@@ -67,7 +67,7 @@ def with_source_time(
         without = ", ".join(repr(label) for label, presets in found.items() if None in presets)
         raise ConfigError(
             f"bolt {name!r} reads sources that declare time rules, and {without}, which declares none",
-            why="its inputs share one watermark (SI-22)",
+            why="its inputs share one watermark",
             do="declare them there too: set_spout(..., time=...); or for the bolt: with_time(...)",
         )
     rules = [preset for preset in declared if preset is not None]
@@ -143,7 +143,7 @@ def _joined(
         told = "; ".join(f"{label!r} has those of {' and '.join(given)}" for label, given in names.items())
         raise ConfigError(
             f"the sources of bolt {name!r} declare different time rules: {told}",
-            why="between inputs only StreamInsight's generation, delay and policy may differ (SI-2, SI-17)",
+            why="between inputs only StreamInsight's generation, delay and policy may differ",
             do="call with_time(...) on the bolt, or declare the same at its sources",
         )
     settings = _taken(settings, rules[0])

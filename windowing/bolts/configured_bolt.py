@@ -156,7 +156,7 @@ class ConfiguredBolt(Component):
         if settings.reads_timestamps or settings.processing_time:
             raise ConfigError(
                 f"{call} on a bolt whose time is already configured",
-                why="a bolt has one source of time (ST-9)",
+                why="a bolt has one source of time",
                 do="keep one of them",
             )
 

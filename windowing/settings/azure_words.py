@@ -34,7 +34,7 @@ def late_tolerance(value: Duration | timedelta | str | int | None) -> Duration |
     if tolerance > LONGEST_LATENESS:
         raise ConfigError(
             f"a late tolerance of {tolerance}",
-            why="Azure's is at most 20.23:59:59, 1,814,399 seconds, or -1 for no limit (AZ-10)",
+            why="Azure's is at most 20.23:59:59, 1,814,399 seconds, or -1 for no limit",
             do="make it shorter, or late=None for no limit",
         )
     return tolerance
@@ -48,7 +48,7 @@ def time_span(name: str, value: Duration | timedelta | str | int) -> Duration:
     if isinstance(value, int):
         raise ConfigError(
             f"presets.azure({name}={value!r})",
-            why="a bare number has no unit; only late=-1 means something by itself: no limit (AZ-10)",
+            why="a bare number has no unit; only late=-1 means something by itself: no limit",
             do=f"write {name}='{abs(value)}s' or, as Azure does, {name}='00:05:00'",
         )
     found = _TIME_SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -76,7 +76,7 @@ def late_action(value: LateAction | str) -> LateAction:
     if action is None:
         raise ConfigError(
             f"presets.azure(action={said!r})",
-            why="Azure adjusts the time of late and disordered events, or drops them (AZ-9)",
+            why="Azure adjusts the time of late and disordered events, or drops them",
             do="use 'adjust' or 'drop', or 'error' to stop the run; for another rule of one's own, call "
             "with_lateness(action=...) and with_lateness(arrival=Arrival(...)) after the preset",
         )

@@ -143,13 +143,13 @@ def streaminsight(
     if every is None and imports is None and field is None:
         raise ConfigError(
             "presets.streaminsight without any source of watermarks",
-            why="they must be generated, imported, or sent by the source (SI-16)",
+            why="they must be generated, imported, or sent by the source",
             do="give every=1, imports={'lookup': 'data'}, or field= with the column in which the source sends them",
         )
     if every is None and delay is not None:
         raise ConfigError(
             f"a delay of {delay} with every=None, which generates no watermarks",
-            why="the delay is how far a generated watermark stays behind its event (SI-6)",
+            why="the delay is how far a generated watermark stays behind its event",
             do="leave delay out, or give every=",
         )
     action = one_of(LateAction, policy)

@@ -119,7 +119,7 @@ def _imports(value: object) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
         raise ConfigError(
             f"imports of watermarks from {value!r:.60}",
-            why="each input that takes watermarks names the input that it takes them from (SI-15)",
+            why="each input that takes watermarks names the input that it takes them from",
             do="give a mapping such as {'lookup': 'data'}",
         )
     return dict(value)
@@ -130,7 +130,7 @@ def _edge(value: Any) -> OutputTime:
     if edge is OutputTime.LAST:
         raise ConfigError(
             f"{value!r} is not an edge of windows",
-            why="a watermark follows the ends of windows, or the start of the earliest one (SI-24)",
+            why="a watermark follows the ends of windows, or the start of the earliest one",
             do="use 'window end', which is what rows at the last microsecond of windows need",
         )
     return edge

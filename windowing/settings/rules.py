@@ -180,7 +180,7 @@ class Arrival:
         if chosen is LateAction.CUT:
             raise ConfigError(
                 "Arrival(action='cut')",
-                why="a lifetime is cut at the watermark (SI-13), and a late arrival is measured against the arrival",
+                why="a lifetime is cut at the watermark, and a late arrival is measured against the arrival",
                 do="use 'adjust', 'drop', 'divert' or 'error'",
             )
         object.__setattr__(self, "field", field)

@@ -33,7 +33,7 @@ class Duration:
         if not 0 <= self.micros <= _LONGEST:
             raise ConfigError(
                 f"a duration of {self.micros} microseconds is out of range",
-                why="a duration is not negative and at most 10,000 years (ST-24)",
+                why="a duration is not negative and at most 10,000 years",
                 do="use seconds(1.5), millis(20) or a string like '5s'",
             )
 
@@ -60,7 +60,7 @@ class Count:
         if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value <= 0:
             raise ConfigError(
                 f"a count of {self.value!r} is not a positive whole number",
-                why="a window holds, and slides by, at least one event (ST-24)",
+                why="a window holds, and slides by, at least one event",
                 do="use Count(1) or more",
             )
 
@@ -177,7 +177,7 @@ def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Cou
         return Count(value)
     duration = as_duration(value)
     if duration.micros == 0:
-        raise ConfigError("a window length or slide of zero", why="time would not move (ST-24)", do="make it longer")
+        raise ConfigError("a window length or slide of zero", why="time would not move", do="make it longer")
     return duration
 
 

@@ -199,7 +199,7 @@ def test_a_key_and_an_aggregate_of_one_name() -> None:
 def test_a_timestamp_field_that_is_missing() -> None:
     builder = a_builder()
     builder.set_bolt("more", tumbling().with_timestamp_field("time")).global_grouping("orders")
-    assert "no timestamp field 'time' (ST-9)" in the_problem(builder)
+    assert "no timestamp field 'time'" in the_problem(builder)
 
 
 @pytest.mark.feature("ST-9")
@@ -213,7 +213,7 @@ def test_a_timestamp_field_of_a_wrong_type() -> None:
 def test_a_window_without_a_length() -> None:
     builder = a_builder()
     builder.set_bolt("more", Total().with_timestamp_field("ts")).global_grouping("orders")
-    assert "no length (ST-24)" in the_problem(builder)
+    assert "no length" in the_problem(builder)
 
 
 @pytest.mark.feature("ST-22")
@@ -242,7 +242,7 @@ def test_length_plus_slide_fit_into_the_message_timeout(bolt: WindowedBolt, fine
         builder.build()
     else:
         problem = the_problem(builder)
-        assert "message timeout 30s (ST-22)" in problem
+        assert "message timeout 30s" in problem
         assert "replayed" not in problem  # which nothing is here, however long a window
 
 
@@ -270,7 +270,7 @@ def test_length_plus_slide_fit_into_max_spout_pending(length: int, slide: int | 
     if fine:
         builder.build()
     else:
-        assert "max_spout_pending 10 (ST-23)" in the_problem(builder)
+        assert "max_spout_pending 10" in the_problem(builder)
 
 
 def test_names_that_are_taken_twice() -> None:
@@ -297,7 +297,7 @@ def test_names_that_are_no_texts_are_refused_where_they_are_given(name: Any) -> 
 def test_lateness_without_event_times(configured: WindowedBolt) -> None:
     builder = a_builder()
     builder.set_bolt("more", configured.with_tumbling_window("10s")).global_grouping("orders")
-    assert "without event times (ST-18" in the_problem(builder)
+    assert "without event times" in the_problem(builder)
 
 
 def test_streams_with_event_times_and_streams_without() -> None:

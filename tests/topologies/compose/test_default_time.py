@@ -60,7 +60,7 @@ def part(*args: Any) -> WindowedNode:
 @pytest.mark.feature("SI-1")
 def test_streaminsight_has_no_time_but_that_of_the_events() -> None:
     without = Counts().with_time(presets.streaminsight()).with_tumbling_window("5s")
-    with pytest.raises(TopologyError, match=r"names none.*no processing time \(SI-1\).*with_timestamp_field"):
+    with pytest.raises(TopologyError, match=r"names none.*no processing time.*with_timestamp_field"):
         built(without, spouts.memory("ts timestamp, v long"))
     assert part(without.with_timestamp_field("ts"), spouts.memory("ts timestamp, v long")).event_time
 
@@ -111,7 +111,6 @@ def test_atlas_asks_for_a_time_where_there_is_no_broker(spout: Any, between: Any
     assert len(found.value.problems) == 1
     said = str(found.value)
     assert "bolt 'bolt' names no time, and 'plain0' has" in said or "bolt 'bolt' names no time, and 'in' has" in said
-    assert "(AT-10)" in said
     assert "with_time(processing=True) for processing time" in said
     assert not part(
         Counts().with_time(presets.atlas()).with_tumbling_window("5s").with_time(processing=True), spout

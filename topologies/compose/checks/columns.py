@@ -56,14 +56,14 @@ def imports(bolt: CheckedBolt) -> Iterator[ConfigError]:
         for label in (taker, giver):
             if label not in bolt.labels:
                 yield bolt.fault(
-                    f"imports the watermarks of {giver!r} for {taker!r}, but has no input {label!r} (SI-15)",
+                    f"imports the watermarks of {giver!r} for {taker!r}, but has no input {label!r}",
                     f"it reads {', '.join(bolt.labels)}",
                     "name one of these",
                 )
         if giver in imports:
             yield bolt.fault(
                 f"imports the watermarks of {giver!r}, which imports its own",
-                "watermarks must be made by the input from which they are imported (SI-15)",
+                "watermarks must be made by the input from which they are imported",
                 "import from an input that makes watermarks",
             )
 

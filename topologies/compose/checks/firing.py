@@ -94,7 +94,7 @@ def expired(bolt: CheckedBolt) -> Iterator[ConfigError]:
     )  # fmt: skip
     yield bolt.fault(
         f"uses window.expired, and has {which}",
-        "expired events were in the previous window, and such windows have none (ST-21)",
+        "expired events were in the previous window, and such windows have none",
         "do not use window.expired; or call with_policies(expired=False), if `expired` means something else",
     )
 
@@ -138,7 +138,7 @@ def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
     if settings.key_trigger is None:
         return
     if not settings.key:
-        yield bolt.fault("has a trigger but no key", "a trigger has windows for each key (UH-4)", "call with_key")
+        yield bolt.fault("has a trigger but no key", "a trigger has windows for each key", "call with_key")
     taken = [column for column in settings.key if column in RECORDED]
     if taken:
         yield bolt.fault(
@@ -151,7 +151,7 @@ def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
     if bolt.event_time:
         yield bolt.fault(
             "has a trigger, and event times",
-            "triggers of keys work in processing time (UH-15)",
+            "triggers of keys work in processing time",
             "call with_time(processing=True)",
         )
     others = {

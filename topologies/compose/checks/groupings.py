@@ -16,7 +16,7 @@ def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
     if bolt.settings.watermark_per_key and not fields:
         yield bolt.fault(
             "has a watermark for each key, but no key",
-            "the key says which events share a watermark (AZ-15)",
+            "the key says which events share a watermark",
             "call with_key",
         )
     for label, grouping in _apart(bolt, fields) if fields and not bolt.temporal else ():

@@ -26,12 +26,12 @@ def keys_watermark(bolt: CheckedBolt) -> Iterator[ConfigError]:
         "with_trigger(Panes(...))": settings.panes is not None,
     }
     yield from bolt.exclusions(
-        "a watermark for each key", others, "there is no watermark of the whole bolt to which it could apply (AZ-15)"
+        "a watermark for each key", others, "there is no watermark of the whole bolt to which it could apply"
     )
     if settings.watermark_every != Count(1):
         yield bolt.fault(
             "has a watermark for each key, and not at every event",
-            "a key's watermark follows each of its events (AZ-15)",
+            "a key's watermark follows each of its events",
             "use with_watermark(every=1)",
         )
 
@@ -45,7 +45,7 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
         if settings.allowed_lateness.micros:
             yield bolt.fault(
                 "allows lateness, but judges lateness by the watermark",
-                "an event behind the watermark is then late even if its window is open (C-23)",
+                "an event behind the watermark is then late even if its window is open",
                 "use with_lateness(by='window', allowed=...), or with_lag for a watermark that stays behind",
             )
         return

@@ -25,7 +25,7 @@ def limits(
     if message_timeout is not None and time > message_timeout:
         yield ConfigError(
             f"bolt {name!r}: window duration (length + sliding interval) {time} is more than the "
-            f"message timeout {message_timeout} (ST-22)",
+            f"message timeout {message_timeout}",
             why="its events are kept that long in the checkpoint, and message_timeout "
             "is the longest that the topology allows",
             do="shorten the window, or raise message_timeout, or leave it out",
@@ -34,7 +34,7 @@ def limits(
     if max_spout_pending is not None and count > max_spout_pending:
         yield ConfigError(
             f"bolt {name!r}: window count (length + sliding interval) {count} is more than max_spout_pending "
-            f"{max_spout_pending} (ST-23)",
+            f"{max_spout_pending}",
             why="each of its tasks holds as many events before it lets go of them, and the topology allows no more",
             do="shorten the window, or raise max_spout_pending, or leave it out",
         )

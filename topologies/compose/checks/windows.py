@@ -43,7 +43,7 @@ def _promised_ends(bolt: CheckedBolt) -> Iterator[ConfigError]:
     if settings.output_time is OutputTime.START and ends_promised and bolt.event_time:
         yield bolt.fault(
             "emits rows at the start of windows, and promises the next bolt a watermark that follows their ends",
-            "the rows would be late at the next bolt (SI-24)",
+            "the rows would be late at the next bolt",
             "leave out output_watermark, or use with_time(output_time='window end')",
         )
 
@@ -66,7 +66,7 @@ def _starts_that_move(bolt: CheckedBolt) -> Iterator[ConfigError]:
     if by_start and any(isinstance(kind, (Session, Snapshot)) for kind in settings.kinds):
         yield bolt.fault(
             "emits rows at the start of windows that late events can still extend backwards",
-            "the next bolt could get no watermark, or the rows would be late there (SI-24)",
+            "the next bolt could get no watermark, or the rows would be late there",
             "use with_time(output_time='window end'), or with_lateness(by='watermark')",
         )
 
@@ -103,7 +103,7 @@ def _too_long(bolt: CheckedBolt) -> Iterator[ConfigError]:
         if most is not None and length > most:
             yield bolt.fault(
                 f"has windows of {length}",
-                f"the longest window allowed here is {most} (AZ-19)",
+                f"the longest window allowed here is {most}",
                 "make them shorter, or lift the limit: with_alignment(longest_window=None)",
             )
 
@@ -134,7 +134,7 @@ def _each_kind(bolt: CheckedBolt) -> Iterator[ConfigError]:
         if settings.lifetime is not None and isinstance(kind, Snapshot) and settings.bounds is Bounds.END:
             yield bolt.fault(
                 "has snapshots of events that last, with bounds (start, end]",
-                "a lifetime holds its start and not its end (SI-3)",
+                "a lifetime holds its start and not its end",
                 "use with_alignment(bounds='[start, end)')",
             )
         if isinstance(kind, Session) and kind.gap_field is not None and kind.max_duration is not None:

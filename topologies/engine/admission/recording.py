@@ -229,12 +229,12 @@ def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row:
         assert rule is not None
         return DataError(
             f"bolt {node.name!r}: an event of {show(time)} of {stream!r} arrived more than {rule.late} after its time",
-            why="events that arrive too late stop the run (AZ-8, SI-14)",
+            why="events that arrive too late stop the run",
             do="fix the source, allow more: late=..., or let such events be adjusted or dropped: action='drop'",
         )
     return DataError(
         f"bolt {node.name!r}: an event of {show(time)} came after the watermark {show(mark)} of {stream!r}",
-        why="events that violate a watermark stop the run (SI-14)",
+        why="events that violate a watermark stop the run",
         do="fix the source, or choose another action: with_lateness(action='drop'), 'adjust' or 'divert'",
     )
 

@@ -80,7 +80,7 @@ def refuse_end_edges(
     node: WindowedNode, rows: pa.Table, inputs: NDArray[np.int8], clock: int, ledger: Ledger, emit: EmitRows
 ) -> None:
     """Count end edges that match no start as invalid, and emit them on the error stream."""
-    reason = "the end of an edge, and no start edge with its start and key has come before that end (SI-3)"
+    reason = "the end of an edge, and no start edge with its start and key has come before that end"
     _trace(node, rows, [reason] * rows.num_rows, ledger)
     for input_index in np.unique(inputs).tolist():
         indices = np.flatnonzero(inputs == input_index)

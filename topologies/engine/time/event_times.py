@@ -42,7 +42,7 @@ def _times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], Reas
         if not is_time(column.type):
             raise ConfigError(
                 f"the timestamp extractor of bolt {node.name!r} returned a column of {column.type}",
-                why="event times are timestamps, dates, or whole numbers of milliseconds (ST-9)",
+                why="event times are timestamps, dates, or whole numbers of milliseconds",
                 do="return one of these",
             )
         if len(column) != table.num_rows:

@@ -18,7 +18,7 @@ def as_key(returned: Any) -> str:
     if type(returned) is str and returned.isascii():
         return returned
     if returned is None:
-        raise RuleError("the key rule returned nothing", why="an event needs a key (UH-8)", do="return a text")
+        raise RuleError("the key rule returned nothing", why="an event needs a key", do="return a text")
     return checked_text("the returned key", returned)
 
 

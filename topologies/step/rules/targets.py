@@ -35,7 +35,7 @@ def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Targ
         if count > 1 and not one_for_all:
             raise RuleError(
                 f"HEADERS is one dict, and there are {count} events",
-                why="each of several events has its own (UH-25)",
+                why="each of several events has its own",
                 do="make it a list with a dict for each event",
             )
         return [_target(headers)] * count
@@ -44,7 +44,7 @@ def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Targ
     if len(headers) != count:
         raise RuleError(
             f"HEADERS has {len(headers)} elements, and there are {count} events",
-            why="each event has its own, in the same order (UH-25)",
+            why="each event has its own, in the same order",
             do="give as many elements as events",
         )
     return [Target() if header is None else _target(header) for header in headers]
@@ -86,9 +86,7 @@ def flat_headers(name: str, headers: Any) -> Mapping[str, HeaderValue]:
         if not isinstance(key, str):
             raise RuleError(f"{name} has the name {key!r:.80}", do="make it a text")
         if isinstance(value, (Mapping, list, tuple)):
-            raise RuleError(
-                f"{name}[{key!r:.40}] is {value!r:.80}", why="headers are not nested (UH-25)", do="make it a text"
-            )
+            raise RuleError(f"{name}[{key!r:.40}] is {value!r:.80}", why="headers are not nested", do="make it a text")
     return {
         checked_text(f"a name in {name}", key): _header(f"{name}[{key!r:.40}]", value) for key, value in headers.items()
     }

@@ -93,7 +93,7 @@ class TemporalJoin(Join, Operator):
         if self.settings.lifetime is None:
             raise ConfigError(
                 "a join of events without lifetimes",
-                why="pairs are events that live at the same time (SI-22)",
+                why="pairs are events that live at the same time",
                 do="call with_lifetime(end_field) with the column that says when events end; for events of a duration "
                 "AlterLifetime makes one, in a bolt before",
             )

@@ -104,9 +104,7 @@ class AlterLifetime(BatchBolt):
         self._end, self._start = end, start
         self._duration = None if duration is None else as_duration(duration).micros
         if self._duration == 0:
-            raise ConfigError(
-                "a lifetime of zero", why="an event must last longer than that (SI-3)", do="make it longer"
-            )
+            raise ConfigError("a lifetime of zero", why="an event must last longer than that", do="make it longer")
         if inclusive and self._duration is None:
             raise ConfigError(
                 "AlterLifetime(inclusive=True) without duration=",
@@ -179,7 +177,7 @@ def _check_time(schema: pa.Schema, name: str, by: int) -> None:
     if not pa.types.is_timestamp(kind) and not pa.types.is_integer(kind):
         raise ConfigError(
             f"column {name!r} is {kind}",
-            why="times are timestamps, or whole numbers of milliseconds (ST-9)",
+            why="times are timestamps, or whole numbers of milliseconds",
             do="name another column",
         )
     if by % _unit(kind):
