@@ -2,9 +2,11 @@
 
 A batch ends at each tick, where a watermark is made, and at a crash, after which it is delivered again. At its end
 every window is looked at: before its end its early trigger
-is asked, at its end it fires once, and until the allowed lateness is over again for late events. In Beam a trigger that
-has finished closes its window: nothing fires any more, and what comes to the window is dropped. A composite that waits
-for all of its parts fires at the end only with enough elements. Flink's continuous triggers fire without new elements.
+is asked, at its end it fires once, and until the allowed lateness is over its late trigger is asked. Beam's
+AfterFirst fires when one of its triggers does and AfterAll when all of them do. A window that closes with elements that
+it has not shown fires once more (Beam's closing behaviour). In Beam a trigger that has finished closes its window:
+nothing fires any more, and what comes to the window is dropped. A composite that waits for all of its parts fires at
+the end only with enough elements. Flink's continuous triggers fire without new elements.
 
 Windows are tumbling and hold their end. Times are whole milliseconds.
 """
@@ -32,7 +34,9 @@ class _Window:
     over: bool = False
     """Whether it has fired at its end."""
     closed: bool = False
-    fired: bool = False
+    fired: int = 0
+    gone: bool = False
+    """Whether the allowed lateness is over."""
 
 
 @dataclass
@@ -48,7 +52,7 @@ def answer(scenario: Json) -> Answer:
     bolt, found = scenario["bolt"], Answer()
     length, allowed = _millis(bolt["length"]), _millis(bolt.get("allowed_lateness", "0ms"))
     windows: dict[tuple[int, str], _Window] = {}
-    latest = watermark = -math.inf
+    latest = watermark = reached = -math.inf
     arrived = False
     for arrival, step in enumerate(scenario["steps"]):
         if "event" in step:
@@ -66,19 +70,22 @@ def answer(scenario: Json) -> Answer:
             arrived = False
             if "crash" not in step:
                 watermark = math.inf if "close" in step else max(watermark, latest)
+                reached = reached if "close" in step else watermark
             ready = sorted((window for window in windows.values() if window.elements), key=lambda w: (w.end, w.key))
-            found.fired.append([fired for window in ready for fired in _look(window, bolt, watermark, allowed)])
+            found.fired.append([fired for window in ready for fired in _look(window, bolt, watermark, reached, allowed)])
     found.windowed = sum(len(window.elements) - window.new for window in windows.values() if window.fired)
     return found
 
 
-def _look(window: _Window, bolt: Json, watermark: float, allowed: int) -> list[Fired]:
-    window.mark = max(window.mark, watermark) if window.mark == -math.inf else window.mark
-    advanced = 0 if watermark == -math.inf else watermark - window.mark
-    timing = None if window.closed else _due(window, bolt["panes"], watermark, allowed, advanced)
+def _look(window: _Window, bolt: Json, watermark: float, reached: float, allowed: int) -> list[Fired]:
+    """``reached``: the watermark; the end of the streams closes windows, but triggers count no time for it."""
+    window.mark = reached if window.mark == -math.inf else window.mark
+    advanced = 0 if reached == -math.inf else reached - window.mark
+    timing = None if window.closed or window.gone else _due(window, bolt["panes"], watermark, allowed, advanced)
+    window.gone = watermark >= window.end + allowed
     if timing is None:
         return []
-    window.new, window.mark, window.fired = 0, watermark, True
+    window.new, window.mark, window.fired = 0, reached, window.fired + 1
     window.over = window.over or timing == "on_time"
     window.closed = bolt["panes"].get("closes", False)
     return [(window.end, window.key, timing, tuple(name for _, _, name in sorted(window.elements)))]
@@ -87,18 +94,29 @@ def _look(window: _Window, bolt: Json, watermark: float, allowed: int) -> list[F
 def _due(window: _Window, panes: Json, watermark: float, allowed: int, advanced: float) -> str | None:
     waits = not panes.get("late") and not panes.get("closes")
     if watermark < window.end + (allowed if waits else 0):
-        return "early" if _early(window, panes, advanced) else None
+        return "early" if "early" in panes and _fires(panes["early"], window, advanced) else None
     if not window.over:
         return "on_time" if len(window.elements) >= panes.get("at_end", 0) else None
-    return "late" if panes.get("late") and window.new else None
+    if not panes.get("late"):
+        return None
+    closing = watermark >= window.end + allowed and window.new > 0
+    return "late" if closing or _fires(panes["late"], window, advanced) else None
 
 
-def _early(window: _Window, panes: Json, advanced: float) -> bool:
-    if "early" in panes:
-        return window.new >= int(panes["early"])
-    if "early_event_time" not in panes:
+def _fires(trigger: Any, window: _Window, advanced: float) -> bool:
+    """Whether a trigger fires now: a number of new elements, or a mapping as scenario files have it."""
+    if not isinstance(trigger, dict):
+        return window.new >= int(trigger)
+    if trigger.get("once") and window.fired:
         return False
-    return advanced >= _millis(panes["early_event_time"]) and (window.new > 0 or panes.get("even_unchanged", False))
+    if "any" in trigger:
+        return any(_fires(each, window, advanced) for each in trigger["any"])
+    if "all" in trigger:
+        return all(_fires(each, window, advanced) for each in trigger["all"])
+    if "count" in trigger:
+        return _fires(trigger["count"], window, advanced)
+    enough = advanced >= _millis(trigger["event_time"])
+    return enough and (window.new > 0 or trigger.get("even_unchanged", False))
 
 
 def _millis(duration: Any) -> int:

@@ -216,7 +216,7 @@ class Panes:
     def __init__(
         self,
         early: PaneTrigger | int | Count | Time | None = None,
-        late: PaneTrigger | bool | None = None,
+        late: PaneTrigger | int | Count | Time | bool | None = None,
         mode: PaneMode | Literal["accumulating", "discarding", "retracting"] = PaneMode.ACCUMULATING,
         *,
         closes: bool = False,
@@ -224,8 +224,8 @@ class Panes:
     ) -> None:
         """``early``: a trigger of ``windowing.settings.panes``, a number of events, or a duration of the clock.
 
-        ``late``: fire at the end, and again for late events until the allowed lateness is over; True: whenever some
-        have come.
+        ``late``: fire at the end, and again for late events until the allowed lateness is over: given as ``early``, or
+        True: whenever some have come.
 
         ``closes``: the first firing ends the window, be it early or the one at the end, which then does not wait for
         the allowed lateness (Beam's AfterFirst). ``at_end``: at the end a window fires only if it holds so many events,
@@ -233,14 +233,11 @@ class Panes:
 
         ConfigError where none of ``early``, ``late`` and ``at_end`` is given, and for what contradicts itself.
         """
-        object.__setattr__(self, "early", _trigger(early))
-        if not isinstance(late, PaneTrigger | bool | None):
-            raise ConfigError(
-                f"Panes(late={late!r:.60})",
-                why="late= says whether, or when, late events make a window fire again",
-                do="give True, or a trigger of windowing.settings.panes, such as after_count(10)",
-            )
-        object.__setattr__(self, "late", after_count(1) if late is True else late or None)
+        object.__setattr__(self, "early", _trigger(early, "an early firing"))
+        whenever = {True: after_count(1), False: None}
+        object.__setattr__(
+            self, "late", whenever[late] if isinstance(late, bool) else _trigger(late, "a firing for late events")
+        )
         object.__setattr__(self, "mode", one_of(PaneMode, mode))
         object.__setattr__(self, "closes", flag("closes", closes))
         object.__setattr__(self, "at_end", Count(at_end) if isinstance(at_end, int) else at_end)
@@ -300,8 +297,8 @@ def after_event_time(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger
     return AfterEventTime(as_duration(wait), flag("even_unchanged", even_unchanged))
 
 
-def _trigger(given: PaneTrigger | int | Count | Time | None) -> PaneTrigger | None:
+def _trigger(given: PaneTrigger | int | Count | Time | None, what: str) -> PaneTrigger | None:
     if given is None or isinstance(given, PaneTrigger):
         return given
-    every = as_every(given, "an early firing")
+    every = as_every(given, what)
     return after_count(every) if isinstance(every, Count) else after_clock(every)

@@ -1,4 +1,4 @@
-"""Firings that close a window, that come without new events, and that need so many events at the end."""
+"""Firings that close a window, come without new events, need so many at the end, or come for late events by a trigger."""
 
 from __future__ import annotations
 
@@ -24,13 +24,18 @@ PANES: list[Json] = [
     {"early": 2, "closes": True},
     {"early": 1, "closes": True},
     {"early": 2, "closes": True, "at_end": 2},
-    {"early_event_time": "3ms", "closes": True},
-    {"early_event_time": "3ms", "even_unchanged": True},
-    {"early_event_time": "1ms", "even_unchanged": True, "at_end": 2},
+    {"early": {"event_time": "3ms"}, "closes": True},
+    {"early": {"event_time": "3ms", "even_unchanged": True}},
+    {"early": {"event_time": "1ms", "even_unchanged": True}, "at_end": 2},
     {"at_end": 2},
     {"early": 2, "at_end": 3},
     {"early": 2, "late": True, "at_end": 3},
-    {"early_event_time": "4ms", "even_unchanged": True, "late": True},
+    {"early": {"event_time": "4ms", "even_unchanged": True}, "late": True},
+    {"late": 2},
+    {"late": {"event_time": "4ms"}},
+    {"early": 2, "late": {"event_time": "3ms", "even_unchanged": True}},
+    {"early": {"any": [3, {"event_time": "5ms"}]}, "late": {"all": [2, {"event_time": "2ms"}]}},
+    {"early": {"count": 1, "once": True}, "late": {"any": [3, {"event_time": "6ms"}]}, "at_end": 2},
 ]
 
 

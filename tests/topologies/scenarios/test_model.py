@@ -304,6 +304,7 @@ class TestScenario:
             {"preset": {"streaminsight": {"every": None, "field": "cti", "policy": "adjust"}}, "count_by_start": 2},
             {"windows": [{"tumbling": "5m"}, {"session": {"gap": "1s", "touching": True}}], "key": ["a", "b"]},
             {"length": "5m", "panes": {"early": 3, "mode": "retracting"}, "late_by": "window", "watermark_every": "5s"},
+            {"length": "5m", "panes": {"late": {"any": [2, {"event_time": "5s"}], "once": True}}, "late_by": "window"},
         ],
     )
     def test_so_are_the_settings_of_other_systems(self, bolt):

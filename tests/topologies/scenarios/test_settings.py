@@ -28,7 +28,7 @@ from windowing.errors import ScenarioError
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.bounds import Bounds
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
-from windowing.settings.panes import PaneMode, Panes, after_clock, after_count
+from windowing.settings.panes import PaneMode, Panes, after_clock, after_count, after_event_time
 from windowing.settings.rules import (
     Aligned,
     Arrival,
@@ -97,6 +97,22 @@ class TestSettings:
             (
                 {"snapshot": True, "panes": {"early": "10s", "late": True, "mode": "discarding"}},
                 {"kinds": (Snapshot(),), "panes": Panes(after_clock("10s"), after_count(1), PaneMode.DISCARDING)},
+            ),
+            (
+                {"snapshot": True, "panes": {"late": {"any": [3, "10s", {"event_time": "5s", "even_unchanged": True}]}}},
+                {
+                    "kinds": (Snapshot(),),
+                    "panes": Panes(
+                        late=after_count(3) | after_clock("10s") | after_event_time("5s", even_unchanged=True)
+                    ),
+                },
+            ),
+            (
+                {"snapshot": True, "panes": {"early": {"all": [3, {"clock": "10s"}], "once": True}, "late": 2}},
+                {
+                    "kinds": (Snapshot(),),
+                    "panes": Panes((after_count(3) & after_clock("10s")).once(), after_count(2)),
+                },
             ),
             ({"snapshot": True, "anchor": "start"}, {"kinds": (Snapshot(),), "anchor": "start"}),
             ({"snapshot": True, "anchor": "1970-01-01T00:00:05Z"}, {"kinds": (Snapshot(),), "anchor": 5_000_000}),
@@ -186,6 +202,26 @@ class TestSettings:
         bolt = BoltSettings.model_validate({"length": "5m", "imports": {"lookup": "data"}})
         assert bare_bolt(bolt).settings.watermark_imports == {"lookup": "data"}
         assert bare_bolt(bolt, {"x.lookup": "x.data"}).settings.watermark_imports == {"x.lookup": "x.data"}
+
+
+@pytest.mark.parametrize(
+    ("panes", "text"),
+    [
+        ({"early": {"any": [1]}}, "panes.early.any: expected two triggers or more, found 1"),
+        ({"early": [1]}, r"panes.early: expected a number of events, a duration of the clock or a trigger, found \[1\]"),
+        ({"early": True}, "panes.early: expected a number of events"),
+        ({"early": 0}, "panes.early: .*every 0 events"),
+        ({"late": "soon"}, "panes.late: 'soon' is not a duration"),
+        ({"late": {"count": 1, "clock": "1s"}}, "panes.late: expected one of .*, found count and clock"),
+        ({"late": {"once": True}}, "panes.late: expected one of .*, found none"),
+        ({"late": {"cuont": 1}}, "panes.late: unknown key 'cuont'"),
+        ({"late": {"any": [1, {"clock": 0}]}}, r"panes.late.any.?1.?.clock: expected a duration"),
+        ({"late": {"count": 1, "even_unchanged": True}}, "panes.late: count with even_unchanged"),
+    ],
+)
+def test_what_is_no_trigger_is_told_where_it_stands(panes, text):
+    with pytest.raises(ScenarioError, match=text):
+        scenario(bolt={"length": "5m", "panes": panes}, steps=[])
 
 
 class TestColumns:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 from pydantic import create_model, field_validator, model_validator
 
 from topologies.scenarios.schema.declared import DECLARED_KEYS, FORMER_KEYS, typed
+from topologies.scenarios.schema.pane_triggers import TriggerSetting
 from topologies.scenarios.schema.values import (
     AzureLateActionValue,
     AzureSpan,
@@ -40,9 +41,9 @@ from windowing.settings.kinds import (
     Snapshot,
     WindowKind,
 )
-from windowing.settings.panes import PaneMode, Panes, PaneTrigger, after_clock, after_event_time
+from windowing.settings.panes import PaneMode, Panes
 from windowing.settings.presets import Preset
-from windowing.time.durations import Duration
+from windowing.time.durations import Count
 
 
 class StormRules(Listed):
@@ -187,27 +188,24 @@ _MAKERS: dict[str, Callable[[Any], WindowKind]] = {
 class PanesSetting(Listed):
     """Firings beside the one at the end of a window."""
 
-    early: Every | None = None
-    early_event_time: DurationValue | None = None
-    even_unchanged: bool = False
-    late: bool = False
+    early: TriggerSetting | None = None
+    late: TriggerSetting | None = None
     mode: PaneModeValue | None = None
     closes: bool = False
     at_end: CountValue | None = None
 
+    @field_validator("late", mode="before")
+    @classmethod
+    def _whenever(cls, value: object) -> object:
+        """true: whenever late events have come."""
+        return (Count(1) if value else None) if isinstance(value, bool) else value
+
     @property
     def panes(self) -> Panes:
         """As bolts are given them; ConfigError where there is neither an early nor a late firing."""
-        mode = self.mode or PaneMode.ACCUMULATING
-        return Panes(self._early, self.late, mode, closes=self.closes, at_end=self.at_end)
-
-    @property
-    def _early(self) -> PaneTrigger | Every | None:
-        if self.early_event_time is not None:
-            return after_event_time(self.early_event_time, even_unchanged=self.even_unchanged)
-        if isinstance(self.early, Duration):
-            return after_clock(self.early, even_unchanged=self.even_unchanged)
-        return self.early
+        early = None if self.early is None else self.early.trigger
+        late = None if self.late is None else self.late.trigger
+        return Panes(early, late, self.mode or PaneMode.ACCUMULATING, closes=self.closes, at_end=self.at_end)
 
 
 KINDS = ("length", "session", "snapshot", "sliding_log", "count_by_start", "calendar", "windows")
