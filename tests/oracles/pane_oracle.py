@@ -72,7 +72,9 @@ def answer(scenario: Json) -> Answer:
                 watermark = math.inf if "close" in step else max(watermark, latest)
                 reached = reached if "close" in step else watermark
             ready = sorted((window for window in windows.values() if window.elements), key=lambda w: (w.end, w.key))
-            found.fired.append([fired for window in ready for fired in _look(window, bolt, watermark, reached, allowed)])
+            found.fired.append(
+                [fired for window in ready for fired in _look(window, bolt, watermark, reached, allowed)]
+            )
     found.windowed = sum(len(window.elements) - window.new for window in windows.values() if window.fired)
     return found
 

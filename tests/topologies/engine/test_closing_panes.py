@@ -1,4 +1,4 @@
-"""Firings that close a window, come without new events, need so many at the end, or come for late events by a trigger."""
+"""Firings that close a window, come without new events, need so many at the end, or follow a trigger of late events."""
 
 from __future__ import annotations
 

@@ -99,7 +99,10 @@ class TestSettings:
                 {"kinds": (Snapshot(),), "panes": Panes(after_clock("10s"), after_count(1), PaneMode.DISCARDING)},
             ),
             (
-                {"snapshot": True, "panes": {"late": {"any": [3, "10s", {"event_time": "5s", "even_unchanged": True}]}}},
+                {
+                    "snapshot": True,
+                    "panes": {"late": {"any": [3, "10s", {"event_time": "5s", "even_unchanged": True}]}},
+                },
                 {
                     "kinds": (Snapshot(),),
                     "panes": Panes(
@@ -208,7 +211,10 @@ class TestSettings:
     ("panes", "text"),
     [
         ({"early": {"any": [1]}}, "panes.early.any: expected two triggers or more, found 1"),
-        ({"early": [1]}, r"panes.early: expected a number of events, a duration of the clock or a trigger, found \[1\]"),
+        (
+            {"early": [1]},
+            r"panes.early: expected a number of events, a duration of the clock or a trigger, found \[1\]",
+        ),
         ({"early": True}, "panes.early: expected a number of events"),
         ({"early": 0}, "panes.early: .*every 0 events"),
         ({"late": "soon"}, "panes.late: 'soon' is not a duration"),

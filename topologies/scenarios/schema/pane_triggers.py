@@ -45,7 +45,7 @@ class TriggerSetting(Listed):
     @field_validator("any", "all")
     @classmethod
     def _several(cls, value: list[TriggerSetting] | None) -> list[TriggerSetting] | None:
-        if value is not None and len(value) < 2:  # noqa: PLR2004 - two is what "several" means
+        if value is not None and len(value) < 2:
             raise ScenarioError(f"expected two triggers or more, found {len(value)}", do="write [3, 10s]")
         return value
 
