@@ -24,6 +24,7 @@ from topologies.metrics.observing import observed
 from topologies.metrics.source_lag import files_behind
 from topologies.preflight.in_process import check_local
 from topologies.run.built import check_built
+from topologies.run.closing import closes
 from topologies.run.observer import Observers
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
@@ -47,7 +48,8 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     check_built("run_local", topology)
     options = options or RunOptions()
     check_local(topology, options)
-    with observed(topology, options) as observers:
+
+    def run(observers: Observers) -> Summary:
         if options.checkpoint is not None:
             return LocalRun(topology, options, observers).run()
         refuse_unnameable(topology)
@@ -56,6 +58,8 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
             return _run(topology, options, observers)
         finally:
             claims.release()
+
+    return observed(topology, options, run)
 
 
 class LocalRun(CheckpointedRun):
@@ -139,14 +143,13 @@ def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summa
     clock, number = options.clock(), -1
     for number, splits in enumerate(_batches(topology, read)):
         if options.stop.is_set():
-            summary.stopped = True
             break
         clock = max(clock, options.clock())
         report = micro_batch.run(BatchPlan(number, TimeAdvance(clock), splits), again=False)
         summary.note(report)
         observers.report(report)
         options.on_report(report)
-    if options.flush and not summary.stopped:
+    if closes(summary, options):
         report = micro_batch.run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True), again=False)
         summary.note(report)
         observers.report(report)

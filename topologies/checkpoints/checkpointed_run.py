@@ -26,6 +26,7 @@ from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.output import Output
 from topologies.metrics.source_lag import files_behind
 from topologies.run.bolt_totals import BoltTotals
+from topologies.run.closing import closes
 from topologies.run.observer import NOBODY, Observers, SourceLag
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
@@ -121,8 +122,7 @@ class CheckpointedRun(ABC):
             self.observers.begin(self.micro_batch, self._lag)
             self._finish_closing()
             self._batches()
-            self.summary.stopped = self.options.stop.is_set()
-            if self.options.flush and self.options.every is None and not self.summary.stopped:
+            if closes(self.summary, self.options):
                 self._close()
             self.micro_batch.tidy()
             self.checkpoint.tidy()

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from topologies.metrics.prometheus import check_prometheus
 from topologies.metrics.run_metrics import RunMetrics
 from topologies.metrics.server import SERVERS
-from topologies.run.observer import NOBODY, Observers, RunObserver
+from topologies.run.observer import Observers, RunObserver
 from topologies.run.options import RunOptions
+from topologies.run.summary import Summary
 from topologies.topology import Topology
 
 
-@contextmanager
-def observed(topology: Topology, options: RunOptions) -> Iterator[Observers]:
-    """Those who watch the run that happens within the block; they are told of its end.
+def observed(topology: Topology, options: RunOptions, run: Callable[[Observers], Summary]) -> Summary:
+    """What ``run`` returns, which is given those who watch it; they are told of its end.
 
     Raises EnvironmentMissing where a package is missing, and ConfigError where the metrics cannot be served.
     """
     observers = Observers(_asked_for(topology, options))
-    if not observers.observers:
-        yield NOBODY
-        return
     try:
-        yield observers
+        summary = run(observers)
     except BaseException as error:
         observers.end(stopped=False, error=error)
         raise
-    observers.end(stopped=options.stop.is_set(), error=None)
+    observers.end(stopped=summary.stopped, error=None)
+    return summary
 
 
 def _asked_for(topology: Topology, options: RunOptions) -> list[RunObserver]:

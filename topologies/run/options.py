@@ -60,7 +60,8 @@ class RunOptions:
     """Port at which metrics for Prometheus (``/metrics``) and the health of the run (``/health``) are served until the
     process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all; None for none."""
     stop: threading.Event = field(default_factory=threading.Event, repr=False)
-    """Event that ends the run after the current batch when set."""
+    """Event that ends the run after the current batch when set; also after the last one, without firing the windows
+    that are open then."""
 
     def __repr__(self) -> str:
         return of_fields(self)

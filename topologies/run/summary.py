@@ -32,7 +32,7 @@ class Summary:
     complaints: list[str] = field(default_factory=list)
     """The first few messages about unreadable input."""
     stopped: bool = False
-    """Whether it was stopped before the end of the input."""
+    """Whether it was asked to stop before its end: it ended after the batch in hand, and its windows stayed open."""
     before: dict[str, BoltTotals] = field(default_factory=dict)
     """What the bolts had done in earlier runs on the checkpoint; empty where it is the first."""
 

@@ -79,12 +79,15 @@ def run_on_spark(
     """
     check_built("run_on_spark", topology)
     refuse_on_spark(options)
-    with observed(topology, options) as observers:
+
+    def run(observers: Observers) -> Summary:
         refuse_early(topology, options)
         kafka = reaches_kafka(topology)
         with shared_session(spark, master, conf or {}, kafka=kafka) as session, explaining_javas_end():
             check_session(session, kafka=kafka)
             return SparkRun(session, topology, options, metrics, observers).run()
+
+    return observed(topology, options, run)
 
 
 class SparkRun(CheckpointedRun):
