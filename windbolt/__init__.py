@@ -1,4 +1,4 @@
-"""Apache Storm's windowed bolts, in Python, on Spark: all that a topology needs, from one place.
+"""Windowed bolts, as Apache Storm has them, in Python, on Spark: all that a topology needs, from one place.
 
     from windbolt import TopologyBuilder, WindowedBolt, seconds, sinks, spouts
 

@@ -56,7 +56,8 @@ class MicroBatch:
         committed = checkpoint.latest()
         self.manifest = committed or self._fresh()
         self.hook: Callable[[str], None] = lambda phase: None
-        """Called with the name of each phase as it begins; tests let it raise."""
+        """Called with the name of each phase as it begins. One slot, which is set from outside: by who watches the run
+        (``Observers``), or by a rehearsal, a replay or a test, which let it raise where a run is to crash."""
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
         """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None
         where tracing is off."""

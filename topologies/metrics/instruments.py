@@ -110,7 +110,11 @@ WINDOWS = Instrument(
     "windbolt.windows.fired", InstrumentKind.COUNTER, "{window}", "Windows fired, in all runs on the checkpoint.", _BOLT
 )
 OPEN = Instrument(
-    "windbolt.windows.open", InstrumentKind.GAUGE, "{window}", "At most so many windows hold pending events.", _BOLT
+    "windbolt.windows.open",
+    InstrumentKind.GAUGE,
+    "{window}",
+    "Upper bound on the number of windows that hold pending events.",
+    _BOLT,
 )
 EMITTED = Instrument(
     "windbolt.rows.emitted",

@@ -195,9 +195,10 @@ class WindowedBolt(ConfiguredBolt):
     def with_message_id_field(self, field: str) -> Self:
         """Drop messages that come again (ST-27): an event whose id is that of a live one is counted as ``duplicate``.
 
-        Live is what some window may still need; of those with one id the first in order of arrival is kept, whatever
-        stream and key they have (with a watermark for each key: of a key). An event without an id is none. With several
-        tasks the inputs must be grouped by what events hold, so that equal ones meet.
+        Live is what some window may still need. Of several live events with the same id, the first to arrive is kept,
+        across all streams and keys. With a watermark per key, only events of the same key are compared. An event
+        without an id is never a duplicate. With several tasks the inputs must be grouped by what events hold, so that
+        equal ones meet.
         """
         return self._give("with_message_id_field", {"": field})
 
@@ -305,8 +306,8 @@ class WindowedBolt(ConfiguredBolt):
         (``policies.TriggerPolicy``).
 
         ``expired``: whether ``window.expired`` is asked for (ST-21); not needed where the code of the bolt names it.
-        Storm's windows of a task have it anyway. Windows per key, and those that other time settings or kinds of window
-        need, then keep the events of the last window of each key until the key's next one has fired.
+        Storm's windows of a task have it anyway. All other windows then keep the events of each key's last window until
+        that key's next window has fired.
         """
         told = self if expired is UNSET else self._with(expired=DECLARED["expired"].read(expired))
         given = named_arguments(eviction=eviction, trigger=trigger)
@@ -331,9 +332,9 @@ class WindowedBolt(ConfiguredBolt):
         arrival, even where the input streams carry event times. ``default_time``: which time the bolt goes by where
         it names none and its inputs bring none along.
 
-        ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31), or of
-        its last microsecond, ``"window last"``, for windows ``[start, end)``: the end is in the next window of the next
-        bolt, if that has such windows too.
+        ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31), or
+        that of ``"window last"``, one microsecond before the end. Use it with ``[start, end)``, where the end itself
+        would fall into the next bolt's next window.
         ``output_watermark``: the next bolt's watermark follows the ends of the windows that are still open
         (``"window end"``), or the start of the earliest of them (``"window start"``, SI-24); None: as far as the time
         of the rows allows. ``close_fires``: whether the end of the streams fires the windows that are open (SI-7).

@@ -1,6 +1,7 @@
 """What the settings of a windowed bolt ask of its streams and of each other; all mistakes of a bolt are found at once.
 
-A file for each subject; each check is given the bolt and returns the mistakes that it finds.
+A file for each subject. Each of ``CHECKS`` is given the bolt and returns the mistakes that it finds. ``limits.py`` and
+``called_methods.py`` are called from elsewhere, since they need something else.
 """
 
 from __future__ import annotations

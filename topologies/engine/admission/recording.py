@@ -185,7 +185,7 @@ def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDAr
 def _with_action(
     node: WindowedNode, events: Incoming, codes: NDArray[np.int8], wanted: Container[LateAction]
 ) -> NDArray[np.bool_]:
-    """Which late events have one of the wanted codes, by the rules of their input or of their arrival."""
+    """Which late events have one of the wanted actions, by the settings of their input or of their arrival."""
     settings = node.bolt.settings
     chosen: NDArray[np.bool_] = codes == Decision.OUT_OF_ORDER
     if chosen.any():

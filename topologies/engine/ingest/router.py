@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from topologies.engine.batch.context import Context
 from topologies.engine.ingest.plain_bolts import PlainBolts
@@ -15,9 +14,6 @@ from topologies.engine.rows.rows import Rows
 from topologies.engine.work.output import Output
 from topologies.graph.nodes.plain import PlainNode
 from topologies.graph.streams import Stream
-
-if TYPE_CHECKING:
-    pass
 
 
 class Router:
