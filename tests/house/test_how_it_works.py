@@ -33,6 +33,12 @@ def section(title: str) -> str:
 HOPS = [line for line in section("One event, from a file to a file").splitlines() if re.match(r"\| \d+ \|", line)]
 
 
+def test_the_table_of_topologies_has_the_order_of_the_layers() -> None:
+    table = section("The house").partition("\nWithin `topologies/`, from the bottom up:\n\n")[2].partition("\n\n")[0]
+    rooms = re.findall(r"^\| `([\w/.]+)` \|", table, re.MULTILINE)
+    assert [room.rstrip("/").removesuffix(".py").replace("/", ".") for room in rooms] == ORDER["topologies"].split()
+
+
 @pytest.mark.parametrize("hop", HOPS, ids=lambda hop: hop.split("|")[1].strip())
 def test_the_types_of_a_hop_are_defined_in_the_files_that_it_names(hop: str) -> None:
     files = [file for path in named_in(hop) for file in python_files(found_in_house(path))]
