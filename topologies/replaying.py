@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from topologies.run.built import check_built
+from topologies.run.engine import Engine, EngineName, engine_of
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Problem, load, located, read_scenario
@@ -25,7 +26,7 @@ def replay(
     scenario: Scenario | dict[str, Any] | str | os.PathLike[str],
     topology: Topology | None = None,
     *,
-    engine: Literal["local", "spark"] = "local",
+    engine: EngineName = "local",
 ) -> Answer:
     """The answer to one scenario: a ``Scenario``, a dict, or the path of a file that holds one.
 
@@ -41,14 +42,12 @@ def replay(
             chosen = read_scenario(scenario)
         case _:
             chosen = load_one(scenario)
-    if engine == "spark":
+    if engine_of(engine) is Engine.SPARK:
         from topologies.spark.replay import replay_on_spark
 
         replayed = replay_on_spark([chosen], topology)[0]
-    elif engine == "local":
-        replayed = replay_locally(chosen, topology)
     else:
-        raise ScenarioError(f"engine {engine!r}", why="there is no such engine", do="use 'local' or 'spark'")
+        replayed = replay_locally(chosen, topology)
     return replace(replayed.answer(), draw=lambda: _drawn(chosen, replayed))
 
 

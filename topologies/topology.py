@@ -15,10 +15,10 @@ from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
     from topologies.engine.batch.report import BatchReport
+    from topologies.run.engine import EngineName
     from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.starting.background_run import Run
-    from topologies.starting.start import EngineName
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manager.watermarks.arrival_times import ArrivalTimes, MarksAround, input_of, source_of
-from manager.watermarks.watermark import SourceMarks
+from manager.watermarks.watermark import SourcesState
 from policies.marks import NONE, MarkState, advance
 from windowing.settings import WindowSettings
 from windowing.settings.rules import WatermarkCombiner
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class MarkSources:
-    """Advances the marks of sources, and combines them; all state is in a SourceMarks.
+    """Advances the marks of sources, and combines them; all state is in a SourcesState.
 
     A mark *along* a batch is an array: the mark of one source after each event of all sources; FOREVER where the source
     takes no part.
     """
 
     def __init__(
-        self, streams: Sequence[str], settings: WindowSettings, state: SourceMarks, from_bolts: Sequence[bool] = ()
+        self, streams: Sequence[str], settings: WindowSettings, state: SourcesState, from_bolts: Sequence[bool] = ()
     ) -> None:
         self.streams, self.settings, self.state = tuple(streams), settings, state
         self.from_bolts = tuple(from_bolts) or (False,) * len(self.streams)

@@ -11,7 +11,7 @@ from windowing.time.durations import Duration
 
 
 @dataclass
-class SourceMarks:
+class SourcesState:
     """The state of a watermark that follows events: its inputs and their partitions; times in microseconds."""
 
     marks: dict[str, MarkState] = field(default_factory=dict)
@@ -47,8 +47,12 @@ class WatermarkState:
     """The clock of the last tick."""
     forced: int | None = None
     """End of the last window that the idle timeout closed."""
-    sources: SourceMarks = field(default_factory=SourceMarks)
+    sources: SourcesState = field(default_factory=SourcesState)
     """The marks of its sources, where it follows events (``manager.watermarks.event_watermarks``)."""
+
+    def observe(self, stream: str, latest: int) -> None:
+        """Record the latest time that some events of a stream have shown, in microseconds."""
+        self.latest[stream] = max(latest, self.latest.get(stream, latest))
 
     def may_tick(self, clock: int, interval: Duration) -> bool:
         """Whether the watermark interval has passed on the clock (microseconds) since the last tick."""
@@ -64,7 +68,7 @@ class WatermarkState:
         """From the values of ``to_json``."""
         sources = dict(values["sources"])
         marks = {name: MarkState(**mark) for name, mark in sources.pop("marks", {}).items()}
-        return cls(**{**values, "sources": SourceMarks(marks, **sources)})
+        return cls(**{**values, "sources": SourcesState(marks, **sources)})
 
 
 class WaterMarkEventGenerator:
@@ -98,11 +102,14 @@ class WaterMarkEventGenerator:
         return self.state.current
 
     def observe(self, latest: Mapping[str, int]) -> None:
-        """Record the latest times seen, per stream, in microseconds. Raises KeyError for an unknown stream."""
+        """Record the latest times seen, per stream, in microseconds. Raises KeyError for an unknown stream.
+
+        The engine, which hears of the events of a batch before it has a generator, tells the state of it.
+        """
         for stream, moment in latest.items():
             if stream not in self.streams:
                 raise KeyError(f"no input stream {stream!r}; the watermark follows {', '.join(self.streams)}")
-            self.state.latest[stream] = max(moment, self.state.latest.get(stream, moment))
+            self.state.observe(stream, moment)
 
     def compute(self) -> int | None:
         """The watermark in microseconds that the streams allow now; None while one of them has delivered nothing."""

@@ -84,6 +84,7 @@ DOORS = {
     "topologies.topology": {
         "topologies.starting.start",  # topology.start() and topology.run()
         "topologies.starting.background_run",
+        "topologies.run.engine",
         "topologies.run.summary",
         "topologies.engine.batch.report",
         "topologies.spark.metrics",

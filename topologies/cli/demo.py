@@ -13,12 +13,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from topologies.cli.running import Engine, run_watched, runner
+from topologies.cli.running import run_watched
 from topologies.cli.terminal.consoles import err, out, say
 from topologies.cli.terminal.failing import Debug, readable_errors
 from topologies.cli.terminal.summary import print_summary
+from topologies.run.engine import Engine
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
+from topologies.starting.start import runner
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, parse_duration
 
@@ -62,7 +64,7 @@ def _run(folder: DemoFolder, engine: Engine, lag: Duration, console: Console, *,
     console.print(Text(f"Hourly windows, one every 15 minutes, on {engine.value}; lag {lag}."))
     console.print()
     options = RunOptions(checkpoint)
-    summary = run_watched(topology, runner(topology, engine), options, as_json=as_json)
+    summary = run_watched(topology, runner(engine, topology), options, as_json=as_json)
     if not as_json:
         print_summary(console, topology, summary, None)
     return summary

@@ -15,10 +15,11 @@ from rich.text import Text
 
 from topologies.cli.answering import Outcome, answer_locally, answer_on_spark
 from topologies.cli.picture_files import PictureFiles
-from topologies.cli.running import Engine, loaded
+from topologies.cli.running import loaded
 from topologies.cli.terminal.consoles import err, only_json, out, say
 from topologies.cli.terminal.failing import FAILED, UNUSABLE, Debug, readable_errors
 from topologies.cli.watching import folders_of, replay_at_every_save
+from topologies.run.engine import Engine
 from topologies.scenarios.draw.table.arrival_table import arrival_table
 from topologies.scenarios.draw.timeline import timeline
 from topologies.scenarios.schema.scenario_files import Loaded, Problem, ScenarioPlace, load, located, scenario_files

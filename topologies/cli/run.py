@@ -8,17 +8,18 @@ from typing import Annotated
 import typer
 
 from manager.storage.checkpoint import KEPT_BATCHES
-from topologies.cli.running import Engine, loaded, run_watched, runner
+from topologies.cli.running import loaded, run_watched
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
 from topologies.cli.terminal.consoles import err, out, say
 from topologies.cli.terminal.failing import Debug, in_words, readable_errors
 from topologies.cli.terminal.summary import print_summary
 from topologies.preflight.sources import dubious_input
+from topologies.run.engine import Engine, refuse_for_spark
 from topologies.run.options import RunOptions
 from topologies.run.without_checkpoint import refuse_in_process, refuse_on_spark
+from topologies.starting.start import runner
 from topologies.topology import Topology
 from windowing.errors import ConfigError
-from windowing.time.durations import parse_duration
 
 Reference = Annotated[
     str,
@@ -72,9 +73,6 @@ def run(
     Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
     """
     with readable_errors(debug=debug):
-        if every is not None and parse_duration(every).micros == 0:
-            why, do = "the interval must be longer than zero", "give one such as --every 1s"
-            raise ConfigError(f"--every {every}", why=why, do=do)
         options = RunOptions(
             checkpoint,
             every,
@@ -87,7 +85,9 @@ def run(
         _check(engine, options, master, settings)
         topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
         doubts = _tell_doubts(topology, strict=strict)
-        summary = run_watched(topology, runner(topology, engine, master, settings), options, as_json=as_json)
+        summary = run_watched(
+            topology, runner(engine, topology, master=master, conf=settings), options, as_json=as_json
+        )
         if not as_json:
             print_summary(out(), topology, summary, checkpoint)
         _tell_doubts(topology, strict=strict, told=doubts)
@@ -97,10 +97,7 @@ def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[s
     """Refuse what does not go together, before the topology is loaded."""
     if engine is Engine.SPARK:
         return refuse_on_spark(options)
-    if master or conf:
-        raise ConfigError(
-            "--master or --conf with --engine local", why="they are for Spark", do="leave them out, or run on Spark"
-        )
+    refuse_for_spark({"--master": master or None, "--conf": conf or None}, "--engine local")
     return refuse_in_process(options)
 
 

@@ -6,10 +6,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
-from enum import StrEnum
 from functools import partial
 from types import FrameType
 
@@ -23,13 +22,6 @@ from topologies.step.config import is_step
 from topologies.topology import Topology
 
 
-class Engine(StrEnum):
-    """The engine that runs a topology or a scenario."""
-
-    SPARK = "spark"
-    LOCAL = "local"
-
-
 def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
     """A user's topology. Output of its file while loading is not a result, and goes to standard error."""
     with redirect_stdout(sys.stderr):
@@ -41,19 +33,6 @@ def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
             return step_topology(options.load(reference, problems))
         options.refuse(reference)
         return load_topology(reference)
-
-
-def runner(
-    topology: Topology, engine: Engine, master: str | None = None, conf: Mapping[str, str] | None = None
-) -> Runner:
-    """The runner for an engine; Spark is imported only if requested."""
-    if engine is Engine.LOCAL:
-        from topologies.local import run_local
-
-        return lambda options: run_local(topology, options)
-    from topologies.spark.runner import run_on_spark
-
-    return lambda options: run_on_spark(topology, options, master=master, conf=dict(conf or {}))
 
 
 def run_watched(topology: Topology, runner: Runner, options: RunOptions, *, as_json: bool) -> Summary:

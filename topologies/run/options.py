@@ -80,7 +80,9 @@ class RunOptions:
         _ = self.metrics_address
         if self.interval is not None and self.interval.micros == 0:
             raise ConfigError(
-                f"every={self.every!r}", why="the interval must be longer than zero", do="give one such as every='1s'"
+                f"every={self.every!r}",
+                why="the interval must be longer than zero",
+                do="give one such as every='1s', or --every 1s",
             )
 
     @property

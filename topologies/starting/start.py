@@ -5,24 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 from topologies.engine.batch.report import BatchReport
 from topologies.preflight.in_process import check_local
+from topologies.run.engine import Engine, EngineName, engine_of, refuse_for_spark
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.run.without_checkpoint import refuse_on_spark
 from topologies.starting.background_run import Run, Runner
 from topologies.starting.showing import notebook
 from topologies.topology import Topology
-from windowing.errors import ConfigError
-from windowing.suggestions import did_you_mean
 from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
     from topologies.spark.metrics import TimeMetrics
-
-EngineName: TypeAlias = Literal["spark", "local"]
 
 
 def options_of(
@@ -62,18 +59,14 @@ def start(
     Raises ConfigError for what can be told without an engine: arguments that do not go together. Everything else is
     raised by ``Run.wait``.
     """
-    if engine == "local":
-        given = {"spark": spark, "master": master, "conf": conf, "metrics": metrics}
-        runner = _local(topology, options, [name for name, value in given.items() if value is not None])
-    elif engine == "spark":
-        runner = _on_spark(topology, options, spark, master, conf, metrics)
+    chosen = engine_of(engine)
+    if chosen is Engine.LOCAL:
+        given = {"spark=": spark, "master=": master, "conf=": conf, "metrics=": metrics}
+        refuse_for_spark(given, "engine='local'")
+        check_local(topology, options)
     else:
-        raise ConfigError(
-            f"engine={engine!r}{did_you_mean(engine, get_args(EngineName))}",
-            why="there is no such engine",
-            do="use 'spark' or 'local'",
-        )
-    run = Run(topology.name, runner, options)
+        refuse_on_spark(options)
+    run = Run(topology.name, runner(chosen, topology, spark=spark, master=master, conf=conf, metrics=metrics), options)
     if show and notebook() is not None:
         run.show()
     return run
@@ -89,28 +82,20 @@ def run_to_the_end(run: Run) -> Summary:
         raise
 
 
-def _local(topology: Topology, options: RunOptions, for_spark: list[str]) -> Runner:
-    from topologies.local import run_local
-
-    if for_spark:
-        raise ConfigError(
-            f"{', '.join(f'{name}=' for name in for_spark)} with engine='local'",
-            why="they are for Spark",
-            do="leave them out, or run on Spark: engine='spark'",
-        )
-    check_local(topology, options)
-    return lambda options: run_local(topology, options)
-
-
-def _on_spark(
+def runner(
+    engine: Engine,
     topology: Topology,
-    options: RunOptions,
-    spark: Any,
-    master: str | None,
-    conf: Mapping[str, str] | None,
-    metrics: TimeMetrics | None,
+    *,
+    spark: Any = None,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    metrics: TimeMetrics | None = None,
 ) -> Runner:
-    refuse_on_spark(options)
+    """What runs a topology on an engine; Spark is imported only if requested. The rest is for Spark alone."""
+    if engine is Engine.LOCAL:
+        from topologies.local import run_local
+
+        return lambda options: run_local(topology, options)
     from topologies.spark.jvm.session import active_session
     from topologies.spark.runner import run_on_spark
 

@@ -408,9 +408,9 @@ def test_a_failing_bolt_ends_with_1_and_no_traceback(tmp_path: Path) -> None:
     [
         ((), "a run on Spark without a checkpoint"),
         (("--engine", "local", "--every", "5s"), "a local run with a trigger interval and no checkpoint"),
-        (("--engine", "local", "--conf", "a=b"), "--master or --conf with --engine local"),
+        (("--engine", "local", "--conf", "a=b"), "--conf with --engine local"),
         (("--checkpoint", "ck", "--every", "soon"), "'soon' is not a duration"),
-        (("--checkpoint", "ck", "--every", "0s"), "--every 0s"),
+        (("--checkpoint", "ck", "--every", "0s"), "every='0s'"),
         (("--checkpoint", "ck", "--conf", "novalue"), "--conf 'novalue'"),
     ],
 )

@@ -266,7 +266,7 @@ class TestScenario:
             ),
             (
                 {"expect": {"metrics": {"late": 1}}},
-                "expect.metrics: expected some of late_input, early_input, out_of_order, adjusted, watermark_delay, ",
+                "expect.metrics: expected some of adjusted, early_input, late_input, out_of_order, watermark_delay, ",
             ),
             (
                 {"expect": {"windows": [{"new": None}]}},

@@ -98,6 +98,7 @@ class BatchProgress:
         known, watermark = self.inputs.setdefault(bolt, {}), self.state.bolts[bolt].watermark
         for stream, progress in inputs.items():
             known[stream] = progress.merge(known.get(stream, InputProgress()))
-            for greatest, value in ((watermark.latest, progress.latest), (watermark.skew, progress.skew)):
-                if value is not None:
-                    greatest[stream] = max(value, greatest.get(stream, value))
+            if progress.latest is not None:
+                watermark.observe(stream, progress.latest)
+            if progress.skew is not None:
+                watermark.skew[stream] = max(progress.skew, watermark.skew.get(stream, progress.skew))

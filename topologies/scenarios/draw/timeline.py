@@ -16,7 +16,7 @@ from topologies.scenarios.draw.chart_row import EXPIRED
 from topologies.scenarios.draw.sink_rows import sink_rows, sink_title
 from topologies.scenarios.draw.terminal import fit, in_its_characters
 from topologies.scenarios.run.answer import Replayed
-from topologies.scenarios.schema.expected import ACCOUNTS
+from topologies.scenarios.schema.expected import WHEREABOUTS
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.values import Strict
 
@@ -112,9 +112,11 @@ def _accounts(answer: Replayed) -> Iterator[Text]:
 
 
 def _account_line(counts: Mapping[str, int]) -> Text:
-    parts = [f"{counts[name]} {name}" for name in ACCOUNTS if counts.get(name)]
-    others = [f"{number} {name}" for name, number in counts.items() if name not in (*ACCOUNTS, "received") and number]
-    total = sum(counts.get(name, 0) for name in ACCOUNTS)
+    parts = [f"{counts[name]} {name}" for name in WHEREABOUTS if counts.get(name)]
+    others = [
+        f"{number} {name}" for name, number in counts.items() if name not in (*WHEREABOUTS, "received") and number
+    ]
+    total = sum(counts.get(name, 0) for name in WHEREABOUTS)
     received = counts.get("received", total)
     sign, style = ("=", "") if total == received else ("≠", "bold red")
     text = f"received {received} {sign} {' + '.join(parts) or '0'}"

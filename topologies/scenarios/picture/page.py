@@ -12,7 +12,7 @@ from topologies.scenarios.picture.panel import panel
 from topologies.scenarios.picture.picture import Picture, pictures
 from topologies.scenarios.picture.style import DARK, FONT, LIGHT, asset, variables
 from topologies.scenarios.run.answer import Replayed, plain
-from topologies.scenarios.schema.expected import ACCOUNTS
+from topologies.scenarios.schema.expected import WHEREABOUTS
 from topologies.scenarios.schema.model import Scenario
 
 _ROWS = 200
@@ -129,7 +129,7 @@ def _tabs(number: int, shown: Sequence[Picture]) -> str:
 def _outcome(answer: Replayed) -> Iterator[str]:
     """The accounts, and the rows of the sinks."""
     if answer.counts:
-        parts = " + ".join(f"{answer.counts[name]:,} {name}" for name in ACCOUNTS if answer.counts.get(name)) or "0"
+        parts = " + ".join(f"{answer.counts[name]:,} {name}" for name in WHEREABOUTS if answer.counts.get(name)) or "0"
         sum_ = element("p", f"received {answer.counts.get('received', 0):,} = {parts}")
         yield element("section", element("h3", "What became of all events"), sum_, class_="accounts")
     for name, rows in answer.outputs.items():

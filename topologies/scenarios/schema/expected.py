@@ -7,14 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from manager.accounts import ACCOUNTS, BESIDE
 from topologies.scenarios.schema.values import EndValue, EventId, Strict, TimeValue
 from windowing.errors import ScenarioError
 from windowing.suggestions import did_you_mean
 
-ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged", "pending")
+WHEREABOUTS = (*ACCOUNTS, "pending")
 """Where a received event can be; the counts of an answer name these, ``received`` and ``adjusted``."""
 
-METRICS = ("late_input", "early_input", "out_of_order", "adjusted", "watermark_delay")
+METRICS = (*BESIDE, "watermark_delay")
 """What an answer counts beside the accounts."""
 
 
@@ -28,7 +29,7 @@ def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]
 
 Counts = Annotated[
     dict[str, Annotated[int, Field(ge=0)]],
-    AfterValidator(lambda value: _only(value, ("received", *ACCOUNTS, "adjusted"))),
+    AfterValidator(lambda value: _only(value, ("received", *WHEREABOUTS, "adjusted"))),
 ]
 Metrics = Annotated[dict[str, int | float], AfterValidator(lambda value: _only(value, METRICS))]
 
