@@ -454,7 +454,7 @@ def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     given: dict[str, Any] = {}
 
-    def fake(topology, options, *, master=None, conf=None, spark=None):
+    def fake(topology, options, *, master=None, conf=None, spark=None, metrics=None):
         given.update(options=options, master=master, conf=conf)
         return Summary()
 
