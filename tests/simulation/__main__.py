@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 
 from tests.simulation.coverage import Coverage
 from tests.simulation.playing import play, shrunk
+from tests.simulation.side_by_side import played_side_by_side
 
 
 def main() -> int:
@@ -18,17 +20,19 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="stop after so many minutes")
     parser.add_argument("--only", help="of one seed, only the faults at these places of its schedule: 0,2")
     parser.add_argument("--most", type=int, default=3, help="stop after so many failures")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that play seeds side by side")
     chosen = parser.parse_args()
     only = None if chosen.only is None else [int(place) for place in chosen.only.split(",") if place]
+    if chosen.seeds == 1:
+        played = play(chosen.first, only)
+        print(shrunk(played) if played.problems and only is None else played)
+        return 1 if played.problems else 0
     started, failed, coverage = time.monotonic(), 0, Coverage()
-    for seed in range(chosen.first, chosen.first + chosen.seeds):
-        played = play(seed, only)
-        coverage.add(played)
-        if played.problems:
-            failed += 1
-            print(shrunk(played) if only is None else played, end="\n\n")
-        elif chosen.seeds == 1:
-            print(played)
+    for found, failures in played_side_by_side(chosen.first, chosen.seeds, chosen.processes):
+        coverage.join(found)
+        for failure in failures:
+            print(failure, end="\n\n", flush=True)
+        failed += len(failures)
         if failed >= chosen.most or (chosen.minutes and time.monotonic() - started > 60 * chosen.minutes):
             break
     print(coverage)

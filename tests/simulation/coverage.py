@@ -32,6 +32,11 @@ class Coverage:
         self.refusals += played.refusals
         self.parts.update(played.world.parts)
 
+    def join(self, other: Coverage) -> None:
+        """Count what another has counted."""
+        for name, counts in vars(other).items():
+            setattr(self, name, getattr(self, name) + counts)
+
     @property
     def faults(self) -> Counter[str]:
         """By kind of fault, how many happened."""
