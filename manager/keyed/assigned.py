@@ -141,7 +141,9 @@ class AssignedWindows:
         # An event is in one session only: one that has been in a window was shown.
         fresh = ~events.seen[piece.members] if merging else self._fresh(piece, states)
         counts = np.add.reduceat(fresh.astype(np.int64), piece.offsets[:-1])
-        fires, panes = decisions.decide(states, counts, np.diff(piece.offsets))
+        came = events.live.closed_until
+        opened_at = None if came is None else np.minimum.reduceat(came[piece.members], piece.offsets[:-1])
+        fires, panes = decisions.decide(states, counts, np.diff(piece.offsets), opened_at)
         chosen = _chosen(piece, fires, fresh if decisions.panes.mode is PaneMode.DISCARDING else None)
         windows = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
         idents = [(kind, *window) for window in windows]

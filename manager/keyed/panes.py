@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from policies.marks import NONE
-from windowing.settings.panes import OpenWindows, Pane, Panes, Timing, fires
+from windowing.settings.panes import OpenWindows, Pane, Panes, PaneTrigger, Timing, fires
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,6 +72,9 @@ class EvaluationTime:
     """Windows that end up to this time have ended."""
     closed_until: int
     """Windows that end up to this time are closed: no late event can be admitted to them."""
+    lateness: int | None = None
+    """How long windows take events after the watermark has reached their end, in microseconds; None where windows are
+    also closed by the clock, or there is no watermark."""
 
 
 class PaneDecisions:
@@ -115,30 +118,28 @@ class PaneDecisions:
         return states
 
     def decide(
-        self, states: PaneStates, fresh: NDArray[np.int64], sizes: NDArray[np.int64]
+        self,
+        states: PaneStates,
+        fresh: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        opened_at: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.bool_], list[Pane]]:
-        """Which of the windows fire, and the pane of each firing; their ``states`` are updated in place, and kept if
-        they stay open. ``fresh`` is the number of new events of each window, ``sizes`` that of all its events."""
+        """Which of the windows fire, and the pane of each firing.
+
+        ``states`` are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
+        window, ``sizes`` that of all its events. ``opened_at``: up to when windows had closed as the first event of
+        each came, in microseconds; None where none close by a watermark.
+        """
         moment, panes = self.moment, self.panes
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
         final = states.end <= moment.closed_until
-        waits = panes.late is None and not panes.closes
-        ended = final if waits else states.end <= moment.ended_until
-        open_, done = states.shut == 0, states.on_time > 0
-        opened = OpenWindows(
-            fresh,
-            moment.clock - states.clock,
-            np.where(states.mark > NONE, moment.watermark - states.mark, 0),
-            states.index,
-        )
-        none = np.zeros(len(states), np.bool_)
-        early = none if panes.early is None else open_ & ~ended & fires(panes.early, opened)
-        late = none if panes.late is None else ended & done & ((final & (fresh > 0)) | fires(panes.late, opened))
-        on_time = open_ & ended & ~done
-        if panes.at_end is not None:
-            on_time &= sizes >= panes.at_end.value
+        ended = states.end <= (moment.ended_until if panes.on_time else moment.closed_until)
+        states.on_time[~ended] = 0  # of a session that has grown since it fired at its end
+        on_time, late = self._at_end(states, fresh, sizes, ended, final)
+        early = ~ended & self._asked(panes.early, states, fresh)
         firing = early | on_time | late
-        timings = np.select([early, on_time], [_EARLY, _ON_TIME], _LATE)
+        in_time = on_time & ~self._opened_late(states, opened_at)
+        timings = np.select([early, in_time], [_EARLY, _ON_TIME], _LATE)
         fired = [
             Pane(index, TIMINGS[timing], last or panes.closes)
             for index, timing, last in zip(
@@ -154,6 +155,39 @@ class PaneDecisions:
             states.shut[firing] = 1
         self._kept.append(states.take(np.flatnonzero(~final)))
         return firing, fired
+
+    def _at_end(
+        self,
+        states: PaneStates,
+        fresh: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        ended: NDArray[np.bool_],
+        final: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which windows fire at their end, and which again afterwards: by the trigger of late events, and when they
+        close with events that they have not shown."""
+        panes, done = self.panes, states.on_time > 0
+        first = (states.shut == 0) & ended & ~done
+        if panes.at_end is not None:
+            first &= sizes >= panes.at_end.value
+        again = ended & done & ((final & (fresh > 0)) | self._asked(panes.late, states, fresh))
+        return first, again
+
+    def _asked(self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which windows that no firing has closed a trigger fires now."""
+        if trigger is None:
+            return np.zeros(len(states), np.bool_)
+        advanced = np.where(states.mark > NONE, self.moment.watermark - states.mark, 0)
+        windows = OpenWindows(fresh, self.moment.clock - states.clock, advanced, states.index)
+        asked: NDArray[np.bool_] = (states.shut == 0) & fires(trigger, windows)
+        return asked
+
+    def _opened_late(self, states: PaneStates, opened_at: NDArray[np.int64] | None) -> NDArray[np.bool_]:
+        """Which windows had ended by the watermark before their first event came."""
+        if opened_at is None or self.moment.lateness is None:
+            return np.zeros(len(states), np.bool_)
+        late: NDArray[np.bool_] = (opened_at > NONE) & (opened_at >= states.end - self.moment.lateness)
+        return late
 
     def states(self) -> PaneStates:
         """The states of the windows that are still open."""

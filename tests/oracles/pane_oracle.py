@@ -1,12 +1,13 @@
 """When windows with panes fire, as Beam's and Flink's documentation of triggers have it, one window after the other.
 
 A batch ends at each tick, where a watermark is made, and at a crash, after which it is delivered again. At its end
-every window is looked at: before its end its early trigger
-is asked, at its end it fires once, and until the allowed lateness is over its late trigger is asked. Beam's
-AfterFirst fires when one of its triggers does and AfterAll when all of them do. A window that closes with elements that
-it has not shown fires once more (Beam's closing behaviour). In Beam a trigger that has finished closes its window:
-nothing fires any more, and what comes to the window is dropped. A composite that waits for all of its parts fires at
-the end only with enough elements. Flink's continuous triggers fire without new elements.
+every window is looked at: before its end its early trigger is asked, at its end it fires once, and until the allowed
+lateness is over its late trigger is asked. Beam's AfterFirst fires when one of its triggers does and AfterAll when all
+of them do. A window that closes with elements that it has not shown fires once more (Beam's closing behaviour). In Beam
+a trigger that has finished closes its window: nothing fires any more, and what comes to the window is dropped. A firing
+is late, and not on time, where the watermark had passed the end before its elements came (``PaneInfo.Timing``). A
+composite that waits for all of its parts fires at the end only with enough elements. Flink's continuous triggers fire
+without new elements.
 
 Windows are tumbling and hold their end. Times are whole milliseconds.
 """
@@ -31,6 +32,8 @@ class _Window:
     new: int = 0
     mark: float = -math.inf
     """The watermark when it last fired or, before that, the first one after it was opened."""
+    opened: float = -math.inf
+    """The watermark when its first element came."""
     over: bool = False
     """Whether it has fired at its end."""
     closed: bool = False
@@ -62,6 +65,7 @@ def answer(scenario: Json) -> Answer:
             if end + allowed <= watermark or (event["ts"] < watermark and not allowed) or window.closed:
                 found.late.append(event["id"])
             else:
+                window.opened = min(window.opened, watermark) if window.elements else watermark
                 window.elements.append((event["ts"], arrival, event["id"]))
                 window.new += 1
             latest = max(latest, event["ts"])
@@ -88,21 +92,21 @@ def _look(window: _Window, bolt: Json, watermark: float, reached: float, allowed
     if timing is None:
         return []
     window.new, window.mark, window.fired = 0, reached, window.fired + 1
-    window.over = window.over or timing == "on_time"
+    window.over = window.over or timing != "early"
     window.closed = bolt["panes"].get("closes", False)
     return [(window.end, window.key, timing, tuple(name for _, _, name in sorted(window.elements)))]
 
 
 def _due(window: _Window, panes: Json, watermark: float, allowed: int, advanced: float) -> str | None:
-    waits = not panes.get("late") and not panes.get("closes")
+    waits = not panes.get("late") and not panes.get("early")
     if watermark < window.end + (allowed if waits else 0):
         return "early" if "early" in panes and _fires(panes["early"], window, advanced) else None
     if not window.over:
-        return "on_time" if len(window.elements) >= panes.get("at_end", 0) else None
-    if not panes.get("late"):
-        return None
-    closing = watermark >= window.end + allowed and window.new > 0
-    return "late" if closing or _fires(panes["late"], window, advanced) else None
+        first = "late" if window.opened >= window.end else "on_time"
+        return first if len(window.elements) >= panes.get("at_end", 0) else None
+    if watermark >= window.end + allowed and window.new > 0:
+        return "late"
+    return "late" if panes.get("late") and _fires(panes["late"], window, advanced) else None
 
 
 def _fires(trigger: Any, window: _Window, advanced: float) -> bool:

@@ -27,6 +27,8 @@ class Meddling(WindowAssigner):
     def _meddle(self, live: Live) -> None:
         for each in fields(live):
             values = getattr(live, each.name)
+            if values is None:
+                continue
             try:
                 values[0] = 7
             except ValueError:
@@ -59,13 +61,15 @@ def test_assigners_cannot_write_to_the_events(times: list[int]) -> None:
         ends=columns[1],
         closed_until=columns[2],
         gaps=columns[3],
+        seen=np.zeros(3, np.bool_),
     )
     meddling = Meddling()
     (window,) = AssignedWindows([meddling], held).windows(Span(-1, FOREVER))
     assert window.table["id"].to_pylist() == [1, 2, 3]
-    assert meddling.refused == ["starts", "keys", "ends", "closed_until", "gaps", "sides"] * (
-        len(meddling.refused) // 6
-    )
+    columns_of_live = ["starts", "keys", "ends", "closed_until", "gaps", "sides", "seen"]
+    columns_of_live += ["arrivals"] * (times != sorted(times))  # None where they are in order
+    assert meddling.refused == columns_of_live * (len(meddling.refused) // len(columns_of_live))
+    assert meddling.refused
     assert meddling.refused
     assert [column.tolist() for column in columns] == [times] * 4
 

@@ -41,7 +41,7 @@ class Pane:
     index: int
     """0 for the first firing of the window."""
     timing: Timing
-    """Whether it fired before its end, at its end, or after it."""
+    """Whether it fired before its end, at its end, or after it; a window that late events open is late at once."""
     last: bool
     """Whether the window cannot fire again."""
 
@@ -224,8 +224,9 @@ class Panes:
     ) -> None:
         """``early``: a trigger of ``windowing.settings.panes``, a number of events, or a duration of the clock.
 
-        ``late``: fire at the end, and again for late events until the allowed lateness is over: given as ``early``, or
-        True: whenever some have come.
+        ``late``: fire again for late events until the allowed lateness is over: given as ``early``, or True: whenever
+        some have come. With ``early`` or ``late`` a window fires when the watermark reaches its end, and once more when
+        the lateness is over if late events have come that no firing has shown.
 
         ``closes``: the first firing ends the window, be it early or the one at the end, which then does not wait for
         the allowed lateness (Beam's AfterFirst). ``at_end``: at the end a window fires only if it holds so many events,
@@ -265,6 +266,11 @@ class Panes:
                 why="the window would not fire again" if self.closes else "such a firing would show no events",
                 do="leave even_unchanged= out, or " + ("closes=" if self.closes else "use mode='accumulating'"),
             )
+
+    @property
+    def on_time(self) -> bool:
+        """Whether a window fires when the watermark reaches its end, and not only when its lateness is over."""
+        return self.early is not None or self.late is not None
 
     @property
     def uses_clock(self) -> bool:

@@ -34,7 +34,9 @@ class TaskPanes:
         watermark = NONE if self._end.watermark is None else self._end.watermark
         closed_until = NONE if upto is None else upto
         ended_until = FOREVER if closed_until == FOREVER else max(closed_until, self._ended_until(watermark))
-        time = EvaluationTime(self._evaluations, self._end.clock, watermark, ended_until, closed_until)
+        time = EvaluationTime(
+            self._evaluations, self._end.clock, watermark, ended_until, closed_until, self._lateness()
+        )
         return PaneDecisions(self._panes, self._states, time)
 
     def update(self, decisions: PaneDecisions) -> None:
@@ -48,6 +50,12 @@ class TaskPanes:
     def write(self, writer: SegmentWriter) -> Ref | None:
         """Write the states; None where no window is open."""
         return writer.add(self._states.table()) if len(self._states) else None
+
+    def _lateness(self) -> int | None:
+        """How long windows take late events, in microseconds; None where not only the watermark closes them."""
+        settings = self._node.bolt.settings
+        alone = self._node.event_time and settings.idle_timeout is None
+        return settings.allowed_lateness.micros if alone else None
 
     def _ended_until(self, watermark: int) -> int:
         """The time up to which windows have ended, although late events may still be admitted to them."""
