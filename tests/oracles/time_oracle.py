@@ -775,9 +775,10 @@ def _kind(given: Json, bolt: Json, place: int) -> Json:
     offset = duration(bolt.get("offset", "0s"))
     if "session" in given:
         session = given["session"]
-        return {
-            "is": "session", "place": place, "gap": duration(session["gap"]), "touching": session.get("touching", False)
-        }  # fmt: skip
+        gap, touching = duration(session["gap"]), session.get("touching", False)
+        if not gap:  # the events of one instant, which lasts until the next one, a microsecond later
+            gap, touching = 1, False
+        return {"is": "session", "place": place, "gap": gap, "touching": touching}
     if given.get("snapshot"):
         return {"is": "snapshot", "place": place}
     if "sliding_log" in given:

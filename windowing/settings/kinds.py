@@ -36,7 +36,11 @@ class Hopping:
 
 @dataclass(frozen=True, init=False)
 class Session:
-    """Events with less than ``gap`` between them; one that joins two sessions merges them (AT-5, AT-6, UH-10)."""
+    """Events with less than ``gap`` between them; one that joins two sessions merges them (AT-5, AT-6, UH-10).
+
+    ``Session("0s", touching=True)`` are the events of one instant: as times are whole microseconds, the same as
+    ``Session("1us")``, which it becomes.
+    """
 
     gap: Duration
     """The pause without events that ends a session."""
@@ -51,10 +55,15 @@ class Session:
     def __init__(
         self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
     ) -> None:
-        """ConfigError for a duration of zero, and where ``touching`` is neither True nor False."""
+        """ConfigError for a longest duration of zero, for a gap of zero that holds nothing together, and where
+        ``touching`` is neither True nor False."""
         longest = None if max_duration is None else _window_length("max_duration", max_duration)
-        object.__setattr__(self, "gap", _window_length("gap", gap))
-        object.__setattr__(self, "touching", flag("touching", touching))
+        span, touch = as_duration(gap), flag("touching", touching)
+        if span.micros == 0:
+            _check_instants(touch, max_duration, gap_field)
+            span, touch = Duration(1), False
+        object.__setattr__(self, "gap", span)
+        object.__setattr__(self, "touching", touch)
         object.__setattr__(self, "max_duration", longest)
         object.__setattr__(self, "gap_field", gap_field)
 
@@ -196,6 +205,22 @@ def _window_length(name: str, value: Time) -> Duration:
     if duration.micros == 0:
         raise ConfigError(f"{name}={value!r}", why="a window has a length", do="give a duration above zero")
     return duration
+
+
+def _check_instants(touching: bool, max_duration: Time | None, gap_field: str | None) -> None:
+    """ConfigError where sessions with a gap of zero are not those of one instant."""
+    if not touching:
+        raise ConfigError(
+            "a session gap of zero",
+            why="no two events are less than nothing apart, not even at the same time",
+            do="give a longer gap, or Session('0s', touching=True) for the events of one instant",
+        )
+    if max_duration is not None or gap_field is not None:
+        raise ConfigError(
+            f"a session gap of zero, and {'max_duration' if max_duration is not None else 'gap_field'}",
+            why="such a session is of one instant, whatever comes",
+            do="leave one of the two out, or give a longer gap",
+        )
 
 
 WindowKind = Hopping | Session | Snapshot | SlidingLog | CountByStart | Calendar | Onset | Lull | Meeting

@@ -58,7 +58,8 @@ def windows(draw: st.DrawFn) -> Json:
 
 @st.composite
 def sessions(draw: st.DrawFn) -> Json:
-    return {"gap": draw(durations(1, 6)), "touching": draw(st.booleans())}
+    touching = draw(st.booleans())
+    return {"gap": draw(durations(0 if touching else 1, 6)), "touching": touching}
 
 
 def several() -> st.SearchStrategy[Json]:

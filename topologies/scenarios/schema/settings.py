@@ -123,10 +123,15 @@ class HoppingSetting(Listed):
 class SessionSetting(Listed):
     """Events with less than ``gap`` between them."""
 
-    gap: Positive
+    gap: DurationValue
     touching: bool = False
     max_duration: Positive | None = None
     gap_field: TextValue | None = None
+
+    @model_validator(mode="after")
+    def _sound(self) -> SessionSetting:
+        _ = self.kind  # ConfigError where it cannot be
+        return self
 
     @property
     def kind(self) -> Session:
