@@ -1,11 +1,12 @@
-"""A name means one thing: no two classes, aliases of types or type variables of the house share one."""
+"""A name means one thing: no two types of the house share one, nor two functions that other files may import, but for
+those that are listed with their reason."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tests.helpers.places import ROOT
 
@@ -21,12 +22,44 @@ SHARED = {
 """Names that two classes share, and why."""
 
 
+SHARED_FUNCTIONS = {
+    "files kafka memory": "users write `spouts.files` and `sinks.files`",
+    "imports key panes expired": "the check of a setting, or its words, go by the name of the setting",
+    "replay why": "the command, and the call that does the same in Python",
+    "as_mermaid summary to_json": "of a topology and of a step; of a run in its two places",
+    "main": "how a process begins",
+    "plain": "to plain JSON values, of one format each",
+    "as_given call columns_of flag in_words joined key_of listed load messages_of moment_of one_of readable runs said "
+    "schema_of source_of text_of time_text told typed unreachable": "older than this list; each of two subjects",
+}
+"""Names that two functions share, and why. New ones take a name of their own."""
+
+
 def test_every_type_has_a_name_of_its_own() -> None:
     assert {name: files for name, files in shared(types_of_the_house()).items() if name not in SHARED} == {}
 
 
 def test_what_may_share_a_name_does() -> None:
     assert set(SHARED) <= set(shared(types_of_the_house()))
+
+
+def test_every_function_has_a_name_of_its_own() -> None:
+    known = {name for names in SHARED_FUNCTIONS for name in names.split()}
+    found = shared(in_house(functions))
+    assert {name: files for name, files in found.items() if name not in known} == {}
+    assert known <= set(found), "each has a name of its own by now: off the list"
+
+
+def test_a_function_that_is_named_as_another_is_found() -> None:
+    sources = {
+        "one.py": "def read(): ...",
+        "two.py": "@checked\ndef read(): ...",
+        "three.py": "@overload\ndef read(a): ...\n@typing.overload\ndef read(b): ...",
+        "five.py": "class A:\n    def read(self): ...",
+        "four.py": "def _read(): ...\ndef other():\n    def read(): ...",
+    }
+    found = shared((name, file) for file, source in sources.items() for name in functions(source))
+    assert found == {"read": ["one.py", "two.py"]}
 
 
 def test_a_name_that_is_given_twice_is_found() -> None:
@@ -44,9 +77,22 @@ def test_a_name_that_is_given_twice_is_found() -> None:
 
 def types_of_the_house() -> Iterator[tuple[str, str]]:
     """The names of types at the top of a file, each with the file."""
+    return in_house(defined)
+
+
+def functions(source: str) -> Iterator[str]:
+    """The functions at the top of a file that other files may import."""
+    for node in ast.parse(source).body:
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=decorators) if not name.startswith("_"):
+                yield from [] if any("overload" in ast.unparse(decorator) for decorator in decorators) else [name]
+
+
+def in_house(named: Callable[[str], Iterator[str]]) -> Iterator[tuple[str, str]]:
+    """What is named in each file of the house, with the file; ``named`` gives the names of a source."""
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         if "examples" not in path.parts and "project" not in path.parts:
-            yield from ((name, str(path.relative_to(ROOT))) for name in defined(path.read_text(encoding="utf-8")))
+            yield from ((name, str(path.relative_to(ROOT))) for name in named(path.read_text(encoding="utf-8")))
 
 
 def defined(source: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from topologies.compose.builder import TopologyBuilder
 from topologies.graph.side_streams import ERRORS
 from topologies.testing.driver import TopologyDriver
 from topologies.testing.fired import FiredWindow
-from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, columns_of
+from topologies.testing.rows import GivenRows, Moment, as_table, columns_of, given_moment
 from topologies.testing.watched import LATE
 from topologies.testing.windows import inputs_of
 from windowing.bolts.joins.join import Join
@@ -155,7 +155,7 @@ def _check_clocks(clock: Sequence[Moment], tables: Mapping[str, pa.Table], rows:
             why="each row of the input arrives at its own time, in its own micro-batch",
             do="give a time for each row, without rows_per_batch; for several inputs use TopologyDriver",
         )
-    moments = [as_moment("clock", each) for each in clock]
+    moments = [given_moment("clock", each) for each in clock]
     for at, (before, after) in enumerate(pairwise(moments), 1):
         if after < before:
             raise ConfigError(

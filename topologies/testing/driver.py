@@ -21,7 +21,7 @@ from topologies.run.built import check_built
 from topologies.run.clock import system_clock
 from topologies.sources.splits import TableSource
 from topologies.testing.fired import FiredWindow, Notes
-from topologies.testing.rows import GivenRows, Moment, as_moment, as_table
+from topologies.testing.rows import GivenRows, Moment, as_table, given_moment
 from topologies.testing.watched import WATCHER, watched
 from topologies.topology import Topology
 from windowing.calls.checked import checked_value
@@ -54,7 +54,7 @@ class TopologyDriver:
         self.topology = watched(topology, self._notes, self._streams)
         """The topology as it is run: with sinks in memory."""
         self._run = Rehearsal(self.topology)
-        self._told = None if clock is None else as_moment("clock", clock)
+        self._told = None if clock is None else given_moment("clock", clock)
         """The clock, where the test alone moves it."""
         self._ahead = 0
         """By how much it has been moved on, where it is the machine's."""
@@ -124,7 +124,7 @@ class TopologyDriver:
         that only reads other windowed bolts; and where it is there already.
         """
         self._open("the watermark")
-        moment = as_moment("to", to)
+        moment = given_moment("to", to)
         able = [name for name, node in self.topology.windowed.items() if can_promise(node)]
         if bolt is not None:
             self._node(bolt)
@@ -294,7 +294,7 @@ class TopologyDriver:
         now = self._now()
         if to is None:
             return now
-        moment = as_moment(what, to)
+        moment = given_moment(what, to)
         if moment < now and (self._told is not None or self._reached is not None):
             raise ConfigError(
                 f"{what}={to!r}: the clock goes back, from {show(now)} to {show(moment)}",

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from topologies.graph.nodes.windowed import WindowedNode
-from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
+from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.ready.bound_aggregates import BoundAggregates
 from windowing.data.rows import DEFAULT_STREAM, tables
@@ -161,7 +161,7 @@ def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Batc
     def execute_all(self: BatchWindowedBolt, windows: WindowBatch) -> Any:
         given = type(self).execute_all(self, windows)
         try:
-            emitted = checked(given, len(windows), self.output_schemas())
+            emitted = numbered_rows(given, len(windows), self.output_schemas())
         except SchemaError:
             return given  # which the engine will say, with the place
         by_window: list[dict[str, list[dict[str, Any]]]] = [{DEFAULT_STREAM: []} for _ in windows]

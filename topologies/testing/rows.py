@@ -36,7 +36,7 @@ COLUMNS = "user string, amount double, ts timestamp"
 _FORMS = "a list of dicts or tuples, a pandas DataFrame or an Arrow table"
 
 
-def as_moment(what: str, value: Moment) -> int:
+def given_moment(what: str, value: Moment) -> int:
     """A time as microseconds; ConfigError where it is none."""
     try:
         return parse_time(value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from topologies.testing.rows import GivenRows, Moment, as_moment, as_table, columns_of
+from topologies.testing.rows import GivenRows, Moment, as_table, columns_of, given_moment
 from windowing.bolts.component import Component, TaskContext
 from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.ready.shifts import AlterLifetime
@@ -101,9 +101,9 @@ def make_window(
     count = events.num_rows
     given = None if timestamp_field is None else _times(timestamp_field, both, count)
     last = 0 if given is None or not count else int(given[:count].max())
-    ends = last if end is None else as_moment("end", end)
+    ends = last if end is None else given_moment("end", end)
     times = np.full(both.num_rows, ends) if given is None else given
-    begins = None if start is None else as_moment("start", start)
+    begins = None if start is None else given_moment("start", start)
     if begins is not None and begins > ends:
         raise ConfigError("the window's start is after its end", do="give a start before the end")
     order = stable_order(times[:count])

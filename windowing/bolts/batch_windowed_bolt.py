@@ -47,7 +47,7 @@ class BatchWindowedBolt(WindowedBolt):
 
     def execute(self, window: TupleWindow) -> EmittedRows:
         """The rows of one window."""
-        emitted = checked(self.execute_all(WindowBatch([window])), 1, self.output_schemas())
+        emitted = numbered_rows(self.execute_all(WindowBatch([window])), 1, self.output_schemas())
         if [stream for stream, _, _ in emitted] == [DEFAULT_STREAM]:
             return emitted[0][1]
         return [Emit(rows, stream) for stream, rows, _ in emitted] or None
@@ -57,7 +57,7 @@ NumberedRows: TypeAlias = "tuple[pa.Table, NDArray[np.int64]]"
 AllRows: TypeAlias = "NumberedRows | Mapping[str, NumberedRows] | None"
 
 
-def checked(
+def numbered_rows(
     given: object, windows: int, outputs: Mapping[str, pa.Schema]
 ) -> list[tuple[str, pa.Table, NDArray[np.int64]]]:
     """What ``execute_all`` returned for so many windows: for each stream with rows, these and the window of each.

@@ -15,7 +15,7 @@ from manager.keyed.sorted_events import SortedEvents
 from manager.keyed.tuple_windows import GatheredEvents
 from topologies.io.messages import JsonMessages, Unreadable
 from topologies.step.bolts.columns import ASKED, MESSAGE
-from topologies.step.bolts.events import WindowEvents, read_events
+from topologies.step.bolts.events import WindowEvents, read_messages
 from topologies.step.rules import Event
 from topologies.testing.windows import make_window
 from windowing.data.schema import parse_schema
@@ -51,7 +51,7 @@ def numbers(events: Sequence[Any]) -> list[Any]:
 
 def test_events_have_their_fields_and_are_frozen() -> None:
     rows = [message(b"1"), message(b"2", None), message(b"3", b"\xff", h=b"v")]
-    read = list(read_events(table(rows), JsonMessages()))
+    read = list(read_messages(table(rows), JsonMessages()))
     assert read == [
         Event(1, "in", "k", {}), Event(2, "in", None, {}), Event(3, "in", "\\xff", {"h": "v"})
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def test_events_have_their_fields_and_are_frozen() -> None:
 
 
 def test_events_do_not_share_headers() -> None:
-    one, other = read_events(table([message(b"1"), message(b"2")]), JsonMessages())
+    one, other = read_messages(table([message(b"1"), message(b"2")]), JsonMessages())
     assert isinstance(one, Event)
     assert isinstance(other, Event)
     one.headers["a"] = "b"  # type: ignore[index]
@@ -69,7 +69,7 @@ def test_events_do_not_share_headers() -> None:
 
 
 def test_a_message_that_cannot_be_read_is_its_reason() -> None:
-    read = list(read_events(table([message(b"1"), message(None), message(b"{")]), JsonMessages()))
+    read = list(read_messages(table([message(b"1"), message(None), message(b"{")]), JsonMessages()))
     assert [type(event) for event in read] == [Event, Unreadable, Unreadable]
     assert str(read[1]) == "the message has no value (a tombstone)"
 
@@ -77,7 +77,7 @@ def test_a_message_that_cannot_be_read_is_its_reason() -> None:
 @pytest.mark.parametrize("size", [10, 5_000])
 def test_more_messages_than_are_read_at_once_come_in_order(size: int) -> None:
     rows = [message(json.dumps({"n": number, "text": "x" * size}).encode()) for number in range(1_500)]
-    assert numbers(list(read_events(table(rows), JsonMessages()))) == list(range(1_500))
+    assert numbers(list(read_messages(table(rows), JsonMessages()))) == list(range(1_500))
 
 
 def test_windows_that_follow_each_other_have_their_own_events() -> None:

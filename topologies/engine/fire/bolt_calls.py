@@ -27,7 +27,7 @@ from topologies.engine.ledger.trace import joined_rows, window_row
 from topologies.engine.rows.rows import Rows
 from topologies.engine.work.items import FireItem
 from topologies.graph.nodes.windowed import WindowedNode
-from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, checked
+from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.bolts.component import TaskContext
 from windowing.bolts.state import pack_state
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
@@ -125,7 +125,7 @@ class BoltCalls:
                     for window in windows:  # again, one by one, to find the window that failed
                         self._call(bolt, window, Emissions(node))
                 raise
-            emitted = checked(given, len(windows), node.outputs)
+            emitted = numbered_rows(given, len(windows), node.outputs)
         for stream, table, index in emitted:
             outputs.add_all(stream, table, index, windows)
 

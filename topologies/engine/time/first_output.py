@@ -21,7 +21,7 @@ from policies.assigners import (
     SnapshotWindows,
     WindowAssigner,
 )
-from topologies.engine.time.event_times import event_times
+from topologies.engine.time.read_times import read_times
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.io.times import parse_time
 from topologies.topology import Topology
@@ -102,7 +102,7 @@ class FirstOutput:
         if field is not None and field in table.column_names:
             times, wrong = from_column(table.column(field))
         else:
-            times, wrong = event_times(node, table)
+            times, wrong = read_times(node, table)
         older: NDArray[np.bool_] = times < limit
         if wrong is not None:
             older &= wrong == ""

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from policies.admission import Decision, by_arrival
 from policies.marks import NONE
-from topologies.engine.time.event_times import event_times
 from topologies.engine.time.lifetimes import lifetimes
+from topologies.engine.time.read_times import read_times
 from topologies.engine.time.reasons import Reasons, first_reasons, reasons_of
 from topologies.engine.time.session_gaps import session_gaps
 from topologies.graph.nodes.windowed import WindowedNode
@@ -106,7 +106,7 @@ def _times(
         return np.full(table.num_rows, clock, np.int64) if kept is None else kept, None
     if node.carries_time[input_index] and brought is not None:
         return brought, None
-    return event_times(node, table)
+    return read_times(node, table)
 
 
 def _arrivals(field: str | None, table: pa.Table, clock: int) -> tuple[NDArray[np.int64] | int, Reasons]:

@@ -80,7 +80,7 @@ class RunMoments:
         self.pending = set(known_ids(trace.pending))
         self.ids = any(decided["event"] is not None for decided in trace.decisions)
         self.after = {batch.batch: batch for batch in trace.batches}
-        self.by_arrival = by_arrival(scenario, trace)
+        self.by_arrival = goes_by_arrival(scenario, trace)
         self.arrived = 0
         self.clock: int | None = None
         self.watermark: int | None = None
@@ -207,7 +207,7 @@ def known_ids(ids: Sequence[str | None] | None) -> list[str]:
     return [name for name in ids or () if name is not None]
 
 
-def by_arrival(scenario: Scenario, trace: BoltTrace) -> bool:
+def goes_by_arrival(scenario: Scenario, trace: BoltTrace) -> bool:
     """Whether only the order of arrival can place events: where no time is known of windows, or of the run."""
     no_ends = any(window["end"] is None for window in trace.windows.values())
     return no_ends or not (trace.event_time or scenario.has_clock)

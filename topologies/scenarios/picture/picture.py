@@ -9,7 +9,7 @@ from statistics import median
 from topologies.scenarios.draw.axis_times import AxisTimes
 from topologies.scenarios.picture.boxes import WindowBox, boxes_of
 from topologies.scenarios.picture.lines import Line, ideal_line, source_lines, watermark_line
-from topologies.scenarios.picture.moments import RunMoment, RunMoments, by_arrival
+from topologies.scenarios.picture.moments import RunMoment, RunMoments, goes_by_arrival
 from topologies.scenarios.picture.scale import Scale
 from topologies.scenarios.picture.story import Stories
 from topologies.scenarios.run.answer import BoltTrace, Replayed
@@ -47,7 +47,7 @@ def pictures(scenario: Scenario, answer: Replayed) -> list[Picture]:
 def _picture(scenario: Scenario, answer: Replayed, trace: BoltTrace) -> Picture:
     moments = RunMoments(scenario, answer, trace).all()
     boxes = boxes_of(moments, trace, scenario.first_clock)
-    arrivals = by_arrival(scenario, trace)
+    arrivals = goes_by_arrival(scenario, trace)
     watermark = watermark_line(moments)
     sources = source_lines(moments, trace)
     ideal, is_clock = ideal_line(moments, by_arrival=arrivals)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from topologies.io.messages import Unreadable
 from topologies.step.bolts.columns import ASKED, MessageRow, decoded, header_bytes, header_texts, reason_of
-from topologies.step.bolts.events import Read, read_events
+from topologies.step.bolts.events import Read, read_messages
 from topologies.step.config import Step
 from topologies.step.config.triggers import (
     CountTriggerSection,
@@ -101,7 +101,7 @@ class AskTrigger(ColumnRule):
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
         """Called with new events; returns what ``ask`` is called with for each."""
-        return read_events(rows, self.messages)
+        return read_messages(rows, self.messages)
 
     def ask(self, event: Read, call: TriggerCall) -> Any:
         """Called for each event; returns what the rule returns."""
@@ -134,7 +134,7 @@ class AskTime(ColumnRule):
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
         """Called with new events; returns what ``ask`` is called with for each."""
-        return read_events(rows, self.messages)
+        return read_messages(rows, self.messages)
 
     def __call__(self, event: Tuple) -> DayTime:
         """Called for a single event. Raises RuleError where the rule does not return a time."""

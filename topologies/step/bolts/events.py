@@ -26,7 +26,7 @@ _MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 2048, 1 << 20
 stay in the processor's cache."""
 
 
-def read_events(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
+def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
     """The messages of a table, which has at least the columns ``ASKED``; read as they are asked for."""
     table = table.select(list(ASKED))
     step, any_headers = _at_once(table), has_headers(table)
@@ -59,7 +59,7 @@ class WindowEvents:
     def of(self, window: TupleWindow) -> list[Event]:
         """The messages of a window. Raises Unreadable for the first that is none."""
         if not isinstance(window, TupleWindow) or not isinstance(window.members, range):
-            return readable(read_events(window.table, self._messages))  # there is nothing behind it to read
+            return readable(read_messages(window.table, self._messages))  # there is nothing behind it to read
         members = window.members
         if (
             window.source is not self._source
@@ -75,7 +75,7 @@ class WindowEvents:
         ahead = min(members.start + _MESSAGES_AT_ONCE, len(source)) if isinstance(source, GatheredEvents) else 0
         table = source.table(range(members.start, max(members.stop, ahead)))
         self._source, self._low = source, members.start
-        self._ahead = list(read_events(table.slice(0, max(len(members), _at_once(table))), self._messages))
+        self._ahead = list(read_messages(table.slice(0, max(len(members), _at_once(table))), self._messages))
 
 
 def has_headers(table: pa.Table) -> bool:

@@ -21,7 +21,7 @@ from topologies.step.bolts.columns import (
     reason_of,
     with_columns_of,
 )
-from topologies.step.bolts.events import read_events
+from topologies.step.bolts.events import read_messages
 from topologies.step.bolts.keys import NoKey, key_of, keys_at_once
 from topologies.step.config.keys import DslKey, KeySection
 from topologies.step.config.values import Details
@@ -60,7 +60,7 @@ class ReadMessages(BatchBolt):
         """Called with incoming messages."""
         keys: list[str | None] = []
         failed: dict[int, str] = {}
-        for event, key in zip(read_events(batch, self.messages), self._keys(batch), strict=True):
+        for event, key in zip(read_messages(batch, self.messages), self._keys(batch), strict=True):
             try:
                 if isinstance(event, Unreadable):
                     raise event

@@ -16,9 +16,9 @@ from windowing.bolts.joins.join_columns import (
     JoinColumn,
     On,
     check_inputs,
+    check_key_types,
     check_moments,
     check_rename,
-    check_types,
     chosen,
     named_columns,
     read_keys,
@@ -68,7 +68,7 @@ class Join(WindowedBolt):
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """The join with its columns; ConfigError where they cannot be."""
         check_inputs(inputs, self.left, self.right, self.keys)
-        check_types(inputs[self.left], inputs[self.right], (self.left, self.right), self.keys)
+        check_key_types(inputs[self.left], inputs[self.right], (self.left, self.right), self.keys)
         columns = named_columns(
             inputs, {LEFT: self.left, RIGHT: self.right}, self.keys, self._rename,
             moments={START: self._start, END: self._end}, without=frozenset({self.settings.watermark_field}),

@@ -122,7 +122,7 @@ def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: J
         )
 
 
-def check_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> None:
+def check_key_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> None:
     """ConfigError for key columns whose values are never equal, because of their types."""
     for one, other in zip(keys.left, keys.right, strict=True):
         kinds = left.field(one).type, right.field(other).type

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from copy import copy
-from datetime import timedelta
 from typing import Self
 
 import pyarrow as pa
@@ -17,17 +15,8 @@ from windowing.data.rows import DEFAULT_STREAM, EmittedRows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean_column
-from windowing.time.durations import Time, as_duration
+from windowing.time.durations import Time, as_duration, as_shift
 from windowing.time.timestamps import from_column
-
-
-def as_shift(value: Time) -> int:
-    """A shift in microseconds; ConfigError for what is none."""
-    if isinstance(value, str) and (back := re.fullmatch(r"\s*-(.*)", value)):
-        return -as_duration(back[1]).micros
-    if isinstance(value, timedelta) and value < timedelta(0):
-        return -as_duration(-value).micros
-    return as_duration(value).micros
 
 
 class ShiftTime(BatchBolt):
@@ -42,7 +31,7 @@ class ShiftTime(BatchBolt):
 
     @checked_value
     def __init__(self, by: Time, *, fields: str | Sequence[str] = ()) -> None:
-        self.time_shift = as_shift(by)
+        self.time_shift = as_shift(by).micros
         self._fields = (fields,) if isinstance(fields, str) else tuple(fields)
         self._schema: pa.Schema | None = None
 
@@ -100,7 +89,7 @@ class AlterLifetime(BatchBolt):
             )
         if duration is not None and start is None:
             raise ConfigError("AlterLifetime(duration=...) without start=", do="name the column in which events begin")
-        self.time_shift = as_shift(shift)
+        self.time_shift = as_shift(shift).micros
         self._end, self._start = end, start
         self._duration = None if duration is None else as_duration(duration).micros
         if self._duration == 0:
@@ -113,7 +102,7 @@ class AlterLifetime(BatchBolt):
             )
         self._last = int(inclusive)
         """By how many microseconds lives of the duration are longer."""
-        self._extend = None if extend is None else as_shift(extend)
+        self._extend = None if extend is None else as_shift(extend).micros
         self._schema: pa.Schema | None = None
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:

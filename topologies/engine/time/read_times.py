@@ -24,7 +24,7 @@ _FAR = 1 << 62
 """A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
 
 
-def event_times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
+def read_times(node: WindowedNode, table: pa.Table) -> tuple[NDArray[np.int64], Reasons]:
     """The time of each row in microseconds, by the bolt's field or extractor, and why a row has none."""
     return _inside(node, *_times(node, table))
 
