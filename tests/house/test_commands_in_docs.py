@@ -1,0 +1,27 @@
+"""Every `windbolt X` in the documents is a command."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from tests.helpers.places import ROOT
+from tests.house.test_paths_in_docs import PAGES
+from topologies.cli.app import app
+
+COMMANDS = set(get_command(app).commands)  # type: ignore[attr-defined]
+NAMED = re.compile(r"(?:`|^ {4}(?:\$ )?)(?:\.venv/bin/)?windbolt ([a-z][\w-]*)", re.MULTILINE)
+"""In backticks, or at the beginning of an indented line."""
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_command_that_a_page_names_is_there(page: Path) -> None:
+    assert set(NAMED.findall(page.read_text(encoding="utf-8"))) <= COMMANDS
+
+
+def test_commands_are_found() -> None:
+    text = "`windbolt run x` and\n\n    windbolt check y\n\nwindbolt is here"
+    assert NAMED.findall(text) == ["run", "check"]
