@@ -4,7 +4,7 @@
    DEADLY_COUNT   a file with the number of operations so far, of all processes
    DEADLY_LOG     a file with a line for each: its number, the process, the operation, the path
    DEADLY_AT      the number of the operation before which to kill; 0: none
-   DEADLY_WHOM    "group": all processes of the group at once; otherwise the one whose operation it is
+   DEADLY_WHOM    "all": every process of the log at once; otherwise the one whose operation it is
 
    It needs no header of the system and no C library to link with, so that any C compiler will do. */
 
@@ -28,6 +28,22 @@ extern int strncmp(const char *one, const char *other, size_t size);
 typedef int (*Open)(const char *, int, unsigned);
 typedef ssize_t (*Write)(int, const void *, size_t);
 
+static char known[1 << 18];
+
+static void kill_all(const char *log) {
+    Open open_ = (Open)dlsym(NEXT, "open");
+    int file = open_(log, 0, 0);
+    ssize_t size = read(file, known, sizeof known - 1);
+    char *place = known;
+    known[size > 0 ? size : 0] = 0;
+    while (*place) {
+        while (*place && *place != ' ') place++; /* the number */
+        if (*place && atol(place) != getpid()) kill(atol(place), 9);
+        while (*place && *place != '\n') place++;
+        if (*place) place++;
+    }
+}
+
 static void note(const char *operation, const char *path) {
     char text[4400];
     Open open_ = (Open)dlsym(NEXT, "open");
@@ -50,7 +66,8 @@ static void note(const char *operation, const char *path) {
     write_(lines, text, size);
     close(lines);
     if (at && number == atol(at)) {
-        kill(whom && !strncmp(whom, "group", 5) ? 0 : getpid(), 9);
+        if (whom && !strncmp(whom, "all", 4)) kill_all(log);
+        kill(getpid(), 9);
         for (;;) pause();
     }
     close(file); /* which unlocks it */

@@ -19,7 +19,7 @@ from tests.simulation.faults import place
 ROOT = Path(__file__).parents[3]
 SOURCE = Path(__file__).with_name("deadly.c")
 MOST_SECONDS = 300
-WHOM = ("group", "one")
+WHOM = ("all", "one")
 TASKS = ("pool", "spark")
 
 
@@ -40,7 +40,7 @@ class Death(NamedTuple):
     tasks: str
 
     def __str__(self) -> str:
-        whom = "all processes" if self.whom == "group" else "its process"
+        whom = "all processes" if self.whom == "all" else "its process"
         return f"{whom} before operation {self.at}, tasks: {self.tasks}"
 
 

@@ -84,7 +84,7 @@ def test_a_run_that_dies_at_an_operation_goes_on(
     death, folder, runs = killed[seed]
     first, again = runs.result()
     assert first.operations[death.at - 1].number == death.at
-    if death.whom == "group":
+    if death.whom == "all":
         assert first.status == -signal.SIGKILL, first.said
     assert again.status == 0, again.said
     assert not differences(folder / "data", undisturbed[1]), f"{death}, at {first.last}"
