@@ -200,7 +200,7 @@ def test_operators_that_cannot_be_are_refused_where_they_are_made(make: Any, wha
         (join(outputs="k string, z long"), "no column 'z'"),
         (join(outputs="k array<long>"), "was declared"),
         (join(start="k"), "two columns 'k'"),
-        (join().with_time(streaminsight(1, imports={"right": "lfet"})), "SI-15"),
+        (join().with_time(streaminsight(1, imports={"right": "lfet"})), "but has no input 'lfet'"),
         (TemporalJoin("left", "right", on="k").with_lifetime("until"), "it has no event time"),
     ],
 )

@@ -184,7 +184,7 @@ def test_passthrough_lets_the_events_go_on() -> None:
         Out(1, "k", {"h": "1"}),
         Out(2, None, {"h": "2"}, branch="b"),
     ]
-    with pytest.raises(RuleError, match="UH-25"):
+    with pytest.raises(RuleError, match="each event has its own"):
         outs(PASSTHROUGH, headers=[{}])
 
 
