@@ -8,7 +8,7 @@
 Sections: batches (500,000 events a micro-batch), drain (a backlog, each system at its best batch size), keys (100,000
 keys), frames (input through a DataFrame), queries (sessions, joins, bolts of one's own over wide rows, chains), growth
 (speed and memory by live events and by overlap), latency (small batches), kafka (from topic to topic, beside a broker
-of its own), local (the in-process runner beside NumPy and DuckDB).
+of its own), step (the aggregation step on Kafka), local (the in-process runner beside NumPy and DuckDB).
 
 Events are seeded. Before an arm is timed each window of it is compared with NumPy, of the queries with DuckDB; that run
 warms up as well. Arms take turns, run by run. CPU time is that of the whole tree of processes: driver, JVM and Python
@@ -40,14 +40,15 @@ from benchmarks.sections.latency import latency
 from benchmarks.sections.local import local
 from benchmarks.sections.queries import queries
 from benchmarks.sections.sides import frames, keys
-from benchmarks.session import CORES, driver_gigabytes
+from benchmarks.sections.step import step
+from benchmarks.session import CORES, Session, driver_gigabytes
 from benchmarks.sizes import FULL, QUICK, Sizes
 from benchmarks.table import tables
 from benchmarks.workloads import WORKLOADS
 
 SECTIONS: dict[str, Callable[[Bench], None]] = {
     "batches": batches, "drain": drain, "keys": keys, "frames": frames,
-    "queries": queries, "growth": growth, "latency": latency, "kafka": kafka, "local": local,
+    "queries": queries, "growth": growth, "latency": latency, "kafka": kafka, "step": step, "local": local,
 }  # fmt: skip
 
 HEADLINE = ("batches", "drain")
@@ -72,7 +73,9 @@ def main() -> int:
         "spark": {"master": f"local[{CORES}]", "driver_memory_gb": driver_gigabytes()}, "machine": machine(),
     }  # fmt: skip
     results = Results(about)
-    bench = Bench(data, sizes, results, options.workloads)
+    # A JVM takes Kafka's connector only when it starts, so all sections have it if one needs it.
+    session = Session(kafka=bool({"kafka", "step"} & set(options.only)))
+    bench = Bench(data, sizes, results, options.workloads, session)
     try:
         for name in options.only:
             say(f"section {name}")

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from benchmarks.process_tree import children
+from benchmarks.process_tree import descendants
 
 _EVERY = 0.25
 _KIB = 1024
@@ -55,20 +55,14 @@ class PeakMemory:
 
     def _look(self) -> None:
         for pid in workers():
-            found = _status(pid)
+            found = status_of(pid)
             self.resident[pid] = max(self.resident.get(pid, 0), found.get("VmHWM", 0))
             self.own[pid] = max(self.own.get(pid, 0), found.get("RssAnon", 0))
 
 
 def workers() -> list[int]:
     """The Python processes below this one, at any depth."""
-    found: list[int] = []
-    waiting = [os.getpid()]
-    while waiting:
-        below = children(waiting.pop())
-        waiting += below
-        found += [pid for pid in below if _is_python(pid)]
-    return found
+    return [pid for pid in descendants(os.getpid()) if _is_python(pid)]
 
 
 def _is_python(pid: int) -> bool:
@@ -78,8 +72,8 @@ def _is_python(pid: int) -> bool:
         return False
 
 
-def _status(pid: int) -> dict[str, int]:
-    """Bytes by name."""
+def status_of(pid: int) -> dict[str, int]:
+    """The memory of a process, in bytes, by the names that the kernel gives; empty for one that has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:

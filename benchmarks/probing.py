@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,16 +21,20 @@ Probe = subprocess.Popen[str]
 def probed(module: str, task: Mapping[str, Any], engine: Callable[[Probe], None]) -> str:
     """What ``python -m MODULE TASK`` prints, while the engine runs until it has ended. RuntimeError if it fails."""
     command = [sys.executable, "-m", module, json.dumps(task)]
-    probe = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        engine(probe)
-    finally:
-        if probe.poll() is None:
-            probe.kill()
-        printed, complaint = probe.communicate()
-    if probe.returncode:
-        raise RuntimeError(complaint.strip()[-300:])
-    return printed
+    # Files, not pipes: nobody would read a pipe before the engine has ended, and the engine ends after the probe.
+    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as complaint:
+        probe = subprocess.Popen(command, cwd=_ROOT, stdout=printed, stderr=complaint, text=True)
+        try:
+            engine(probe)
+        finally:
+            if probe.poll() is None:
+                probe.kill()
+            probe.wait()
+        printed.seek(0)
+        complaint.seek(0)
+        if probe.returncode:
+            raise RuntimeError(complaint.read().strip()[-300:] or f"{module} ended with status {probe.returncode}")
+        return printed.read()
 
 
 def stop_after(probe: Probe, stop: threading.Event) -> None:

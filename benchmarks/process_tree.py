@@ -10,16 +10,8 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 def cpu_seconds(root: int | None = None) -> float:
     """User and system time of a process and its descendants, those included that have ended and been reaped."""
-    stats = _stats()
-    waiting, ticks = [os.getpid() if root is None else root], 0
-    children: dict[int, list[int]] = {}
-    for pid, (parent, _) in stats.items():
-        children.setdefault(parent, []).append(pid)
-    while waiting:
-        pid = waiting.pop()
-        ticks += stats[pid][1] if pid in stats else 0
-        waiting.extend(children.get(pid, ()))
-    return ticks / _TICK
+    top, stats = os.getpid() if root is None else root, _stats()
+    return sum(stats[pid][1] for pid in [top, *_below(top, stats)] if pid in stats) / _TICK
 
 
 def own_seconds(pid: int) -> float:
@@ -27,9 +19,26 @@ def own_seconds(pid: int) -> float:
     return _stats().get(pid, (0, 0))[1] / _TICK
 
 
+def descendants(root: int) -> list[int]:
+    """The processes below one, at any depth."""
+    return _below(root, _stats())
+
+
 def children(parent: int) -> list[int]:
     """The processes that a process has started, and that run."""
     return [pid for pid, (above, _) in _stats().items() if above == parent]
+
+
+def _below(root: int, stats: dict[int, tuple[int, int]]) -> list[int]:
+    by_parent: dict[int, list[int]] = {}
+    for pid, (parent, _) in stats.items():
+        by_parent.setdefault(parent, []).append(pid)
+    found, waiting = [], [root]
+    while waiting:
+        here = by_parent.get(waiting.pop(), [])
+        found += here
+        waiting += here
+    return found
 
 
 def _stats() -> dict[int, tuple[int, int]]:

@@ -46,6 +46,11 @@ class Sizes:
     """Of records, whose results are counted."""
     kafka_warm: int = 20
     """Seconds before, whose results are not."""
+    step: int = 1_000_000
+    """Orders of the aggregation step."""
+    step_slow: int = 100_000
+    """For Spark's own, which takes minutes for more."""
+    step_batch: int = 250_000
     local: int = 5_000_000
     local_batch: int = 2_500_000
     file_rows: int = 250_000
@@ -72,6 +77,8 @@ QUICK = Sizes(
     latency_warm=4,
     kafka_seconds=15,
     kafka_warm=10,
+    step=100_000,
+    step_batch=50_000,
     local=1_000_000,
     local_batch=500_000,
     main_arms_only=True,

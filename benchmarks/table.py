@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -76,6 +77,8 @@ def _cells(figure: Figure, figures: Sequence[Figure]) -> list[str]:
             f"a worker at most {figure.note['peak_worker_mib']:,.0f} MiB,"
             f" {figure.note['peak_worker_own_mib']:,.0f} without mapped files"
         )
+    by_process = figure.note.get("cpu_microseconds_by_process", {})
+    notes.extend(f"{name} {statistics.median(runs):.1f}" for name, runs in by_process.items())
     return [
         figure.arm,
         batch,

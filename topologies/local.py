@@ -10,7 +10,8 @@ from typing import cast
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.storage_errors import during
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.file_journal import FileJournal
+from topologies.checkpoints.file_journal import FileJournal, JournalMoved
+from topologies.checkpoints.unplanned import forget_unplanned
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
@@ -20,11 +21,12 @@ from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.spouts import FileSpout, FoundFile, MemorySpout
-from topologies.metrics.observing import observed
 from topologies.metrics.source_lag import files_behind
+from topologies.page.observing import observed
 from topologies.preflight.in_process import check_local
 from topologies.run.built import check_built
 from topologies.run.closing import closes
+from topologies.run.engine import Engine
 from topologies.run.observer import Observers
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
@@ -65,6 +67,8 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
 class LocalRun(CheckpointedRun):
     """One run of a topology on a checkpoint, in this process."""
 
+    engine = Engine.LOCAL
+
     def _begin(self) -> None:
         self.executor = _Here()
 
@@ -79,10 +83,16 @@ class LocalRun(CheckpointedRun):
         return tuple(self.spouts), ()
 
     def _batches(self) -> None:
+        while True:
+            try:
+                return self._batches_of_the_journal()
+            except JournalMoved:  # by a run that has lost the checkpoint to this one, or to which this one has lost it
+                self.checkpoint.check_owner()
+                forget_unplanned(self.log.filesystem, self.log.root)
+
+    def _batches_of_the_journal(self) -> None:
         heartbeats = self.topology.needs_heartbeat
-        journal = FileJournal(
-            self.halves.spark_half, list(self.spouts), heartbeats=heartbeats, summed=self.halves.uri is None
-        )
+        journal = FileJournal(self.halves.spark_half, list(self.spouts), heartbeats=heartbeats, uri=self.halves.uri)
         self.journal, self.files_read = journal, journal.seen
         if journal.unfinished is not None and not self.options.stop.is_set():
             self._run_and_note(journal.unfinished)
@@ -117,7 +127,9 @@ class LocalRun(CheckpointedRun):
     def _plan_next(self, found: Mapping[str, Sequence[FoundFile]], *, heartbeat: bool) -> int:
         """Plan the next batch in the journal; returns its number."""
         with during("planning the next batch", "it was not begun, and nothing is lost"):
-            return self.journal.plan(found, self._now(), heartbeat=heartbeat)
+            number = self.journal.plan(found, self._now(), heartbeat=heartbeat)
+            self.checkpoint.check_owner()
+            return number
 
 
 class _Here(InProcess):
@@ -145,12 +157,12 @@ def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summa
         if options.stop.is_set():
             break
         clock = max(clock, options.clock())
-        report = micro_batch.run(BatchPlan(number, TimeAdvance(clock), splits), again=False)
+        report = micro_batch.run(BatchPlan(number, TimeAdvance(clock), splits))
         summary.note(report)
         observers.report(report)
         options.on_report(report)
     if closes(summary, options):
-        report = micro_batch.run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True), again=False)
+        report = micro_batch.run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True))
         summary.note(report)
         observers.report(report)
         options.on_report(report)

@@ -36,11 +36,14 @@ class Topology(Graph):
         flush: bool = True,
         first_output: datetime | str | None = None,
         keep_batches: int | None = None,
+        allow_rescale: bool = False,
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         metrics: TimeMetrics | None = None,
         on_report: Callable[[BatchReport], None] | None = None,
         serve_metrics: int | str | None = None,
+        otel: bool = False,
+        serve_page: int | str | None = None,
         show: bool = True,
     ) -> Run:
         """Start it in the background, and return at once; in a notebook the run shows itself, unless ``show`` is False.
@@ -53,7 +56,18 @@ class Topology(Graph):
         """
         from topologies.starting.start import options_of, start
 
-        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report, serve_metrics)
+        options = options_of(
+            checkpoint,
+            every,
+            flush,
+            first_output,
+            keep_batches,
+            allow_rescale,
+            on_report,
+            serve_metrics,
+            otel,
+            serve_page,
+        )
         return start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics, show=show)
 
     @checked
@@ -67,11 +81,14 @@ class Topology(Graph):
         flush: bool = True,
         first_output: datetime | str | None = None,
         keep_batches: int | None = None,
+        allow_rescale: bool = False,
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         metrics: TimeMetrics | None = None,
         on_report: Callable[[BatchReport], None] | None = None,
         serve_metrics: int | str | None = None,
+        otel: bool = False,
+        serve_page: int | str | None = None,
     ) -> Summary:
         """Run it to the end of its input, or until it is interrupted; ``start`` and ``wait`` in one.
 
@@ -79,7 +96,18 @@ class Topology(Graph):
         """
         from topologies.starting.start import options_of, run_to_the_end, start
 
-        options = options_of(checkpoint, every, flush, first_output, keep_batches, on_report, serve_metrics)
+        options = options_of(
+            checkpoint,
+            every,
+            flush,
+            first_output,
+            keep_batches,
+            allow_rescale,
+            on_report,
+            serve_metrics,
+            otel,
+            serve_page,
+        )
         return run_to_the_end(
             start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics)
         )

@@ -26,7 +26,6 @@ from benchmarks.events import SEED
 from benchmarks.figures import Figure, Verdict
 from benchmarks.probing import Probe, probed, run_until_end, stop_after
 from benchmarks.sections.bench import MAIN, Bench
-from benchmarks.session import Session
 from tests.helpers.broker import broker
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.spark.runner import run_on_spark
@@ -70,21 +69,16 @@ def kafka(bench: Bench) -> None:
     events = bench.sizes.kafka_seconds * RATE
     figures = {name: Figure("kafka", "1 s", TITLE, name, name == MAIN, events, None, "whole run") for name in engines}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in engines}
-    bench.session.stop()  # it was opened without the connector
-    session = Session(kafka=True)
-    try:
-        with broker() as servers:
-            for run in range(bench.sizes.runs):
-                for name, engine in engines.items():
-                    if figures[name].status == "ok":
-                        say(f"kafka {name}: run {run + 1} of {bench.sizes.runs}")
-                        topics = Topics(servers, f"{run}-{'windbolt' if name == MAIN else 'spark'}")
-                        try:
-                            found[name].append(_run(bench, session, engine, topics, run))
-                        except Exception as error:
-                            fail(figures[name], error)
-    finally:
-        session.stop()
+    with broker() as servers:
+        for run in range(bench.sizes.runs):
+            for name, engine in engines.items():
+                if figures[name].status == "ok":
+                    say(f"kafka {name}: run {run + 1} of {bench.sizes.runs}")
+                    topics = Topics(servers, f"{run}-{'windbolt' if name == MAIN else 'spark'}")
+                    try:
+                        found[name].append(_run(bench, engine, topics, run))
+                    except Exception as error:
+                        fail(figures[name], error)
     for name, figure in figures.items():
         if figure.status == "ok":
             figure.note = summary(found[name])
@@ -106,7 +100,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _run(bench: Bench, session: Session, engine: Engine, topics: Topics, run: int) -> dict[str, Any]:
+def _run(bench: Bench, engine: Engine, topics: Topics, run: int) -> dict[str, Any]:
     task: dict[str, Any] = {
         "servers": topics.servers, "input": topics.input, "output": topics.output, "rate": RATE, "keys": KEYS,
         "partitions": PARTITIONS, "lag_ms": LAG_MS, "seed": SEED + run,
@@ -114,7 +108,9 @@ def _run(bench: Bench, session: Session, engine: Engine, topics: Topics, run: in
     }  # fmt: skip
     with scratch(bench.data) as folder:
         folder.mkdir(parents=True, exist_ok=True)
-        answer = probed("benchmarks.kafka_probe", task, lambda probe: engine(session.settle(), topics, folder, probe))
+        answer = probed(
+            "benchmarks.kafka_probe", task, lambda probe: engine(bench.session.settle(), topics, folder, probe)
+        )
     found: dict[str, Any] = json.loads(answer)
     return found
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 _PARTS = 4
 """Number of unsettled parts that are left unmerged, however large they are."""
+_LARGE = 1 << 16
+"""Number of events from which parts are merged only where they overlap in time; fewer are merged as a whole, so that
+windows have few chunks."""
+_MOST_CUT = 32
+"""Number of parts up to which that is done: it takes slices of all parts for each of them."""
 
 
 class SettledEvents:
@@ -153,8 +158,7 @@ class EventQueue:
         if not ready:
             return 0
         early = _in_order(ready)
-        late = ready[early:]
-        for events in [*ready[:early], *([Events.concat(late).sorted()] if late else [])]:
+        for events in [*ready[:early], *_merged(ready[early:])]:
             self._append(events)
         return sum(map(len, ready))
 
@@ -202,3 +206,32 @@ def _in_order(parts: list[Events]) -> int:
         if events.timestamps[-1] > earliest_from[index + 1]:
             return index
     return len(parts)
+
+
+def _merged(parts: list[Events]) -> list[Events]:
+    """The events of parts that overlap in time, each sorted, in order of (time, part): a few chunks, one after another.
+
+    Files that follow each other overlap by as much as their events are out of order. Only what lies there is copied and
+    sorted, where that is the smaller part of them.
+    """
+    total = sum(map(len, parts))
+    if total >= _LARGE and len(parts) <= _MOST_CUT:
+        stretches = [[events for events in stretch if len(events)] for stretch in _by_overlap(parts)]
+        copied = sum(sum(map(len, stretch)) for stretch in stretches if len(stretch) > 1)
+        if 2 * copied <= total:
+            return [Events.concat(stretch).sorted() for stretch in stretches if stretch]
+    return [Events.concat(parts).sorted()] if parts else []
+
+
+def _by_overlap(parts: list[Events]) -> Iterator[list[Events]]:
+    """Yield, in order, each stretch of time in which one part or several have events: what each part has of it."""
+    starts = [(int(events.timestamps[0]), False) for events in parts]
+    stops = [(int(events.timestamps[-1]), True) for events in parts]
+    begun, positions = 0, [0] * len(parts)
+    for time, stops_here in sorted([*starts, *stops]):
+        before, begun = begun, begun + (-1 if stops_here else 1)
+        if before == 1 or begun == 1 < before:  # one part was alone up to here, or several were
+            side: Literal["left", "right"] = "right" if stops_here else "left"
+            ends = [int(np.searchsorted(events.timestamps, time, side=side)) for events in parts]
+            yield [events.slice(low, high) for events, low, high in zip(parts, positions, ends, strict=True)]
+            positions = ends

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+import uuid
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow.fs as pafs
 
-from manager.storage.file_segments import FileSegments
+from manager.storage.file_segments import FileSegments, epoch_of
 from manager.storage.files import delete, delete_folder, empty_folder, make_folder, path_type
 from manager.storage.manifest import Manifest
 from manager.storage.memory_segments import MemorySegments
-from manager.storage.sealed_folder import SealedFolder, required
+from manager.storage.object_store import is_object_store
+from manager.storage.sealed_folder import SealedFolder, delete_all, required
 from manager.storage.segments import SegmentStore
-from manager.storage.storage_errors import UNREADABLE, during
+from manager.storage.storage_errors import UNREADABLE, as_storage_error, during
+from manager.storage.turns import Owner, Turn, Turns
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 KEPT_BATCHES = 3
@@ -27,12 +30,15 @@ class Checkpoint(Protocol):
 
     @property
     def segments(self) -> SegmentStore: ...
+    @property
+    def epoch(self) -> int: ...
     def latest(self) -> Manifest | None: ...
     def planned(self, key: str) -> bool: ...
     def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]: ...
     def begin(self, key: str) -> None: ...
     def commit(self, manifest: Manifest) -> None: ...
     def after_failure(self, batch: str) -> str: ...
+    def after_commit(self, batch: str) -> str: ...
 
 
 def batch_key(batch: int, closing: bool) -> str:
@@ -67,6 +73,7 @@ class MemoryCheckpoint:
     """A checkpoint in the memory of this process. Committed batches survive a simulated crash."""
 
     segments: MemorySegments = field(default_factory=MemorySegments)
+    epoch: int = 0
     _plans: dict[str, dict[str, Any]] = field(default_factory=dict)
     _committed: list[str] = field(default_factory=list)
 
@@ -91,6 +98,10 @@ class MemoryCheckpoint:
         """What happens to a batch (``batch 7``) that a StorageError ended, for the text of that error."""
         return "the run has no checkpoint, and begins anew; delete first what it has written so far"
 
+    def after_commit(self, batch: str) -> str:
+        """What happens to a batch that a StorageError ended while its files were given their names."""
+        return self.after_failure(batch)
+
     def commit(self, manifest: Manifest) -> None:
         """Make the manifest the current state, and delete segments that no kept manifest refers to."""
         self._committed = [*self._committed[-1:], manifest.to_json()]
@@ -107,6 +118,9 @@ class FileCheckpoint:
     atomically; ``segments/`` the rows, in one folder per batch. The manifests of the last ``keep`` batches are kept,
     with all segments that they refer to.
 
+    On other file systems than the local one there is no lock, and ``turns/`` says whose the checkpoint is: a run claims
+    it, and commits there first; ``manifests/`` holds copies of what is committed (decision 67).
+
     Everything that is read is verified; DamagedCheckpoint is raised where a checksum differs (decision 30).
     """
 
@@ -115,11 +129,35 @@ class FileCheckpoint:
         self.segments = FileSegments(f"{self.root}/segments", uri)
         self._fs = self.segments.filesystem
         self.files = SealedFolder(self.root, self._fs, uri)
+        self._turns = None if uri is None else Turns(self.files)
         self._kept: list[Manifest] = []
         self._swept = False
         """Whether this process has cleaned all folders of segments: an earlier process may have died while cleaning."""
-        for folder in ("plans", "manifests", "segments"):
+        self._all_readable = True
+        """Whether the manifests that are to be kept could all be read; what others need is not known."""
+        for folder in () if is_object_store(uri) else ("plans", "manifests", "segments"):
             make_folder(self._fs, f"{self.root}/{folder}")
+
+    @property
+    def epoch(self) -> int:
+        """The number of this run's claim; 0 where a lock keeps others off, and before the claim."""
+        return 0 if self._turns is None else self._turns.epoch
+
+    def claim(self, owner: Owner, back_to: str | None = None) -> None:
+        """Take the checkpoint over from whoever had it, where there is no lock; the loser cannot commit any more.
+
+        ``back_to``: the checkpoint is to be what it was after this batch.
+        """
+        if self._turns is not None:
+            batch = self._turns.claim(owner, lambda before: back_to or self._settle(before))
+            self.segments = replace(self.segments, epoch=self.epoch)
+            if back_to is None:
+                self._refuse_uncommitted(batch)
+
+    def check_owner(self) -> None:
+        """Raise CheckpointError where another run has taken the checkpoint over."""
+        if self._turns is not None:
+            self._turns.check()
 
     def latest(self) -> Manifest | None:
         """The manifest committed last. Older manifests that are damaged only cannot be gone back to."""
@@ -129,6 +167,7 @@ class FileCheckpoint:
             with suppress(*UNREADABLE):
                 self._kept.append(self.manifest(key))
         self._kept.extend(self.manifest(key) for key in kept[-1:])
+        self._all_readable = len(self._kept) == len(kept)
         return self._kept[-1] if self._kept else None
 
     def batches(self) -> list[str]:
@@ -147,8 +186,22 @@ class FileCheckpoint:
         if written is not None:
             return written, False
         check_not_begun(self.files, key)
-        self.files.write(name, {"batch": key, "plan": plan})
+        document = {"batch": key, "plan": plan}
+        if self._turns is None:
+            self.files.write(name, document)
+        elif not self.files.create(name, document | {"epoch": self.epoch, "id": uuid.uuid4().hex}):
+            return required(read_plan(self.files, key), self.files.path(name), "it was there a moment ago"), False
         return plan, True
+
+    def plan_anew(self, key: str, plan: dict[str, Any]) -> bool:
+        """Replace the plan of a batch by one of this run, where the run that planned it has lost the checkpoint.
+
+        Returns whether that is so. Nothing of that batch has been committed, and none of its files has a name."""
+        name = f"plans/{key}"
+        if (self.files.read(name) or {}).get("epoch", 0) >= self.epoch:
+            return False
+        self.files.write(name, {"batch": key, "plan": plan, "epoch": self.epoch, "id": uuid.uuid4().hex})
+        return True
 
     def planned(self, key: str) -> bool:
         """Whether a batch has been planned, and so perhaps begun."""
@@ -164,10 +217,13 @@ class FileCheckpoint:
         self.files.write(f"deadly/{key}", found)
 
     def begin(self, key: str) -> None:
-        """Called before a batch writes its first segment. Deletes the segments of an earlier attempt."""
+        """Called before a batch writes its first segment. Deletes the segments of an earlier attempt where a lock keeps
+        others off; elsewhere those of others may still be committed, and are deleted after the next commit."""
+        if self._turns is not None:
+            self._turns.check()
+            return
         if not self._swept:
-            for documents in ("", "plans", "manifests", "deadly"):
-                self.files.sweep(documents)
+            self._sweep_drafts()
         folder = f"{self.root}/segments/{key}"
         if path_type(self._fs, folder) == pafs.FileType.Directory:
             empty_folder(self._fs, folder)
@@ -178,28 +234,82 @@ class FileCheckpoint:
         """What happens to a batch (``batch 7``) that a StorageError ended, for the text of that error."""
         return f"{batch} was not committed, and runs again; nothing is lost"
 
+    def after_commit(self, batch: str) -> str:
+        """What happens to a batch that a StorageError ended while its files were given their names."""
+        return f"{batch} is committed, and the next run gives the rest of its files their names; nothing is lost"
+
     def commit(self, manifest: Manifest) -> None:
         """Make the manifest the current state, and delete files that no kept manifest refers to."""
         key = batch_key(manifest.batch, manifest.closing)
+        before = set().union(*(kept.segments() for kept in self._kept))
+        self._commit(key, manifest, before)
+        last = batch_key(self._kept[-1].batch, self._kept[-1].closing) if self._kept else key
+        self._kept = [*self._kept, manifest][-self.keep :]
+        with during(f"deleting what {batch_in_words(key)} has made superfluous", f"{batch_in_words(key)} is committed"):
+            self._clean(key, last, before)
+
+    def _commit(self, key: str, manifest: Manifest, before: set[str]) -> None:
+        values = manifest.to_values()
+        if self._turns is not None:
+            self._turns.commit(key, values)
+            with during(f"noting that {batch_in_words(key)} is committed", f"{batch_in_words(key)} is committed"):
+                self.files.write(f"manifests/{key}", values)
+            return
         if self.files.has(f"manifests/{key}"):
             raise CheckpointError(
                 f"batch {key} of {self.root} has been committed by another run",
                 why="two runs on one checkpoint would delete each other's state",
                 do="stop one of them, and rerun",
             )
-        before = set().union(*(kept.segments() for kept in self._kept))
         self.segments.sync(manifest.segments() - before)
-        self.files.write(f"manifests/{key}", manifest.to_values())
-        last = batch_key(self._kept[-1].batch, self._kept[-1].closing) if self._kept else key
-        self._kept = [*self._kept, manifest][-self.keep :]
-        with during(f"deleting what {batch_in_words(key)} has made superfluous", f"{batch_in_words(key)} is committed"):
-            self._clean(key, last, before)
+        self.files.write(f"manifests/{key}", values)
+
+    def _settle(self, before: Turn | None) -> str | None:
+        """See to it that the manifest of the last commit is there; returns the key of its batch."""
+        there = self.batches()
+        if before is None:
+            return there[-1] if there else None
+        key: str | None = before["batch"]
+        if before["manifest"] is not None and key not in there:
+            self.files.write(f"manifests/{key}", before["manifest"])
+        return key
+
+    def _refuse_uncommitted(self, last: str | None) -> None:
+        """Raise CheckpointError for a manifest of a batch after the last one.
+
+        Called after the claim: until then the run before may commit between any two looks.
+        """
+        there = self.batches()
+        if there and there[-1] > (last or ""):
+            raise CheckpointError(
+                f"checkpoint {self.root} holds batch {batch_name(there[-1])}, which nobody has committed",
+                why=f"by {self.root}/turns the last batch is {'none' if last is None else batch_name(last)}",
+                do="if this is a copy that has been used on a local disk, delete the folder turns; else go back to an "
+                "earlier batch (windbolt checkpoint CK --back-to BATCH)",
+            )
+
+    def folder(self, manifest: Manifest) -> str:
+        """The folder for segments that belong to the batch of a manifest, in which others may be already."""
+        key = batch_key(manifest.batch, manifest.closing)
+        make_folder(self._fs, f"{self.root}/segments/{key}")
+        return key
+
+    def replace(self, manifest: Manifest) -> None:
+        """Make the manifest the state after its batch, which has been committed: the same state, laid out anew.
+
+        In one step; whoever calls this keeps runs off the checkpoint. Segments that nothing names any more are deleted
+        by the next run.
+        """
+        self.segments.sync(manifest.segments())
+        self.files.write(f"manifests/{batch_key(manifest.batch, manifest.closing)}", manifest.to_values())
 
     def tidy(self) -> None:
         """Delete what a process left that died while it deleted; at the end of a run that has committed nothing."""
-        if self._kept and not self._swept:
+        if self._kept and self._all_readable and not self._swept:
             key = batch_key(self._kept[-1].batch, self._kept[-1].closing)
             with during("deleting what an earlier run has left", "nothing is lost"):
+                if self._turns is None:
+                    self._sweep_drafts()
                 self._clean(key, key, set())
 
     def read_note(self, name: str) -> dict[str, Any] | None:
@@ -210,6 +320,10 @@ class FileCheckpoint:
         """Write a note about the whole checkpoint."""
         self.files.write(name, note)
 
+    def _sweep_drafts(self) -> None:
+        for documents in ("", "plans", "manifests", "deadly"):
+            self.files.sweep(documents)
+
     def _clean(self, key: str, last: str, before: set[str]) -> None:
         """Delete old plans and manifests, and the segments that no kept manifest refers to.
 
@@ -218,10 +332,17 @@ class FileCheckpoint:
         """
         named = set().union(*(manifest.segments() for manifest in self._kept))
         keep_from = batch_key(self._kept[0].batch, self._kept[0].closing)
-        for folder in ("plans", "manifests", "deadly"):
-            for name in self.files.names(folder):
-                if name < keep_from:
-                    self.files.delete(f"{folder}/{name}")
+        old = [
+            f"{folder}/{name}"
+            for folder in ("plans", "manifests", "deadly")
+            for name in self.files.names(folder)
+            if name < keep_from
+        ]
+        self.files.delete(*old)
+        if self._turns is not None:
+            self._turns.clean()
+            self._clean_of_others(key, named)
+            return
         in_use = {segment.split("/")[0] for segment in named}
         for folder in self._names("segments"):
             if folder < key and folder not in in_use:
@@ -232,6 +353,22 @@ class FileCheckpoint:
             if segment.split("/")[0] in in_use:
                 # It may have been deleted already.
                 delete(self._fs, f"{self.root}/segments/{segment}", missing=True)
+        self._swept = True
+
+    def _clean_of_others(self, key: str, named: set[str]) -> None:
+        """Delete the segments that no kept manifest names, as far as nobody can name them any more: those of batches
+        before this one, and of owners before this one; never those of an owner after it."""
+        root = f"{self.root}/segments"
+        with as_storage_error(root, "listed"):
+            found = self._fs.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
+        paths = [entry.path for entry in found if entry.type == pafs.FileType.File]
+        doomed = [
+            path
+            for path in paths
+            for name in [path.removeprefix(f"{root}/")]
+            if name not in named and epoch_of(name) <= self.epoch - (name.split("/")[0] >= key)
+        ]
+        delete_all(self._fs, self.uri, doomed, missing=True)
         self._swept = True
 
     def _names(self, folder: str) -> list[str]:

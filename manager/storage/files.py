@@ -6,13 +6,18 @@ system only their owner may read and write them.
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from manager.storage import name_order
 from manager.storage.storage_errors import as_storage_error
+
+_NO_SYNC_OF_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 
 
 def make_private(path: str) -> None:
@@ -51,6 +56,38 @@ def sync_file(path: str) -> None:
             os.close(descriptor)
 
 
+def sync_names(*folders: str) -> None:
+    """Flush the names in local folders to disk, so that they survive a power cut before any later change does.
+
+    Nothing is done where the file system keeps the order of changes by itself (decision 71), or cannot sync folders.
+    """
+    for folder in folders:
+        with as_storage_error(folder, "written to the disk"):
+            keeps = name_order.keeps_order(folder)
+        if not keeps:
+            sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Flush the names in a local folder to disk, as far as its file system can do that."""
+    with as_storage_error(folder, "written to the disk"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_SYNC_OF_FOLDERS:
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def sync_folders_below(root: str) -> None:
+    """Flush the names in a local folder, its own name, and those in all folders below it: an earlier process may have
+    died before it did so."""
+    if not name_order.keeps_order(root):
+        sync_names(os.path.dirname(root), *sorted(folder for folder, _, _ in os.walk(root)))
+
+
 def read_bytes(filesystem: pafs.FileSystem, path: str) -> bytes:
     """The content of a file."""
     with as_storage_error(path, "read"), filesystem.open_input_stream(path, compression=None) as source:
@@ -76,8 +113,17 @@ def entries(filesystem: pafs.FileSystem, folder: str, *, missing: bool = True) -
 
 def make_folder(filesystem: pafs.FileSystem, path: str) -> None:
     """Create a folder and its parents; it may exist already."""
+    local = isinstance(filesystem, pafs.LocalFileSystem)
+    missing = list(_missing_folders(os.path.abspath(path))) if local else []
     with as_storage_error(path, "made"):
         filesystem.create_dir(path, recursive=True)
+    sync_names(*map(os.path.dirname, missing))
+
+
+def _missing_folders(path: str) -> Iterator[str]:
+    while not os.path.isdir(path):
+        yield path
+        path = os.path.dirname(path)
 
 
 def move(filesystem: pafs.FileSystem, path: str, target: str) -> None:

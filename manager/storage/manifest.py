@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from manager.accounts import Accounts
 from manager.storage.ref import Ref
@@ -66,6 +66,15 @@ class BoltState:
         return total
 
 
+class SinkFiles(TypedDict):
+    """The files of one batch for a sink."""
+
+    folder: str
+    """As the sink names it: a path or a URI."""
+    drafts: list[str]
+    """Their hidden names in that folder; the order is that of the numbers that they get."""
+
+
 @dataclass(kw_only=True)
 class Manifest:
     """The state of a topology after a batch."""
@@ -81,6 +90,8 @@ class Manifest:
     bolts: dict[str, BoltState] = field(default_factory=dict)
     spouts: dict[str, dict[str, int]] = field(default_factory=dict)
     """Per spout: rows read, rows it could not read, files it could not read."""
+    files: dict[str, SinkFiles] = field(default_factory=dict)
+    """Per file sink, the files of this batch, which get their names once it is committed."""
 
     def segments(self) -> set[str]:
         """The names of all segments that are still needed."""
@@ -105,6 +116,7 @@ class Manifest:
             "query": self.query,
             "origin": self.origin,
             "spouts": self.spouts,
+            "files": self.files,
             "bolts": {name: _bolt_to_json(bolt) for name, bolt in self.bolts.items()},
         }
 
@@ -129,6 +141,7 @@ class Manifest:
             origin=values["origin"],
             bolts=bolts,
             spouts=values["spouts"],
+            files=values["files"],
         )
 
 

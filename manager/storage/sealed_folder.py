@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow.fs as pafs
 
-from manager.storage import files
-from manager.storage.files import sync_file
+from manager.storage import files, object_store
+from manager.storage.files import sync_file, sync_names
+from manager.storage.object_store import is_object_store
 from manager.storage.sealed import seal, unseal
-from windowing.errors import DamagedCheckpoint
+from manager.storage.storage_errors import as_storage_error
+from windowing.errors import DamagedCheckpoint, StorageError
 
 _DRAFT = re.compile(r"\..+\.json\.[0-9a-f]{32}")
 
@@ -29,7 +33,11 @@ class SealedFolder:
 
     def has(self, name: str) -> bool:
         """Whether the document exists."""
-        return files.is_there(self.filesystem, self.path(name))
+        path = self.path(name)
+        if self.uri is not None and is_object_store(self.uri):
+            with as_storage_error(path, "looked at"):
+                return object_store.is_object(self.uri, path)
+        return files.is_there(self.filesystem, path)
 
     def read(self, name: str) -> Any:
         """A document; None where there is none.
@@ -37,27 +45,44 @@ class SealedFolder:
         Raises DamagedCheckpoint for a damaged file, CheckpointError for another format, StorageError where the file
         cannot be read.
         """
-        if not self.has(name):
-            return None
         path = self.path(name)
-        return json.loads(unseal(files.read_bytes(self.filesystem, path), path))
+        data = self._bytes(path)
+        return None if data is None else json.loads(unseal(data, path))
 
     def write(self, name: str, values: Any) -> None:
         """Write a document atomically."""
         path, data = self.path(name), seal(json.dumps(values))
-        if self.uri is not None and not isinstance(self.filesystem, pafs.HadoopFileSystem):
-            files.write_shown_whole(self.filesystem, path, data)
+        if self.uri is not None and is_object_store(self.uri):
+            with as_storage_error(path, "written"):
+                object_store.write_object(self.uri, path, data)
             return
-        folder, base = path.rsplit("/", 1)
-        draft = f"{folder}/.{base}.{uuid.uuid4().hex}"
-        files.write_private(self.filesystem, draft, data)
+        files.move(self.filesystem, self._draft(path, data), path)
         if self.uri is None:
-            sync_file(draft)
-        files.move(self.filesystem, draft, path)
+            sync_names(os.path.dirname(path))
 
-    def delete(self, name: str) -> None:
-        """Delete a document."""
-        files.delete(self.filesystem, self.path(name))
+    def create(self, name: str, values: Any) -> bool:
+        """Write a document where there is none yet, atomically; False where there is one.
+
+        The values have something of their own, such as a random id: a document that is there with the same values
+        counts as written by this call. For object stores and HDFS; on a local file system a lock keeps others off.
+        """
+        path, data = self.path(name), seal(json.dumps(values))
+        if self.uri is not None and is_object_store(self.uri):
+            with as_storage_error(path, "written"):
+                return object_store.create_object(self.uri, path, data)
+        draft = self._draft(path, data)
+        try:
+            files.move(self.filesystem, draft, path)  # HDFS does not rename onto an existing file
+        except StorageError:
+            if not self.has(name):
+                raise
+            files.delete(self.filesystem, draft, missing=True)
+            return bool(self.read(name) == values)
+        return True
+
+    def delete(self, *names: str) -> None:
+        """Delete documents; on an object store they may have been deleted already."""
+        delete_all(self.filesystem, self.uri, [self.path(name) for name in names])
 
     def names(self, folder: str) -> list[str]:
         """The names of the documents in a subfolder, sorted: batches in order of time."""
@@ -68,11 +93,37 @@ class SealedFolder:
         """The names of all entries of a subfolder, hidden files included."""
         return [entry.base_name for entry in files.entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))]
 
+    def _bytes(self, path: str) -> bytes | None:
+        if self.uri is not None and is_object_store(self.uri):
+            with as_storage_error(path, "read"):
+                return object_store.read_object(self.uri, path)
+        return files.read_bytes(self.filesystem, path) if files.is_there(self.filesystem, path) else None
+
+    def _draft(self, path: str, data: bytes) -> str:
+        folder, base = path.rsplit("/", 1)
+        draft = f"{folder}/.{base}.{uuid.uuid4().hex}"
+        files.write_private(self.filesystem, draft, data)
+        if self.uri is None:
+            sync_file(draft)
+        return draft
+
     def sweep(self, folder: str) -> None:
         """Delete the drafts left by processes that died while writing."""
         for base in self.entries(folder):
             if _DRAFT.fullmatch(base):
                 files.delete(self.filesystem, "/".join(filter(None, [self.root, folder, base])))
+
+
+def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str], *, missing: bool = False) -> None:
+    """Delete files; on an object store together, and whether they are there or not. ``missing``: likewise elsewhere."""
+    if uri is not None and is_object_store(uri):
+        doomed = sorted(paths)
+        if doomed:
+            with as_storage_error(doomed[0], "deleted"):
+                object_store.delete_objects(uri, doomed)
+        return
+    for path in paths:
+        files.delete(filesystem, path, missing=missing)
 
 
 def required(found: Any, path: str, why: str) -> Any:

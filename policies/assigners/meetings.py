@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
+from policies.assigners.intervals import Intervals
 from policies.assigners.onsets import OnsetWindows, onset_slices
-from policies.assigners.snapshots import Intervals
 from windowing.settings.joins import How
 from windowing.time.timestamps import FOREVER, LATEST
 

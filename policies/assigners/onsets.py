@@ -10,7 +10,8 @@ import numpy as np
 
 from policies.assigners.aligned import key_heads
 from policies.assigners.assigner import Assigned, Live, WindowAssigner
-from policies.assigners.snapshots import Intervals, SnapshotWindows
+from policies.assigners.intervals import Intervals
+from policies.assigners.snapshots import SnapshotWindows
 from windowing.settings.bounds import Bounds
 
 if TYPE_CHECKING:

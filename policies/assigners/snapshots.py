@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.assigners.aligned import in_pieces, key_heads, unfold
-from policies.assigners.assigner import Assigned, Live, WindowAssigner, limit_at
+from policies.assigners.aligned import key_heads
+from policies.assigners.assigner import Assigned, Live, WindowAssigner
+from policies.assigners.intervals import Intervals
 from policies.assigners.sessions import Runs
-from windowing.data.order import pair_order, stable_order
 from windowing.errors import ConfigError
 from windowing.settings.bounds import Bounds
 
@@ -92,73 +92,4 @@ class SnapshotWindows(WindowAssigner):
                 do="use Bounds.START",
             )
         events = np.flatnonzero(ends > live.starts)
-        count = len(events)
-        times = np.concatenate([live.starts[events], ends[events]])
-        owners = np.tile(np.cumsum(key_heads(live), dtype=np.int64)[events], 2)
-        order = pair_order(owners, times)
-        times, owners = times[order], owners[order]
-        fresh = np.ones(len(times), dtype=bool)
-        fresh[1:] = (times[1:] != times[:-1]) | (owners[1:] != owners[:-1])
-        places = np.empty_like(order)
-        places[order] = np.cumsum(fresh, dtype=np.int64) - 1
-        times = times[fresh]
-        change = np.bincount(places[:count], minlength=len(times)) - np.bincount(places[count:], minlength=len(times))
-        holders = events[order[fresh] % max(count, 1)]
-        return Intervals(
-            times=times,
-            stops=times[1:],
-            crowds=np.cumsum(change),
-            holders=holders,
-            events=events,
-            first=places[:count],
-            stop=places[count:],
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intervals:
-    """The intervals between neighbouring boundaries of a key, in order of (key, time); some are empty."""
-
-    times: NDArray[np.int64]
-    """Start of each slice."""
-    stops: NDArray[np.int64]
-    """End of each slice; undefined for slices without events."""
-    crowds: NDArray[np.int64]
-    """Number of events alive in each slice; 0 after the last boundary of a key."""
-    holders: NDArray[np.int64]
-    """Index of an event of the same key."""
-    events: NDArray[np.int64]
-    """Indices of the events whose lifetimes have a length."""
-    first: NDArray[np.int64]
-    """First slice of each of these events."""
-    stop: NDArray[np.int64]
-    """One more than its last slice."""
-
-    def pieces(self, after: Limit, upto: Limit) -> Iterator[Assigned]:
-        held = np.flatnonzero(self.crowds)
-        ends = self.stops[held]
-        due = (ends > limit_at(after, self.holders[held])) & (ends <= limit_at(upto, self.holders[held]))
-        held, ends = held[due], ends[due]
-        order = pair_order(ends, self.times[held])
-        held, ends = held[order], ends[order]
-        for begin, stop, offsets in in_pieces(self.crowds[held]):
-            chosen = held[begin:stop]
-            yield Assigned(self.times[chosen], ends[begin:stop], offsets, self._members(chosen))
-
-    def next_end(self, after: Limit) -> int | None:
-        held = np.flatnonzero(self.crowds)
-        ends = self.stops[held]
-        ends = ends[ends > limit_at(after, self.holders[held])]
-        return int(ends.min()) if len(ends) else None
-
-    def _members(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The events of the chosen slices, slice by slice."""
-        # Among the chosen slices, those of one event are adjacent when the slices are in their own order.
-        marked = np.zeros(len(self.times) + 1, dtype=np.int64)
-        marked[chosen + 1] = 1
-        chosen_before = np.cumsum(marked)
-        first = chosen_before[self.first]
-        counts = chosen_before[self.stop] - first
-        owner, further = unfold(counts)
-        ranks = np.argsort(chosen)
-        return self.events[owner[stable_order(ranks[first[owner] + further])]]
+        return Intervals.between(live, events, live.starts[events], ends[events])

@@ -26,7 +26,7 @@ def main(files: str, folder: str, where: str, batch: str) -> None:
     moment, _, what = where.rpartition(" ")
 
     def die(phase: str) -> None:
-        if phase == where and run.micro_batch.manifest.batch == int(batch) - (where != "committed"):
+        if phase == where and run.micro_batch.manifest.batch == int(batch) - (where not in ("publish", "committed")):
             os.kill(os.getpid(), signal.SIGKILL)
 
     run.micro_batch.hook = die

@@ -98,13 +98,10 @@ class PlayedRun:
         if not self.micro_batch.done(number):
             key = batch_key(number, False)
             drafted: dict[str, Any] = {"clock": _CLOCK + number, "files": self.log.files(number)}
-            plan, is_new = self.checkpoint.plan(key, drafted)
+            plan, _ = self.checkpoint.plan(key, drafted)
             splits = file_splits(self.topology, [(spout, path) for spout, path in plan["files"]], 2)
-            self.micro_batch.run(
-                BatchPlan(number, TimeAdvance(plan["clock"]), splits),
-                again=not is_new,
-                query=self.halves.query(),
-            )
+            ready = BatchPlan(number, TimeAdvance(plan["clock"]), splits)
+            self.micro_batch.run(ready, query=self.halves.query())
         self._write(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
 
     def _close(self) -> None:

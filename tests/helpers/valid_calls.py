@@ -144,10 +144,13 @@ OPTIONS: dict[str, Any] = {
     "flush": False,
     "first_output": "2024-01-01T06:00:00Z",
     "keep_batches": 3,
+    "allow_rescale": True,
     "on_report": lambda report: None,
 }
 WITH_SPARK: dict[str, Any] = {
     "serve_metrics": None,
+    "otel": False,
+    "serve_page": None,
     "checkpoint": "ck",
     "every": "2s",
     "master": "local[1]",
@@ -333,9 +336,12 @@ CALLS: dict[str, Valid] = {
             "flush": False,
             "first_output": "2024-01-01T06:00:00Z",
             "keep_batches": 3,
+            "allow_rescale": True,
             "clock": lambda: 0,
             "on_report": print,
             "serve_metrics": 9464,
+            "otel": True,
+            "serve_page": 8765,
             "stop": threading.Event(),
         }
     ),
@@ -573,7 +579,7 @@ MADE_BY_WINDBOLT = {
 
 CALLED_BY_WINDBOLT = {
     "for_inputs", "output_schemas", "execute_all", "execute", "forget", "configured", "prepare", "compared", "passes",
-    "remembered", "initial_state", "onQueryStarted", "onQueryProgress", "onQueryTerminated",
+    "remembered", "initial_state", "move_state", "onQueryStarted", "onQueryProgress", "onQueryTerminated",
 }  # fmt: skip
 """Methods that users may write, and windbolt calls."""
 

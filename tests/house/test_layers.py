@@ -51,7 +51,7 @@ class Layer:
 LAYERS = {
     "windowing": Layer(frozenset({"windowing"}), ARRAYS, lazily=frozenset({"datasketches", "pandas"})),
     "policies": Layer(frozenset({"windowing", "policies"}), ARRAYS),
-    "manager": Layer(frozenset({"windowing", "policies", "manager"}), ARRAYS),
+    "manager": Layer(frozenset({"windowing", "policies", "manager"}), ARRAYS, lazily=frozenset({"isal", "obstore"})),
     "topologies": Layer(frozenset({"windowing", "policies", "manager", "topologies"}), None),
     "windbolt": Layer(frozenset({"windowing", "topologies", "windbolt"}), frozenset()),
 }
@@ -62,7 +62,7 @@ ORDER = {
     "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
     "windowing.bolts": "state component configured_bolt windowed_bolt asking batch_windowed_bolt plain_bolts operators"
     " joins ready",
-    "topologies": "html io graph topology compose engine sources run metrics checkpoints waiting preflight step"
+    "topologies": "html io graph topology compose engine sources run metrics checkpoints waiting page preflight step"
     " named_topology scenarios local spark starting replaying testing examples.flights cli examples pytest_plugin",
     "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks spouts messages",
     "topologies.graph": "hashing groupings inner_columns streams side_streams origins nodes graph rules_in_words"
@@ -73,9 +73,10 @@ ORDER = {
     " compaction phases reporting micro_batch rehearsal",
     "topologies.step": "classpath config finding formatting missing rules bolts checking describing compile",
     "topologies.scenarios": "schema run draw picture",
-    "topologies.metrics": "instruments distributions sample health run_metrics source_lag prometheus server observing",
-    "topologies.spark": "spark_errors through_java executor workers jvm metrics kafka frames rows_at_once source"
-    " runner replay",
+    "topologies.metrics": "instruments distributions sample health run_metrics source_lag prometheus server otel",
+    "topologies.metrics.otel": "providers meters spans",
+    "topologies.spark": "spark_errors through_java code executor workers jvm cluster metrics kafka client frames"
+    " rows_at_once source runner replay",
 }
 """What is in a folder, from the bottom up: each imports only what stands before it, within functions too."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
+import runpy
 import subprocess
 import sys
 import sysconfig
@@ -32,6 +34,7 @@ SUFFIXES = {
     ".toml",
     ".txt",
     ".css",
+    ".html",
     ".js",
 }
 
@@ -106,6 +109,32 @@ def test_the_command_and_the_pytest_plugin_are_declared(wheel: Path) -> None:
     entries.read_string(_metadata(wheel, "entry_points.txt"))
     assert entries["console_scripts"]["windbolt"] == "windbolt.__main__:main"
     assert entries["pytest11"]["windbolt"] == "topologies.pytest_plugin"
+
+
+RELATIVE = re.compile(r"\]\((?![a-z]+:|#)")
+
+
+def test_what_an_index_shows_has_no_link_that_leads_nowhere(wheel: Path, sdist: Path) -> None:
+    shown = _metadata(wheel, "METADATA").partition("\n\n")[2]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert RELATIVE.search(readme)
+    assert not RELATIVE.search(shown)
+    assert "docs/tutorial.md" in shown
+    assert shown.endswith("The files named here are in the source distribution.\n")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    linked = {path.partition("#")[0] for path in re.findall(r"\]\((?![a-z]+:|#)([^)\s]+)\)", readme)}
+    assert {path for path in linked if path not in names and not any(name.startswith(path) for name in names)} == set()
+
+
+def test_with_a_place_for_its_files_the_links_lead_there() -> None:
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["for_an_index"]
+    outside = "[Arrow](https://arrow.apache.org) and [below](#more)."
+    text = f"See [the guide](docs/guide.md#time), {outside}\n\n```\na[0](x)\n```\n"
+    there = f"See [the guide](https://here.example/docs/guide.md#time), {outside}"
+    assert hook(text, "https://here.example/").splitlines()[0] == there
+    assert hook(text, None).splitlines()[0] == f"See the guide, {outside}"
+    assert "a[0](x)" in hook(text, None)
 
 
 def test_the_license_is_declared_and_included(wheel: Path) -> None:

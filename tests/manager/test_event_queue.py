@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manager.queue import event_queue
 from manager.queue.event_queue import EventQueue
 from tests.helpers.examples import examples
 from windowing import Events
@@ -107,6 +109,41 @@ def test_a_look_stays_as_it_was_when_the_queue_moves_on() -> None:
         queue.drop(5)
     assert look.table(range(3)).column("n").to_pylist() == [1, 2, 3]
     assert look.timestamps(range(3)).tolist() == [1, 2, 3]
+
+
+@given(
+    parts=st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=8), min_size=1, max_size=6), streams=st.booleans()
+)
+@examples(200)
+def test_parts_that_are_merged_where_they_overlap_are_in_order(parts: list[list[int]], streams: bool) -> None:
+    rows: list[Event] = []
+    added: list[list[Event]] = []
+    for times in parts:
+        added.append([(time, len(rows) + number) for number, time in enumerate(times)])
+        rows.extend(added[-1])
+    queue = EventQueue(["a", "b", "c"])
+    queue.restore([events_of(part, streams) for part in added])
+    with mock.patch.object(event_queue, "_LARGE", 1):
+        queue.settle(30)
+        queue.settle(FOREVER)
+    expected = [number for _, number in sorted(rows)]
+    assert numbers(queue) == expected
+    codes = queue.settled_view().streams(range(len(expected)))
+    assert codes.tolist() == [number % 3 if streams else 0 for number in expected]
+    assert queue.timestamps.tolist() == sorted(time for time, _ in rows)
+
+
+def test_of_large_parts_only_what_overlaps_is_copied() -> None:
+    first, second = (events_of([(start + at, at) for at in range(50_000)]) for start in (0, 49_000))
+    queue = EventQueue()
+    queue.restore([first, second])
+    queue.settle(FOREVER)
+    view = queue.settled_view()
+    pieces = view.pieces(0, queue.settled_count)
+    assert [len(piece) for piece in pieces] == [49_000, 2_000, 49_000]
+    addresses = [piece.payload.column(0).buffers()[1].address for piece in pieces]
+    assert addresses[::2] == [events.payload.column(0).buffers()[1].address for events in (first, second)]
+    assert view.table(range(49_000, 49_004)).column("n").to_pylist() == [49_000, 0, 49_001, 1]
 
 
 def test_tables_are_slices_and_not_copies() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from manager.storage import checksums, file_segments
 from manager.storage.file_segments import FileSegments
 from manager.storage.files import private_stream
 from manager.storage.memory_segments import MemorySegments
@@ -49,6 +52,29 @@ def test_what_is_written_is_there_after_the_block(store: FileSegments) -> None:
         first, second = writer.add(TABLE), writer.add(TABLE.slice(0, 3))
     assert (store.read(first), store.read(second)) == (TABLE, TABLE.slice(0, 3))
     assert first.segment == second.segment
+
+
+LARGE = pa.table({"x": np.arange(200_000), "text": pa.array([f"row {at}" for at in range(200_000)])})
+
+
+@pytest.mark.parametrize("table", [LARGE, LARGE.slice(7, 150_000), pa.concat_tables([LARGE, LARGE])])
+def test_a_large_table_is_written_piece_by_piece_to_the_same_bytes(
+    store: FileSegments, monkeypatch: pytest.MonkeyPatch, table: pa.Table
+) -> None:
+    with store.writer("5") as writer:
+        small, large = writer.add(TABLE), writer.add(table)
+        monkeypatch.setattr(file_segments, "_LARGE", 1 << 40)
+        at_once = writer.add(table)
+    assert (large.length, large.checksum) == (at_once.length, at_once.checksum)
+    assert (store.read(small), store.read(large), store.read(at_once)) == (TABLE, table, table)
+    assert large.offset % 64 == 0
+
+
+@pytest.mark.parametrize("size", [100, 1 << 20])
+def test_a_disk_that_is_full_in_the_middle_of_a_large_table_leaves_no_file(store: FileSegments, size: int) -> None:
+    with pytest.raises(StorageError, match="cannot be written"), files_of_at_most(size), store.writer("5") as writer:
+        writer.add(LARGE)
+    assert os.listdir(f"{store.root}/5") == []
 
 
 def test_a_block_that_writes_nothing_makes_no_file(store: FileSegments) -> None:
@@ -110,3 +136,16 @@ def test_segments_in_memory_are_dropped_too() -> None:
     with store.writer("5") as writer:
         ref = writer.add(TABLE)
     assert store.read(ref) == TABLE
+
+
+def test_a_checksum_is_that_of_zlib_whichever_library_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(1)
+    data = chance.bytes(100_003)
+    found = [checksums.crc32]
+    monkeypatch.setattr(checksums, "import_module", lambda name: exec("raise ImportError"))
+    found.append(checksums._fastest())
+    assert found[1] is zlib.crc32
+    for size in (0, 1, 7, 64, 1_000, len(data)):
+        for crc32 in found:
+            assert crc32(data[:size], 0) == crc32(pa.py_buffer(data[:size]), 0) == zlib.crc32(data[:size])
+            assert crc32(data[size:], crc32(data[:size], 0)) == zlib.crc32(data)

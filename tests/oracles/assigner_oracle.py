@@ -152,9 +152,11 @@ def _snapshots(kind: SnapshotWindows, events: list[Happening]) -> Iterator[Windo
 
 def _sliding(kind: SlidingLogWindows, events: list[Happening]) -> Iterator[Window]:
     length = kind.length.micros
+    events = [event for event in events if event.closed < event.start + length - 1]
     for now in range(BEGIN, END):
-        if any(now in (event.start, event.start + length) for event in events):
-            yield now - length, now, [event.name for event in events if now - length < event.start <= now]
+        here = [event for event in events if event.closed < now]
+        if any(now in (event.start, event.start + length) for event in here):
+            yield now - length, now, [event.name for event in here if now - length < event.start <= now]
 
 
 def _counts(kind: CountByStartWindows, events: list[Happening]) -> Iterator[Window]:

@@ -333,16 +333,22 @@ class Run:
         timeout, last = self.rules["idle_timeout"], self.last_arrival
         due = []
         for formed in self.formed.values():
-            for window in formed.open:
-                when = max(window.end, last) + timeout
+            for end in self.open_ends(formed):
+                when = max(end, last) + timeout
                 if self.rules["idle_rule"] == "max_remaining":
-                    when = max(window.end, last + timeout)
+                    when = max(end, last + timeout)
                 if when <= self.clock:
-                    due.append(window.end)
+                    due.append(end)
         if due:
             self.closed_by_idleness = max(due)
             self.raise_watermark(None, max(due))
             self.fire()
+
+    def open_ends(self, formed: Formed) -> list[int]:
+        """The ends of the windows that hold events and have not fired."""
+        if formed.kind["is"] == "sliding_log":
+            return [moment for moment in formed.moments - formed.done if self.content_of_log(formed, moment)]
+        return [window.end for window in formed.open]
 
     # ---- an event
 
@@ -486,6 +492,11 @@ class Run:
             watermark = self.watermark(key)
             over = self.closed_by_idleness is not None and time + kind["gap"] <= self.closed_by_idleness
             return over or (watermark is not None and time < watermark - self.rules["allowed_lateness"])
+        if kind["is"] == "sliding_log":
+            formed = self.formed.get((key, kind["place"]))
+            moments = set() if formed is None else formed.moments - formed.done
+            held = any(time <= moment < time + kind["length"] and not self.is_over(moment, key) for moment in moments)
+            return self.is_over(time, key) and not held
         end = last_end(kind, self.rules, time)
         assert end is not None
         return self.is_over(end, key)
@@ -697,11 +708,13 @@ class Run:
         for moment in sorted(formed.moments - formed.done):
             if self.is_over(moment, formed.key):
                 formed.done.add(moment)
-                start = moment - formed.kind["length"]
-                content = [event for event in formed.events if start < event.time <= moment]
+                content = self.content_of_log(formed, moment)
                 if content:
-                    due.append(Window(start, moment, content))
+                    due.append(Window(moment - formed.kind["length"], moment, content))
         return due
+
+    def content_of_log(self, formed: Formed, moment: int) -> list[Event]:
+        return [event for event in formed.events if moment - formed.kind["length"] < event.time <= moment]
 
     def due_of_counts(self, formed: Formed) -> list[Window]:
         starts, due = sorted({event.time for event in formed.events}), []

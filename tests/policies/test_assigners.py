@@ -669,7 +669,7 @@ def test_snapshots_of_points_are_those_of_the_oracle(stream: Stream) -> None:
 
 
 @examples(200)
-@given(st.builds(SlidingLogWindows, durations), streams())
+@given(st.builds(SlidingLogWindows, durations), st.booleans().flatmap(lambda late: streams(late=late)))
 def test_sliding_windows_are_those_of_the_oracle(kind: SlidingLogWindows, stream: Stream) -> None:
     check(kind, stream)
 

@@ -70,7 +70,6 @@ def test_assigners_cannot_write_to_the_events(times: list[int]) -> None:
     columns_of_live += ["arrivals"] * (times != sorted(times))  # None where they are in order
     assert meddling.refused == columns_of_live * (len(meddling.refused) // len(columns_of_live))
     assert meddling.refused
-    assert meddling.refused
     assert [column.tolist() for column in columns] == [times] * 4
 
 

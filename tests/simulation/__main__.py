@@ -6,9 +6,12 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
 
+from tests.simulation.case import CASES, Case
 from tests.simulation.coverage import Coverage
-from tests.simulation.playing import play, shrunk
+from tests.simulation.playing import play
+from tests.simulation.shrinking import keep, shrunk
 from tests.simulation.side_by_side import played_side_by_side
 
 
@@ -18,17 +21,17 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
     parser.add_argument("--minutes", type=float, help="stop after so many minutes")
-    parser.add_argument("--only", help="of one seed, only the faults at these places of its schedule: 0,2")
+    parser.add_argument("--case", type=Path, help="play what a file describes instead")
+    parser.add_argument("--keep", type=Path, default=CASES, help="the folder for files of what has gone wrong")
     parser.add_argument("--most", type=int, default=3, help="stop after so many failures")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that play seeds side by side")
     chosen = parser.parse_args()
-    only = None if chosen.only is None else [int(place) for place in chosen.only.split(",") if place]
-    if chosen.seeds == 1:
-        played = play(chosen.first, only)
-        print(shrunk(played) if played.problems and only is None else played)
+    if chosen.case is not None or chosen.seeds == 1:
+        played = play(chosen.first if chosen.case is None else Case.read(chosen.case))
+        print(played if chosen.case is not None or not played.problems else keep(shrunk(played), chosen.keep))
         return 1 if played.problems else 0
     started, failed, coverage = time.monotonic(), 0, Coverage()
-    for found, failures in played_side_by_side(chosen.first, chosen.seeds, chosen.processes):
+    for found, failures in played_side_by_side(chosen.first, chosen.seeds, chosen.processes, chosen.keep):
         coverage.join(found)
         for failure in failures:
             print(failure, end="\n\n", flush=True)

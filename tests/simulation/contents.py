@@ -80,11 +80,16 @@ def with_rules(bolt: WindowedBolt, rules: Json) -> WindowedBolt:
     return bolt.with_key(*rules["key"]) if "key" in rules else bolt
 
 
+def follows_events(rules: Json) -> bool:
+    """Whether the watermark comes with events, and not at ticks."""
+    return not {"preset", "watermark_every"}.isdisjoint(rules)
+
+
 def differences(
     name: str, rules: Json, steps: Iterable[Json], rows: list[Json], accounts: Mapping[str, int]
 ) -> list[str]:
     """In what the windows and accounts of a bolt differ from those that its steps demand."""
-    oracle = time_oracle if {"preset", "watermark_every"} & set(rules) else window_oracle
+    oracle = time_oracle if follows_events(rules) else window_oracle
     answer = oracle.answer({"bolt": rules, "steps": list(steps)})
     found = Counter((row["key"], _end(rules, row["stop"]), row["ids"]) for row in rows)
     wanted = Counter(
@@ -108,11 +113,11 @@ def _end(rules: Json, end: Any) -> Any:
     return None if "timestamp_field" not in rules and isinstance(rules["length"], int) else end
 
 
-def steps_of(text: str, clock: int, *, event_time: bool) -> list[Json]:
+def steps_of(lines: Iterable[str], clock: int, *, event_time: bool) -> list[Json]:
     """The steps of a scenario that a batch of lines is; ``clock`` in microseconds."""
     moment = clock // 1_000 if clock % 1_000 == 0 else clock / 1_000
     steps: list[Json] = [{"clock": moment}]
-    for line in text.splitlines():
+    for line in lines:
         event = _event(line)
         if event is not None and not (event_time and event["ts"] is None):
             steps.append({"event": event})

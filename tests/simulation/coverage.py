@@ -7,8 +7,9 @@ from collections import Counter
 from tests.simulation.faults import KINDS as FAULTS
 from tests.simulation.playing import Played
 from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, PASSING
+from tests.simulation.world.world import KAFKA, STEP, parts_of
 
-PARTS = sorted({*KINDS, *JOINS, *PASSING, *MEETING, *(name for name, _ in BOLTS)})
+PARTS = sorted({STEP, KAFKA, *KINDS, *JOINS, *PASSING, *MEETING, *(name for name, _ in BOLTS)})
 """All that a topology can be drawn from."""
 
 
@@ -30,7 +31,7 @@ class Coverage:
         self.met += played.met
         self.operations += played.operations
         self.refusals += played.refusals
-        self.parts.update(played.world.parts)
+        self.parts.update(parts_of(played.case.world))
 
     def join(self, other: Coverage) -> None:
         """Count what another has counted."""

@@ -3,10 +3,11 @@
 Files really lie in a folder, so that what pyarrow, Python and tests see of them is what they see of any file. Each
 operation under that folder is told to ``before`` first, which lets the process die there, or the operation fail.
 
-A death of the process leaves all that was written. A power cut leaves what a journaling file system (ext4, XFS) leaves:
+A death of the process leaves all that was written. A power cut leaves what its file system leaves:
 
-- changes of names (create, rename, delete) survive in their order up to some moment, which is not before the last sync
-  of whatever file: a sync commits the journal;
+- of the changes of names (create, rename, delete), where it keeps their order (ext4, XFS), those up to some moment,
+  which is not before the last sync of whatever file: a sync commits the journal; elsewhere any of them, and surely only
+  those in folders that have been synced (name_changes.py);
 - of the bytes of a file, those survive that were written before its last sync; of the others a part, none, or zeros.
 """
 
@@ -21,11 +22,15 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+
+from manager.storage import name_order
+from tests.simulation.name_changes import NameChanges, Order
 
 LocalFileSystem = pafs.LocalFileSystem
 _open, _fsync, _rename, _remove, _makedirs, _listdir = os.open, os.fsync, os.rename, os.remove, os.makedirs, os.listdir
@@ -39,34 +44,36 @@ class Crash(BaseException):
 class Disk:
     """A folder with the operations on it. ``before`` is called with the kind and the path of each."""
 
-    def __init__(self, root: str, chance: random.Random) -> None:
+    def __init__(self, root: str, chance: random.Random, order: Order = "kept") -> None:
         self.root = os.path.realpath(root)
         self.data, self._stash = f"{self.root}/data", f"{self.root}/stash"
-        os.makedirs(self.data)
+        os.makedirs(self.data, exist_ok=True)
         os.makedirs(self._stash)
         self.before: Callable[[str, str], None] = lambda kind, path: None
         self.dead = False
         """Whether the process has died: what it does while Python unwinds it reaches the disk no more."""
+        self.lost_answer: OSError | None = None
+        """What the next operation ends with, although it is done."""
         self._chance = chance
-        self._undo: list[tuple[str, Callable[[], None]]] = []
-        """What takes back each change of a name since the last sync, the newest last."""
+        self._names = NameChanges(order)
         self._unsynced: dict[int, int] = {}
         """By inode, how many bytes of a file have been synced, where it may have more."""
         self._stashed = 0
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether its file system keeps the order of changes of names."""
+        return self._names.order == "kept"
 
     # --- what happens to a whole machine ---
 
     def start(self) -> None:
         """A new process."""
-        self.dead = False
+        self.dead, self.lost_answer = False, None
 
     def cut_power(self) -> list[str]:
         """Leave of the disk what a power cut leaves; what was lost, in words."""
-        lost = []
-        for _ in range(self._chance.randint(0, len(self._undo))):
-            words, undo = self._undo.pop()
-            undo()
-            lost.append(words)
+        lost = self._names.lose(self._chance)
         for path in sorted(self._files()):
             inode, size = _stat(path).st_ino, _stat(path).st_size
             synced = self._unsynced.get(inode, size)
@@ -77,7 +84,7 @@ class Disk:
 
     def settle(self) -> None:
         """All that was written has reached the disk."""
-        self._undo.clear()
+        self._names.clear()
         self._unsynced.clear()
         shutil.rmtree(self._stash)
         os.makedirs(self._stash)
@@ -116,15 +123,22 @@ class Disk:
             raise Crash
         self.before(kind, path)
 
+    def answered(self) -> None:
+        """After an operation whose answer may be lost."""
+        if self.lost_answer is not None:
+            error, self.lost_answer = self.lost_answer, None
+            raise error
+
     def created(self, path: str) -> None:
         """After a file has been created."""
         self._unsynced[_stat(path).st_ino] = 0
-        self._undo.append((f"the new file {self.short(path)}", lambda: _remove(path)))
+        self._names.add(f"the new file {self.short(path)}", lambda: _remove(path), path)
 
-    def synced(self, descriptor: int) -> None:
-        """After a file has been synced."""
+    def synced(self, descriptor: int, path: str) -> None:
+        """After a file or folder has been synced."""
         self._unsynced.pop(os.fstat(descriptor).st_ino, None)
-        self._undo.clear()
+        self._names.synced(path)
+        self.answered()
 
     def make_folder(self, path: str) -> None:
         """Make a folder, and those it lies in."""
@@ -135,7 +149,8 @@ class Disk:
         for each in reversed(missing):
             self.told("make folder", each)
             os.mkdir(each)
-            self._undo.append((f"the new folder {self.short(each)}", lambda each=each: shutil.rmtree(each)))  # type: ignore[misc]
+            self._names.add(f"the new folder {self.short(each)}", partial(shutil.rmtree, each), each)
+            self.answered()
 
     def rename(self, source: str, target: str) -> None:
         """Give a file another name, that of another file perhaps."""
@@ -148,7 +163,8 @@ class Disk:
             if before is not None:
                 _rename(before, target)
 
-        self._undo.append((f"the renaming of {self.short(source)} to {self.short(target)}", undo))
+        self._names.add(f"the renaming of {self.short(source)} to {self.short(target)}", undo, source, target)
+        self.answered()
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is in it, entry by entry."""
@@ -157,11 +173,13 @@ class Disk:
                 self.delete(f"{path}/{name}")
             self.told("delete folder", path)
             os.rmdir(path)
-            self._undo.append((f"the deletion of {self.short(path)}", lambda: os.mkdir(path)))
+            self._names.add(f"the deletion of {self.short(path)}", lambda: os.mkdir(path), path)
+            self.answered()
             return
         self.told("delete", path)
         kept = self._stash_away(path, keep=False)
-        self._undo.append((f"the deletion of {self.short(path)}", lambda: _rename(kept, path)))
+        self._names.add(f"the deletion of {self.short(path)}", lambda: _rename(kept, path), path)
+        self.answered()
 
     def _stash_away(self, path: str, *, keep: bool) -> str:
         self._stashed += 1
@@ -204,7 +222,7 @@ class Disk:
             path = os.readlink(f"/proc/self/fd/{descriptor}")
             if disk.mine(path):
                 disk.told("sync", path)
-                disk.synced(descriptor)
+                disk.synced(descriptor, path)
 
         def renamed(source: Any, target: Any, **rest: Any) -> None:
             disk.rename(source, target) if disk.mine(target) else _rename(source, target, **rest)
@@ -232,6 +250,7 @@ class Disk:
                 (pafs, "LocalFileSystem", SimulatedFileSystem),
                 (os, "open", opened), (os, "fsync", synced), (os, "rename", renamed), (os, "remove", removed),
                 (os, "makedirs", made), (os, "listdir", listed), (pa, "memory_map", mapped),
+                (name_order, "keeps_order", lambda path: disk.keeps_order),
                 (uuid, "uuid4", lambda: uuid.UUID(int=random_bits(128), version=4)),
             ]:  # fmt: skip
                 stack.enter_context(patch.object(owner, name, instead))
@@ -302,6 +321,7 @@ class _Written(io.RawIOBase):
         super().__init__()
         self._disk, self._path = disk, path
         self._file: Any = _open_text(path, "wb", buffering=0)
+        self._inode = os.fstat(self._file.fileno()).st_ino
 
     def writable(self) -> bool:
         return True
@@ -315,7 +335,7 @@ class _Written(io.RawIOBase):
 
     def _write(self, data: memoryview) -> None:
         self._disk.told("write", self._path)
-        self._disk._unsynced.setdefault(os.fstat(self._file.fileno()).st_ino, 0)
+        self._disk._unsynced.setdefault(self._inode, 0)
         self._file.write(data)
 
     def tell(self) -> int:

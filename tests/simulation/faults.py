@@ -21,6 +21,7 @@ KINDS = {
     "a read fails": READS,
     "disk full": ("create", "write", "make folder"),
     "a write fails": ("write", "sync"),
+    "an answer is lost": ("sync", "rename", "delete", "delete folder", "make folder"),
     "a task dies": ("task",),
     "a task runs twice": ("task",),
     "a task comes late": ("task",),
@@ -30,7 +31,7 @@ KINDS = {
     "it goes back": ("pause",),
 }
 """By kind of fault, the operations that it may meet."""
-ENDS_THE_RUN = ("a read fails", "disk full", "a write fails", "a sink fails", "a bit flips")
+ENDS_THE_RUN = ("a read fails", "disk full", "a write fails", "an answer is lost", "a sink fails", "a bit flips")
 """Faults after which a run may end with an error."""
 WHERE = ("", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "windbolt/.", "-close", "out/")
 """Parts of paths at which faults are aimed."""
@@ -73,6 +74,9 @@ def schedule(seed: int) -> list[Fault]:
     if chance.random() < 0.5:  # what tasks and sinks leave is met again after a death
         kinds.append(chance.choice(["the process dies", "power cut"]))
     faults = []
+    pauses = {kind for kind in kinds if KINDS[kind] == ("pause",)}
+    if pauses:  # there must be a checkpoint, and something left to do
+        faults.append(Fault(0, "the process dies", int(2 ** chance.uniform(5, 8))))
     for life in range(chance.randint(1, MOST_LIVES)):
         for _ in range(chance.choice([1, 1, 2])):
             kind = chance.choice(kinds)
@@ -84,7 +88,7 @@ def schedule(seed: int) -> list[Fault]:
             elif chance.random() < 0.6:  # what is rare comes up, too
                 operation = chance.choice(["", *KINDS[kind]])
                 where, most = chance.choice(WHERE), 4
-            fault = Fault(life, kind, int(2 ** chance.uniform(0, most)), operation, where)
+            fault = Fault(life + (kind in pauses), kind, int(2 ** chance.uniform(0, most)), operation, where)
             if fault not in faults:
                 faults.append(fault)
     return faults
@@ -167,6 +171,9 @@ class Weather:
                 raise OSError(number, os.strerror(number), path)
             case "a write fails":
                 raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            case "an answer is lost":
+                number = self.chance.choice(CANNOT_READ)
+                self.disk.lost_answer = OSError(number, os.strerror(number), path)
             case "a second driver":
                 self.second()
             case "disk full":
@@ -193,9 +200,12 @@ class Weather:
         self.happened.append(f"life {self.life}: {kind}, at: {operation} {self.disk.short(path)}{during}")
 
 
+_OF_A_SINK = re.compile(r"^out/[^/]+(.*?)(?:\.(?:jsonl|csv|parquet|arrow))?$")
+_CHANGING = re.compile(r"-?[0-9a-f]{32}|-?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|-?\d+")
+
+
 def place(path: str) -> str:
     """A path without what is different each time."""
-    path = re.sub(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "*", path)
-    path = re.sub(r"^out/[^/]+", "out/*", path)
-    path = re.sub(r"^(out/\*/.*)\.(jsonl|csv|parquet|arrow)$", r"\1", path)
-    return re.sub(r"-?\d+", "N", path)
+    if path.startswith("out/"):
+        path = _OF_A_SINK.sub(r"out/*\1", path)
+    return _CHANGING.sub(lambda found: "*" if len(found[0]) >= 32 else "N", path)

@@ -13,6 +13,7 @@ from tests.simulation.faults import place
 from tests.simulation.world.world import World
 
 _SEGMENT = re.compile(r"(-?\d+(?:-close)?)/[0-9a-f]{32}\.arrow")
+_DRAFT = re.compile(r"-[0-9a-f]{32}\.")
 _OF_A_RUN = ("query", "origin")
 _MOST = 5
 
@@ -91,13 +92,13 @@ def _named(base: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a manifest, without the names that segments have by chance."""
+    """A value of a manifest, without the names that segments and drafts have by chance."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, str):
-        return _SEGMENT.sub(r"\1/*", value)
+        return _DRAFT.sub("-*.", _SEGMENT.sub(r"\1/*", value))
     return value
 
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import Any
 from unittest.mock import patch
 
-from manager.storage import files, sealed_folder
+from manager.storage import file_segments, files, sealed_folder
 from manager.storage.checkpoint import FileCheckpoint, batch_key
 from manager.storage.file_segments import FileSegments
 from manager.storage.files import sync_file
@@ -24,7 +24,6 @@ from topologies.checkpoints.pairing import START, PairedCheckpoint
 from topologies.checkpoints.spark_half import SparkHalf
 from topologies.engine import micro_batch
 from topologies.engine.commit import sink_folders
-from topologies.engine.commit.sink_folders import publish
 from topologies.local import LocalRun
 
 Mutant = Callable[[], AbstractContextManager[Any]]
@@ -37,23 +36,6 @@ def _nothing(*_: Any, **__: Any) -> None:
 @contextmanager
 def _drafts_are_kept() -> Iterator[None]:
     with patch.object(sink_folders, "tidy_folders", _nothing), patch.object(micro_batch, "tidy_folders", _nothing):
-        yield
-
-
-@contextmanager
-def _commit_before_the_sinks() -> Iterator[None]:
-    commit, waiting = FileCheckpoint.commit, []
-
-    def later(*given: Any, **named: Any) -> None:
-        waiting.append((given, named))
-
-    def committed(checkpoint: FileCheckpoint, manifest: Manifest) -> None:
-        commit(checkpoint, manifest)
-        given, named = waiting.pop()
-        waiting.clear()
-        publish(*given, **named)
-
-    with patch.object(micro_batch, "publish", later), patch.object(FileCheckpoint, "commit", committed):
         yield
 
 
@@ -176,7 +158,7 @@ MUTANTS: dict[str, Mutant] = {
     "files of sinks are not synced": lambda: patch.object(sink_folders, "sync_file", _nothing),
     "documents are not synced": lambda: patch.object(sealed_folder, "sync_file", _nothing),
     "Spark's logs are not synced": lambda: patch.object(spark_files, "sync_file", _nothing),
-    "the commit comes before the sinks": _commit_before_the_sinks,
+    "files that a dead run has not named stay so": lambda: patch.object(sink_folders, "publish", _nothing),
     "drafts of documents are not swept": lambda: patch.object(SealedFolder, "sweep", _nothing),
     "drafts of Spark's logs are not swept": lambda: patch.object(SparkHalf, "sweep", _nothing),
     "drafts of sinks are not deleted": _drafts_are_kept,
@@ -197,5 +179,10 @@ MUTANTS: dict[str, Mutant] = {
     "checksums of segments are not compared": _segments_are_believed,
     "files of sinks stay when it goes back": lambda: patch.object(going_back, "_sinks", _nothing),
     "watermarks are one too far": _watermark_too_far,
+    "names of documents are not synced": lambda: patch.object(sealed_folder, "sync_names", _nothing),
+    "names of segments are not synced": lambda: patch.object(file_segments, "sync_names", _nothing),
+    "names of Spark's logs are not synced": lambda: patch.object(spark_files, "sync_names", _nothing),
+    "names of sinks' files are not synced": lambda: patch.object(sink_folders, "sync_names", _nothing),
+    "names that a dead run left are not synced": lambda: patch.object(checkpointed_run, "sync_folders_below", _nothing),
     "a closing is not finished first": lambda: patch.object(CheckpointedRun, "_finish_closing", _nothing),
 }

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from manager.storage.storage_errors import during
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.pairing import PairedCheckpoint
 
@@ -27,7 +28,8 @@ def flip_a_bit(checkpoint: str, chance: random.Random) -> Flipped | None:
     paths = [path for path in paths if not path.endswith("/.lock") and os.path.getsize(path)]
     if not paths:
         return None
-    path = chance.choice(paths)
+    of_segments = [path for path in paths if path.endswith(".arrow")]
+    path = chance.choice(of_segments if of_segments and chance.random() < 0.4 else paths)
     at, bit = chance.randrange(os.path.getsize(path)), 1 << chance.randrange(8)
     with open(path, "r+b") as file:
         file.seek(at)
@@ -57,7 +59,8 @@ def go_back_somewhere(
         return None
     halves.lock()
     try:
-        keys = halves.files.names("manifests")
+        with during("looking for a batch to go back to", "nothing was changed"):
+            keys = halves.files.names("manifests")
         whole = [key for key in keys if _whole(halves, key)]
         if begun is None and not whole:
             return None

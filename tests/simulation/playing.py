@@ -2,61 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from manager.accounts import ACCOUNTS
 from manager.storage import file_segments
-from manager.storage.checkpoint import batch_key, batch_of
+from manager.storage.checkpoint import batch_of
 from tests.simulation import contents
+from tests.simulation.broker import Ends
+from tests.simulation.case import Case
 from tests.simulation.disk import Crash, Disk
-from tests.simulation.executor import SimulatedExecutor
-from tests.simulation.faults import WRITES, Fault, SinkFailed, Weather, schedule
+from tests.simulation.faults import WRITES, SinkFailed, Weather
 from tests.simulation.judging import Outcome, differences, outcome
 from tests.simulation.pauses import Stopped, flip_a_bit, flip_back, go_back_somewhere
-from tests.simulation.world.world import Told, World
-from topologies.engine.batch.executor import InProcess
-from topologies.engine.batch.plan import BatchPlan
+from tests.simulation.runs import CalmRun, Step, WildRun, in_time
+from tests.simulation.world.world import CannotBeBuilt, Told, World, words_of
 from topologies.engine.batch.report import BatchReport
-from topologies.io.spouts import FoundFile
 from topologies.local import LocalRun
-from topologies.run.options import RunOptions
-from topologies.topology import Topology
 from windowing.errors import CheckpointError, StorageError, WindboltError
 
 _MEMORY = "/dev/shm"
 _HOUR = 3_600_000_000
 
 
-class Step(NamedTuple):
-    """What a step was, as it was planned."""
-
-    clock: int
-    slots: int
-    files: tuple[tuple[str, str], ...]
-    """The spout and the name of each."""
-
-    def of(self, spout: str) -> list[str]:
-        """The names of those of one spout."""
-        return [name for of, name in self.files if of == spout]
-
-
 @dataclass
 class Played:
-    """A seed that has been played."""
+    """A case that has been played."""
 
-    seed: int
-    world: World
-    faults: list[Fault]
+    case: Case
     problems: list[str] = field(default_factory=list)
     """In what the runs with faults differ from what they should have come to; none if all is well."""
     happened: list[str] = field(default_factory=list)
@@ -67,51 +48,40 @@ class Played:
     steps: int = 0
 
     def __str__(self) -> str:
-        lines = [f"seed {self.seed}", "topology:", *self.world.words, "what happened:", *self.happened]
-        lines += ["what is wrong:", *(self.problems or ["nothing"])]
-        command = f"python -m tests.simulation --seeds 1 --from {self.seed}"
-        chosen = "" if self.faults == schedule(self.seed) else f" --only {self.only}"
-        return "\n  ".join(lines) + f"\nto see it again: {command}{chosen}"
-
-    @property
-    def only(self) -> str:
-        """The places of its faults in the schedule of the seed."""
-        whole = schedule(self.seed)
-        return ",".join(str(whole.index(fault)) for fault in self.faults)
+        lines = [f"seed {self.case.seed}", "topology:", *words_of(self.case.world), "what happened:", *self.happened]
+        return "\n  ".join([*lines, "what is wrong:", *(self.problems or ["nothing"])])
 
 
 class Wrong(Exception):
     """Something that no fault justifies."""
 
 
-def play(seed: int, only: Collection[int] | None = None) -> Played:
-    """Play a seed; ``only`` those of its faults that stand at these places."""
-    faults = [fault for at, fault in enumerate(schedule(seed)) if only is None or at in only]
+def play(case: Case | int) -> Played:
+    """Play a case, or that of a seed."""
+    for each in Case.of(case) if isinstance(case, int) else [case]:
+        try:
+            return _play(each)
+        except CannotBeBuilt:
+            if not isinstance(case, int):
+                raise
+    raise AssertionError("no world can be built")
+
+
+def _play(case: Case) -> Played:
     with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None, prefix="windbolt-") as folder:
-        return _Play(seed, faults, folder).played
-
-
-def shrunk(played: Played) -> Played:
-    """The same failure with as few faults as possible."""
-    whole = schedule(played.seed)
-    places = [whole.index(fault) for fault in played.faults]
-    for place in list(places):
-        fewer = play(played.seed, [each for each in places if each != place])
-        if fewer.problems:
-            played, places = fewer, [each for each in places if each != place]
-    return played
+        return _Play(case, folder).played
 
 
 class _Play:
-    def __init__(self, seed: int, faults: list[Fault], folder: str) -> None:
-        self.world = World(seed)
-        self.played = Played(seed, self.world, faults)
-        self.chance = random.Random(f"play {seed}")
+    def __init__(self, case: Case, folder: str) -> None:
+        self.plan, self.played = case.world, Played(case)
+        self.chance = random.Random(f"play {case.seed}")
         self.steps: dict[str, Step] = {}
         self.late: list[Callable[[], Any]] = []
         self.clock = self.chance.choice([0, 1_700_000_000_000_000])
-        self.disk = Disk(f"{folder}/disk", self.chance)
-        self.weather = Weather(faults, self.disk, self.chance)
+        self.disk = Disk(f"{folder}/disk", self.chance, self.plan.names)
+        self.world = World(self.plan, self.disk.data)
+        self.weather = Weather(case.faults, self.disk, self.chance)
         self.weather.phase, self.weather.second = self._phase, self._second_driver
         self.going_back: str | None = None
         """Where a process was going back to when it died: no run begins before it is done."""
@@ -129,7 +99,7 @@ class _Play:
             if not self.played.problems:
                 self.played.problems += self._contents()
         except Wrong as error:
-            self.played.problems.append(str(error))
+            self.played.problems.append(str(error).replace(f"{self.folder}/", ""))
         played, weather = self.played, self.weather
         played.happened, played.met, played.operations = weather.happened, weather.met, weather.operations
         played.lives, played.steps = weather.life, len(self.steps)
@@ -140,10 +110,10 @@ class _Play:
     def _wild(self) -> Outcome:
         """All portions, with all faults."""
         with self.disk.mounted():
-            for portion in range(len(self.world.portions)):
-                self.world.deliver(portion, self.folder)
+            for portion in range(len(self.plan.portions)):
+                self.world.deliver(portion)
                 self.disk.settle()
-                last = portion == len(self.world.portions) - 1
+                last = portion == len(self.plan.portions) - 1
                 if last:
                     self.late.clear()
                 for _ in range(100):
@@ -208,7 +178,7 @@ class _Play:
             return
         before, self.disk.before = self.disk.before, _may_only_read
         try:
-            LocalRun(self.world.topology(self.folder), self.world.options(self.folder, flush=True)).run()
+            LocalRun(self.world.topology, self.world.options(flush=True)).run()
         except CheckpointError as error:
             if "in use" not in str(error):
                 raise Wrong(f"a second driver is refused with: {error}") from error
@@ -232,12 +202,11 @@ class _Play:
             raise Wrong(f"an error without clear words: {said}")
 
     def _run_once(self, portion: int) -> None:
-        topology = self.world.topology(self.folder)
-        flush = self.world.portions[portion].flush
-        triggers = self.world.portions[portion].triggers
+        flush = self.plan.portions[portion].flush
+        triggers = self.plan.portions[portion].triggers
         rest = {"every": "1s", "stop": Stopped(triggers)} if triggers else {"flush": flush}
-        options = self.world.options(self.folder, clock=self._now, on_report=_check_accounts, **rest)
-        WildRun(topology, options, self).run()
+        options = self.world.options(clock=self._now, on_report=_check_accounts, **rest)
+        WildRun(self.world.topology, options, self).run()
 
     def _now(self) -> int:
         """A clock that goes on, stands still, jumps, and goes back."""
@@ -247,7 +216,8 @@ class _Play:
     def _clear(self) -> None:
         """As if nothing had been run."""
         for name in ("ck", "out"):
-            shutil.rmtree(f"{self.folder}/{name}")
+            if os.path.isdir(f"{self.folder}/{name}"):
+                shutil.rmtree(f"{self.folder}/{name}")
         self.world.calls.clear()
 
     def _calm(self) -> Outcome:
@@ -257,17 +227,18 @@ class _Play:
             self.disk.start()
             self.disk.before = self._count
             self.world.before_call = lambda: None
-            topology = self.world.topology(self.folder)
-            options = self.world.options(self.folder, flush=False, on_report=self.reports.append)
-            CalmRun(topology, options, self.steps).run()
+            options = self.world.options(flush=False, on_report=self.reports.append)
+            CalmRun(self.world, options, self.steps).run()
         return outcome(self.folder, self.world)
 
     def _contents(self) -> list[str]:
         """In what windows differ from those that the events and clocks of the steps demand."""
         problems: list[str] = []
-        taken = sorted(self.steps.items(), key=_in_time)
+        taken = sorted(self.steps.items(), key=in_time)
         first = next((at for at, (key, _) in enumerate(taken, 1) if key.endswith("-close")), len(taken))
         for name, told in self.world.told.items():
+            if self.plan.kafka and contents.follows_events(told.rules):
+                continue  # each partition has a watermark of its own, which the oracles do not know
             steps = [part for key, step in taken[:first] for part in self._parts(key, step, told)]
             rows = contents.rows_of(f"{self.folder}/out/{name}", told.format)
             accounts = self.reports[first - 1].bolts[name].accounts
@@ -278,111 +249,46 @@ class _Play:
         """What a step is to a bolt that reads a spout, as steps of a scenario."""
         if key.endswith("-close"):
             return [{"close": True}]
-        texts = {name: text for portion in self.world.portions for name, text in portion.files.items()}
-        lines = "".join(texts[f"{told.spout}/{name}"] for name in step.of(told.spout))
-        return contents.steps_of(lines, step.clock, event_time="timestamp_field" in told.rules)
+        return contents.steps_of(self._lines(step, told), step.clock, event_time="timestamp_field" in told.rules)
+
+    def _lines(self, step: Step, told: Told) -> list[str]:
+        if self.world.broker is not None:
+            return self.world.broker.lines(step.records)
+        written = {name: lines for portion in self.plan.portions for name, lines in portion.files.items()}
+        return [*chain(*(written[f"{told.spout}/{name}"] for name in step.of(told.spout)))]
 
     def _cut_alike(self) -> list[str]:
         """That every file was in one batch, in their order, and the batches as full as without faults."""
         problems: list[str] = []
-        steps = [step for _, step in sorted(self.steps.items(), key=_in_time)]
-        for spout in self.world.spouts:
+        steps = [step for _, step in sorted(self.steps.items(), key=in_time)]
+        for spout in () if self.plan.kafka else self.plan.spouts:
             found = [names for step in steps if (names := step.of(spout))]
-            listed = [portion.of(spout) for portion in self.world.portions]
+            listed = [portion.named(spout) for portion in self.plan.portions]
             if self.went_back:  # what had come in two portions comes again in one
                 found, listed = [[*chain(*found)]], [[*chain(*listed)]]
-            most = max(len(listed[0]), 1) if self.went_back else self.world.per_batch
+            most = max(len(listed[0]), 1) if self.went_back else self.plan.per_batch
             wanted = [names[at : at + most] for names in listed for at in range(0, len(names), most)]
             if [names for names in found if names] != wanted:
                 problems.append(f"the files of {spout} were read as {found} and not as {wanted}")
+        if self.world.broker is not None:
+            problems += _all_once(
+                [step.ends for key, step in sorted(self.steps.items(), key=in_time) if step.ends],
+                self.world.broker.ends,
+            )
         clocks = [step.clock for step in steps]
         if clocks != sorted(clocks):
             problems.append(f"the clock went back: {clocks}")
         return problems
 
 
-class WildRun(LocalRun):
-    """A run in the simulated world."""
-
-    def __init__(self, topology: Topology, options: RunOptions, play: _Play) -> None:
-        self.play, self.simulated_phase = play, "opening"
-        play.run = self
-        super().__init__(topology, options)
-
-    def _begin(self) -> None:
-        chance = random.Random(self.play.chance.getrandbits(64))
-        self.executor = SimulatedExecutor(self.play.weather, chance, self.play.late)
-
-    def _batches(self) -> None:
-        self.micro_batch.hook = self._hook
-        self.simulated_phase = "listing"
-        super()._batches()
-        self.simulated_phase = "ending"
-
-    @property
-    def locked(self) -> bool:
-        """Whether it has the checkpoint to itself."""
-        halves = getattr(self, "halves", None)
-        return halves is not None and halves._held is not None and not halves._held.closed
-
-    def _hook(self, phase: str) -> None:
-        self.simulated_phase = phase
-
-    def _run(self, plan: BatchPlan, *, again: bool) -> None:
-        key = batch_key(plan.batch, plan.closing)
-        with open(f"{self.checkpoint.root}/plans/{key}.json", encoding="utf-8") as file:
-            planned = json.loads(file.read().split("\n", 1)[1])["plan"]
-        files = tuple((spout, os.path.basename(path)) for spout, path in planned.get("files", ()))
-        committed = self.micro_batch.manifest.batch, self.micro_batch.manifest.closing
-        for step in [step for step in self.play.steps.items() if _in_time(step) > committed]:
-            del self.play.steps[step[0]]  # it did not come to its commit, or a power cut has taken that back
-        self.play.steps[key] = Step(planned["clock"], planned.get("slots", 1), files)
-        super()._run(plan, again=again)
-
-
-class CalmRun(LocalRun):
-    """The steps of other runs, once more."""
-
-    def __init__(self, topology: Topology, options: RunOptions, steps: dict[str, Step]) -> None:
-        self.steps = dict(sorted(steps.items(), key=_in_time))
-        self.at = ""
-        super().__init__(topology, options)
-
-    def _begin(self) -> None:
-        self.executor = _Here()
-
-    def _batches(self) -> None:
-        self.options.stop.set()  # the journal, and no batch
-        super()._batches()
-        self.options.stop.clear()
-        for key, step in self.steps.items():
-            self.at, self.executor.slots = key, step.slots
-            if key.endswith("-close"):
-                self._close()
-                continue
-            found = {name: self._listed(name, step.of(name)) for name in self.spouts}
-            self._run_and_note(self.journal.plan(found, step.clock, heartbeat=True))
-
-    def _listed(self, spout: str, names: list[str]) -> list[FoundFile]:
-        listed = {os.path.basename(each.path): each for each in self.spouts[spout].listed()}
-        return [listed[name] for name in names]
-
-    def _now(self) -> int:
-        return self.steps[self.at].clock
-
-
-class _Here(InProcess):
-    slots = 1
-
-    def load(self, topology: Topology) -> None:
-        """They have the topology."""
-
-    def close(self) -> None:
-        """There is nothing to free."""
-
-
-def _in_time(step: tuple[str, Step]) -> tuple[int, bool]:
-    return batch_of(step[0]), step[0].endswith("-close")
+def _all_once(batches: list[Ends], whole: Ends) -> list[str]:
+    """That batches go on from each other, up to the end."""
+    reached: Ends = {}
+    for ends in batches:
+        if any(ends.get(partition, 0) < end for partition, end in reached.items()):
+            return [f"a batch goes back to {ends}, and the one before it came to {reached}"]
+        reached = ends
+    return [] if reached == whole else [f"the batches end at {reached}, and the topic at {whole}"]
 
 
 def serial_of(key: str) -> int:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.simulation.faults import schedule
+from tests.simulation.case import CASES, Case
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.playing import play, shrunk
+from tests.simulation.playing import play
+from tests.simulation.shrinking import keep, shrunk
+from tests.simulation.world.making import made
 
 SEEDS = 1_000
 MOST = 2_000
 """Within so many seeds each planted defect is found."""
-FIRST = {
-    "segments are not synced": 30,
-    "files of sinks are not synced": 30,
-    "the commit comes before the sinks": 30,
-    "a note is written before the one that it needs": 30,
-    "documents are written in place": 20,
-    "checksums of segments are not compared": 130,
-    "files of sinks stay when it goes back": 310,
-    "watermarks are one too far": 80,
-}
+FIRST: dict[str, int] = {}
 """The first seed, where those before it do not find it and would take a minute."""
 
 
@@ -45,16 +40,28 @@ def test_a_planted_defect_is_found(name: str) -> None:
         assert any(play(seed).problems for seed in range(first, first + MOST))
 
 
-def test_a_failure_says_what_happened_and_how_to_see_it_again() -> None:
+@pytest.mark.parametrize("path", sorted(CASES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_failed_once_does_not_fail_again(path: Path) -> None:
+    case = Case.read(path)
+    for bolt in case.world.bolts:  # it is still the case that it was
+        assert isinstance(bolt.rules, dict) or repr(made(bolt)) == bolt.made
+    assert not play(case).problems
+
+
+def test_a_failure_is_made_small_and_kept_as_a_case(tmp_path: Path) -> None:
     with MUTANTS["segments are not synced"]():
-        played = shrunk(next(played for seed in range(MOST) if (played := play(seed)).problems))
-        assert len(played.faults) <= len(schedule(played.seed))
-        said = str(played)
-        command = said.splitlines()[-1]
+        found = next(played for seed in range(MOST) if (played := play(seed)).problems)
+        played = shrunk(found)
+        assert len(played.case.faults) <= len(found.case.faults)
+        assert _lines(played.case) < max(_lines(found.case), 10)
+        said = keep(played, tmp_path)
         assert "power cut, at: " in said
-        assert f"--seeds 1 --from {played.seed}" in command
-        chosen = command.partition("--only ")[2]
-        only = [int(place) for place in chosen.split(",")] if chosen else None
-        again = play(played.seed, only)
+        path = Path(said.rpartition("--case ")[2])
+        again = play(Case.read(path))
     assert again.happened == played.happened
-    assert again.problems
+    assert again.problems == played.problems
+    assert not play(Case.read(path)).problems
+
+
+def _lines(case: Case) -> int:
+    return sum(len(lines) for portion in case.world.portions for lines in portion.files.values())

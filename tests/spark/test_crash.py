@@ -132,7 +132,7 @@ def test_a_run_that_is_killed_goes_on(
     assert_undisturbed(folder, undisturbed)
 
 
-@pytest.mark.parametrize("phase", ["ingest", "tick", "fire", "compact", "sinks", "commit", "committed"])
+@pytest.mark.parametrize("phase", ["ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed"])
 def test_a_batch_that_ends_at_any_phase_comes_again(
     phase: str, shared_orders: Path, undisturbed: Output, tmp_path: Path
 ) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.helpers.scraping import Scrape, assert_as_reported, free_port, health, scrape, value, values
+from tests.spark.kafka_shop import ORDERS, PARTITIONS, PER_BATCH, Kafka, shop, some_orders
 from tests.spark.shop import shop_in_memory
 from tests.spark.tools import run
+from tests.topologies.page.shown import state
+from tests.topologies.page.shown import why as ask_why
 from topologies.engine.batch.report import BatchReport
+from topologies.metrics import run_metrics
 from topologies.metrics.source_lag import records_behind
 from topologies.run.observer import SourceLag
 from topologies.run.summary import Summary
@@ -68,6 +74,31 @@ def test_a_checkpoint_of_spark_says_what_a_window_waits_for(spark: SparkSession,
     assert "It comes from 'revenue', whose watermark it has: ask why of that bolt." in " ".join(following.sentences)
 
 
+def test_records_of_a_real_broker_are_behind(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By partition: what the last batch that Spark has reported left in the topic. It reports a batch after its commit,
+    so while a batch is told of, the lag is that after the one before it."""
+    monkeypatch.setattr(run_metrics, "LAG_SECONDS", 0.0)
+    monkeypatch.setattr(run_metrics, "_LAG_REST", 0)
+    topic = kafka.topic("orders", PARTITIONS)
+    some_orders(kafka, topic)
+    topology = shop(kafka, topic, kafka.topic("revenue"), kafka.topic("copies"))
+    during: list[dict[tuple[str, ...], float]] = []
+
+    def behind(port: int) -> dict[tuple[str, ...], float]:
+        return values(scrape(port), "windbolt_source_lag", "spout", "unit", "partition")
+
+    with free_port() as port:
+        run(topology, tmp_path / "ck", serve_metrics=port, on_report=lambda report: during.append(behind(port)))
+        during.append(behind(port))
+    of_all = [("orders", "records", f"{topic}/{number}") for number in range(PARTITIONS)]
+    left = [(ORDERS - PER_BATCH * batch) / PARTITIONS for batch in range(ORDERS // PER_BATCH + 1)]
+    assert during[0] == {}, "Spark has not reported a batch yet"
+    assert during[1 : len(left) - 1] == [dict.fromkeys(of_all, each) for each in left[1:-1]]
+    assert during[-1] == dict.fromkeys(of_all, 0)
+
+
 def test_records_are_behind_as_spark_reports() -> None:
     """Per partition, in the order of the query's sources; as a progress of Spark 4.1 has them."""
     files = SimpleNamespace(description="FileStreamSource[file:/in]", endOffset='{"logOffset":3}', latestOffset="null")
@@ -83,3 +114,30 @@ def test_records_are_behind_as_spark_reports() -> None:
         SourceLag("orders", "records", 4, "orders/2"),
     ]
     assert records_behind([files], ["orders", "prices"]) == [], "Spark has not reported them yet"
+
+
+def test_the_page_of_a_run_says_what_its_report_says(spark: SparkSession, orders: Path, tmp_path: Path) -> None:
+    topology, _ = shop_in_memory(orders)
+    during: list[tuple[BatchReport, dict[str, Any]]] = []
+    with free_port() as port:
+        run(
+            topology,
+            tmp_path / "ck",
+            serve_page=port,
+            flush=False,
+            on_report=lambda report: during.append((report, state(port))),
+        )
+        end = state(port)
+        assert ask_why(port, bolt="revenue")[1]["reason"] == "watermark"
+    assert len(during) == 3
+    for report, seen in [*during, (during[-1][0], end)]:
+        assert seen["batches"][-1]["rows"] == report.rows
+        for name, bolt in report.bolts.items():
+            assert seen["bolts"][name]["accounts"] == bolt.accounts
+            assert seen["bolts"][name]["watermark"] == bolt.watermark
+            assert {mark["input"]: mark["at"] for mark in seen["bolts"][name]["marks"]} == bolt.inputs
+    assert end["now"]["state"] == "finished"
+    late = [event for event in end["turned_away"] if event["bolt"] == "revenue"]
+    assert late, "they were recorded by workers"
+    assert all(event["reason"] and event["watermark"] for event in late)
+    assert sum(events for _, events in end["bolts"]["revenue"]["open"]["windows"]) > 0

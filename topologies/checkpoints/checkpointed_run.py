@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar
 
 from manager.storage.checkpoint import FileCheckpoint, batch_in_words, batch_key
-from manager.storage.storage_errors import during
+from manager.storage.files import sync_folders_below
+from manager.storage.storage_errors import UNREADABLE, during
 from topologies.checkpoints.memory import as_files
 from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.rescaling.rescale import rescale_for
+from topologies.checkpoints.runs_note import noted_run
 from topologies.checkpoints.source_log import Partitions, SourceLog
 from topologies.checkpoints.unplanned import forget_unplanned
 from topologies.compose.needed_columns import with_needed_columns
@@ -27,6 +30,7 @@ from topologies.engine.work.output import Output
 from topologies.metrics.source_lag import files_behind
 from topologies.run.bolt_totals import BoltTotals
 from topologies.run.closing import closes
+from topologies.run.engine import Engine
 from topologies.run.observer import NOBODY, Observers, SourceLag
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
@@ -34,6 +38,7 @@ from topologies.sources.deaths import Death
 from topologies.sources.splits import file_splits
 from topologies.sources.unnameable import UTF8, refuse_unnameable, unnameable
 from topologies.topology import Topology
+from windowing.errors import CheckpointError, StorageError
 
 IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
 """What ingests the rows of a batch that are in no files: by the number of splits, and the partitions that there are."""
@@ -46,6 +51,7 @@ class CheckpointedRun(ABC):
     refused; what an engine brings along is asked for then, once each: ``_begin``, ``_frames``, ``_open_source``.
     """
 
+    engine: ClassVar[Engine]
     executor: RunExecutor
     topology: Topology
     checkpoint: FileCheckpoint
@@ -95,7 +101,11 @@ class CheckpointedRun(ABC):
         """Called by ``run``: call ``batch`` for each batch, to the end of the input or until stopped."""
 
     def _open(self, topology: Topology, folder: str) -> None:
+        if self.options.allow_rescale:
+            self.summary.rescaled = rescale_for(self.halves, topology)
         self.checkpoint = self.halves.open(topology, self.options.first_output_at, self.options.keep_batches)
+        if self.halves.uri is None:
+            sync_folders_below(self.halves.root)
         self.topology = as_files(with_needed_columns(topology), folder)
         self.executor.load(self.topology)
         first = FirstOutput.of(self.topology, self.halves.first_output)
@@ -112,27 +122,45 @@ class CheckpointedRun(ABC):
     def run(self) -> Summary:
         """Run to the end of the input, or until stopped."""
         going_on = during("the run", "the next run goes on after the last batch that was committed")
-        with self.halves.way_back(), going_on:
+        with self.halves.way_back(), going_on, self._telling_who_took_over():
             return self._run_to_the_end()
 
-    def _run_to_the_end(self) -> Summary:
-        started = time.perf_counter()
+    @contextmanager
+    def _telling_who_took_over(self) -> Iterator[None]:
+        """Files that another run has deleted since it took the checkpoint over are no damage."""
         try:
-            self.options.on_begin(self.summary.before)
-            self.observers.begin(self.micro_batch, self._lag)
-            self._finish_closing()
-            self._batches()
-            if closes(self.summary, self.options):
-                self._close()
-            self.micro_batch.tidy()
-            self.checkpoint.tidy()
-            self.summary.complaints += self._passed_over()
+            yield
+        except UNREADABLE as error:
+            try:
+                self.checkpoint.check_owner()
+            except CheckpointError as lost:
+                raise lost from error
+            except StorageError:
+                pass
+            raise
+
+    def _run_to_the_end(self) -> Summary:
+        started, run, last = time.perf_counter(), self.micro_batch.run_id, self.micro_batch.manifest.batch
+        try:
+            with noted_run(self.halves.files, run, self.engine, None if last < 0 else last, self.summary):
+                self._all_batches()
         finally:
             self.executor.close()
             self.claims.release()
             self.halves.release()
             self.summary.seconds = time.perf_counter() - started
         return self.summary
+
+    def _all_batches(self) -> None:
+        self.options.on_begin(self.summary.before)
+        self.observers.begin(self.micro_batch, self._lag)
+        self._finish_closing()
+        self._batches()
+        if closes(self.summary, self.options):
+            self._close()
+        self.micro_batch.tidy()
+        self.checkpoint.tidy()
+        self.summary.complaints += self._passed_over()
 
     def batch(self, number: int, rows: IngestRows = lambda slots, there: None) -> None:
         """Run a batch whose files are noted in the log; as it was planned, if it was not committed then."""
@@ -143,7 +171,7 @@ class CheckpointedRun(ABC):
         order, there = list(self.topology.spouts), self.log.partitions(number)
         drafted["files"] = sorted(self.log.files(number), key=lambda found: order.index(found[0]))
         drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in there.items()}
-        plan, is_new = self._planned(key, drafted)
+        plan = self._planned(key, drafted)
         found = [(spout, path) for spout, path in plan["files"]]
         slots, advance = plan["slots"], TimeAdvance(plan["clock"])
         partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
@@ -153,17 +181,23 @@ class CheckpointedRun(ABC):
             read = file_splits(self.topology, found, slots, deaths)
             return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
-        self._survive(key, plan_without, again=not is_new)
+        self._survive(key, plan_without)
 
-    def _planned(self, key: str, drafted: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-        """What a batch is, as it was planned first, and whether that is only now."""
+    def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
+        """What a batch is, as it was planned first.
+
+        A run that has lost the checkpoint may have planned it, with other files than the source's log has by now: that
+        plan is none any more.
+        """
         batch = batch_in_words(key)
         with during(f"planning {batch}", self.checkpoint.after_failure(batch)):
-            return self.checkpoint.plan(key, drafted)
+            plan, is_new = self.checkpoint.plan(key, drafted)
+            others = not is_new and self.checkpoint.epoch and _files(plan) != _files(drafted)
+            return drafted if others and self.checkpoint.plan_anew(key, drafted) else plan
 
-    def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan], *, again: bool) -> None:
+    def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan]) -> None:
         """Run a batch without what of its input workers have died on."""
-        self._run(plan([Death.from_json(found) for found in self.checkpoint.deadly(key)]), again=again)
+        self._run(plan([Death.from_json(found) for found in self.checkpoint.deadly(key)]))
 
     def _close(self) -> None:
         """The closing tick: fire what is open. It has a number of its own, so that it too happens once."""
@@ -171,9 +205,9 @@ class CheckpointedRun(ABC):
         if before.closing:
             return
         drafted = {"clock": self._now(), "run": self.micro_batch.run_id}
-        plan, _ = self._planned(batch_key(before.batch, True), drafted)
+        plan = self._planned(batch_key(before.batch, True), drafted)
         advance = TimeAdvance(plan["clock"], close=True)
-        self._run(BatchPlan(before.batch, advance, closing=True, run=plan.get("run", "")), again=True)
+        self._run(BatchPlan(before.batch, advance, closing=True, run=plan.get("run", "")))
 
     def _finish_closing(self) -> None:
         """A run that died while it was closing is closed first: some of its output may be out already."""
@@ -181,9 +215,9 @@ class CheckpointedRun(ABC):
         if not before.closing and self.checkpoint.planned(batch_key(before.batch, True)):
             self._close()
 
-    def _run(self, plan: BatchPlan, *, again: bool) -> None:
+    def _run(self, plan: BatchPlan) -> None:
         query = self.halves.query()
-        report = self.micro_batch.run(plan, again=again, query=query)
+        report = self.micro_batch.run(plan, query=query)
         if self.options.every is not None:
             report.complaints.extend(self._passed_over())
         self._note(query, report)
@@ -209,3 +243,7 @@ class CheckpointedRun(ABC):
         before = self.micro_batch.manifest.clock
         now = self.options.clock()
         return now if before is None else max(now, before)
+
+
+def _files(plan: Mapping[str, Any]) -> list[list[str]]:
+    return [list(found) for found in plan.get("files", ())]

@@ -9,11 +9,13 @@ import json
 import unicodedata
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
 
 from manager.storage.files import make_folder
-from topologies.checkpoints.spark_files import delete_spark_file, write_spark_file
+from manager.storage.object_store import is_object_store
+from topologies.checkpoints.spark_files import create_spark_file, delete_spark_file, write_spark_file
 from topologies.checkpoints.spark_half import COMPACT, SparkHalf
 from topologies.io.paths import shown_path
 from topologies.io.spouts import FoundFile
@@ -28,21 +30,26 @@ _BEAT = 1000
 """Milliseconds by which a heartbeat of Spark's goes on."""
 
 
+class JournalMoved(Exception):
+    """Another run has written what this journal was about to write; the journal is to be read anew."""
+
+
 class FileJournal:
     """Spark's half of a checkpoint, for spouts of files alone: which of their files are read, and by which batch."""
 
-    def __init__(self, half: SparkHalf, spouts: Sequence[str], *, heartbeats: bool, summed: bool) -> None:
+    def __init__(self, half: SparkHalf, spouts: Sequence[str], *, heartbeats: bool, uri: str | None) -> None:
         """``spouts`` in the order of the sources of Spark's query, ``heartbeats`` whether a heartbeat comes after them.
 
-        ``summed``: files are written with checksums, as Spark writes them on local disks. CheckpointError where the
-        journal is of other sources.
+        ``uri`` of the file system, None for the local one: there files are written with checksums, as Spark writes
+        them, and a lock keeps other runs off. CheckpointError where the journal is of other sources.
         """
-        self._half, self._spouts, self._summed = half, tuple(spouts), summed
+        self._half, self._spouts, self._uri = half, tuple(spouts), uri
         self._heartbeats = heartbeats
         self._planned = max(half.offsets(), default=-1)
         self._committed = max(half.commits(), default=-1)
         if half.query() is None:
-            self._write("metadata", json.dumps({"id": str(uuid.uuid4())}))
+            with suppress(JournalMoved):  # then it has the id that the other run gave it
+                self._create("metadata", json.dumps({"id": str(uuid.uuid4())}))
         self._about: dict[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
         self._places = ["-"] * (len(self._spouts) + heartbeats)
         if self._planned >= 0:
@@ -64,7 +71,7 @@ class FileJournal:
         """Note the files of the next batch, whose number this is; ``clock`` in microseconds.
 
         ``heartbeat``: with a heartbeat, as Spark has one at each trigger. A run that dies before the last file is
-        written has not begun the batch (checkpoints/unplanned.py).
+        written has not begun the batch (checkpoints/unplanned.py). JournalMoved where another run was faster.
         """
         places = list(self._places)
         for source, spout in enumerate(self._spouts):
@@ -76,7 +83,7 @@ class FileJournal:
             places[-1] = _compact_json({"offset": before + 1, "timestamp": _BEAT * (before + 1)})
         self._about["batchTimestampMs"] = clock // 1000
         number = self._planned + 1
-        self._write(f"offsets/{number}", "\n".join(["v1", _compact_json(self._about), *places]))
+        self._create(f"offsets/{number}", "\n".join(["v1", _compact_json(self._about), *places]))
         self._places, self._planned = places, number
         return number
 
@@ -124,7 +131,7 @@ class FileJournal:
         self._files[source] += new
         compact = (number + 1) % self._every[source] == 0
         lines = map(_compact_json, self._files[source] if compact else new)
-        self._write(f"sources/{source}/{number}{COMPACT if compact else ''}", "\n".join(["v1", *lines]))
+        self._create(f"sources/{source}/{number}{COMPACT if compact else ''}", "\n".join(["v1", *lines]))
         self._latest[source] = number
         self.seen[spout] |= {each.path for each in files}
         kept = number + 1 - SPARK_KEEPS
@@ -133,10 +140,18 @@ class FileJournal:
             if old < before:
                 delete_spark_file(self._half.filesystem, f"{self._half.root}/sources/{source}/{name}")
 
+    def _create(self, name: str, text: str) -> None:
+        """Write a file that another run may be about to write, where no lock keeps it off."""
+        if self._uri is None:
+            self._write(name, text)
+        elif not create_spark_file(self._half.filesystem, self._uri, f"{self._half.root}/{name}", text):
+            raise JournalMoved
+
     def _write(self, name: str, text: str) -> None:
         path = f"{self._half.root}/{name}"
-        make_folder(self._half.filesystem, path.rsplit("/", 1)[0])
-        write_spark_file(self._half.filesystem, path, text, summed=self._summed)
+        if not is_object_store(self._uri):
+            make_folder(self._half.filesystem, path.rsplit("/", 1)[0])
+        write_spark_file(self._half.filesystem, path, text, summed=self._uri is None)
 
 
 def path_of(entry: Mapping[str, Any]) -> str:

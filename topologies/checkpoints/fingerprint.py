@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from topologies.graph.nodes.spout import SpoutNode
@@ -59,6 +60,19 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
                 if was.get(what) != is_.get(what)
             )
     return changed
+
+
+def parallelism_in(note: dict[str, Any]) -> dict[str, int]:
+    """Per windowed bolt, how many tasks it has."""
+    return {name: bolt["parallelism"] for name, bolt in note["bolts"].items()}
+
+
+def with_parallelism(note: dict[str, Any], tasks: Mapping[str, int]) -> dict[str, Any]:
+    """The note with other numbers of tasks for some of its bolts."""
+    bolts = {
+        name: {**bolt, "parallelism": tasks.get(name, bolt["parallelism"])} for name, bolt in note["bolts"].items()
+    }
+    return {**note, "bolts": bolts}
 
 
 def _shown(value: Any) -> str:

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import batch_name, batch_of
-from manager.storage.files import delete_folder, is_there, make_folder, move, write_private
+from manager.storage.files import (
+    delete_folder,
+    is_there,
+    make_folder,
+    move,
+    sync_folders_below,
+    sync_names,
+    write_private,
+)
 from manager.storage.storage_errors import UNREADABLE, during
 from topologies.checkpoints.pairing import GOING_BACK, PairedCheckpoint
 from topologies.checkpoints.sinks_note import SINKS, SinkNote, read_sinks
@@ -52,13 +60,18 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     begun = _begun(halves, key)
     aside = f"after-{batch_name(key)}-{uuid.uuid4().hex[:8]}" if begun is None else begun
     files.write(GOING_BACK, {"to": key, "aside": aside})
+    halves.claim(key)
     done = Rollback(batch_name(key), f"{halves.root}/set-aside/{aside}")
     later = [*files.names("manifests"), *files.names("plans")]
     passed = sorted({name for name in later if name > key})
     _spark_half(halves, key, done)
     _own_half(halves, key, done)
     _sinks(halves, key, aside, passed, done)
+    if halves.uri is None:  # what was moved stays moved, before the note says that all of it was
+        sync_folders_below(halves.root)
     files.delete(GOING_BACK)
+    if halves.uri is None:
+        sync_names(files.root)
     return done
 
 
@@ -150,6 +163,8 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
         for base in later:
             make_folder(filesystem, target)
             move(filesystem, f"{inside}/{base}", f"{target}/{base}")
+        if later and isinstance(filesystem, pafs.LocalFileSystem):
+            sync_names(target, inside)
         if later:
             done.sinks[folder] = (target, len(later))
     words = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
@@ -25,7 +26,9 @@ from manager.storage.files import is_there
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.storage_errors import UNREADABLE, as_storage_error, system_reason
-from topologies.checkpoints.fingerprint import differences, fingerprint
+from manager.storage.turns import Owner
+from topologies.checkpoints.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
+from topologies.checkpoints.rescaling.movable import note_movable
 from topologies.checkpoints.sinks_note import note_sinks
 from topologies.checkpoints.source_log import SourceLog
 from topologies.checkpoints.spark_half import SparkHalf
@@ -33,6 +36,7 @@ from topologies.checkpoints.timing_note import note_timing
 from topologies.engine.commit.sink_folders import next_batches
 from topologies.io.paths import locate
 from topologies.run.checkpoint_name import check_named
+from topologies.run.clock import system_clock
 from topologies.topology import Topology
 from windowing.errors import CheckpointError, DamagedCheckpoint
 from windowing.time.timestamps import show
@@ -41,6 +45,10 @@ TOPOLOGY, START = "topology", "start"
 """Notes about the whole checkpoint: which topology it belongs to, and where its first run began."""
 GOING_BACK = "going-back"
 """The note that somebody goes back to an earlier batch; while it is there, no run begins."""
+
+
+def _this_process() -> Owner:
+    return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock())
 
 
 class PairedCheckpoint:
@@ -126,8 +134,8 @@ class PairedCheckpoint:
     def open(self, topology: Topology, first_output: int | None = None, keep: int = KEPT_BATCHES) -> FileCheckpoint:
         """Our half; CheckpointError, with what to do, where it does not fit the other, the topology or the start.
 
-        ``first_output``: where the run is to start; None: at its input, or where the run before it did. ``keep``: so
-        many of the last batches are kept.
+        Where no lock keeps others off, a run that has it loses it to this one. ``first_output``: where the run is to
+        start; None: at its input, or where the run before it did. ``keep``: so many of the last batches are kept.
         """
         fresh = self.uri is None and self._missing("windbolt")
         with self.way_back():
@@ -140,8 +148,11 @@ class PairedCheckpoint:
         return ours
 
     def _opened(self, topology: Topology, first_output: int | None, keep: int) -> FileCheckpoint:
-        manifest = self.check_halves()
+        if self.uri is not None:  # the run that has it may go on meanwhile, and loses it only to one that fits
+            self.check_fit(topology, first_output)
         ours = FileCheckpoint(self.files.root, self.uri, keep)
+        ours.claim(_this_process())
+        manifest = self.check_halves()
         ours.latest()
         note = ours.read_note(TOPOLOGY)
         if note is None:
@@ -153,18 +164,26 @@ class PairedCheckpoint:
             self.first_output = (ours.read_note(START) or {})["first_output"]
             self._check_start(first_output)
         note_timing(self.files, topology)
+        if self.uri is None:
+            note_movable(self.files, topology)
         note_sinks(self.files, topology, -1 if manifest is None else manifest.batch)
         return ours
 
-    def check_fit(self, topology: Topology, first_output: int | None = None) -> None:
+    def claim(self, back_to: str) -> None:
+        """Take the checkpoint from a run that may have it, where no lock keeps it off; the state is that of a batch."""
+        if self.uri is not None:
+            FileCheckpoint(self.files.root, self.uri).claim(_this_process(), back_to)
+
+    def check_fit(self, topology: Topology, first_output: int | None = None, *, allow_rescale: bool = False) -> None:
         """CheckpointError where there is a checkpoint, and it is another topology's, or began at another output.
 
-        Nothing is locked or written: ``open`` checks this again, when an engine has started.
+        Nothing is locked or written: ``open`` checks this again, when an engine has started. ``allow_rescale``: other
+        numbers of tasks are let pass; whoever runs moves the state.
         """
         with self.way_back():
             note = self.files.read(TOPOLOGY)
             if note is not None:
-                self._check_topology(topology, note)
+                self._check_topology(topology, note, allow_rescale=allow_rescale)
                 self.first_output = (self.files.read(START) or {"first_output": first_output})["first_output"]
                 self._check_start(first_output)
 
@@ -202,6 +221,15 @@ class PairedCheckpoint:
     def found(self) -> bool:
         """Whether there is a checkpoint."""
         return not (self._missing("windbolt") and self._missing("spark/offsets"))
+
+    def check_found(self) -> None:
+        """CheckpointError where there is none."""
+        if not self.found:
+            raise CheckpointError(
+                f"{self.path!r} is not a checkpoint",
+                why="it has neither of the folders spark/ and windbolt/",
+                do="give the folder that was passed to --checkpoint",
+            )
 
     @contextmanager
     def way_back(self) -> Iterator[None]:
@@ -254,14 +282,38 @@ class PairedCheckpoint:
     def _gone(self, note: str, why: str) -> DamagedCheckpoint:
         return DamagedCheckpoint(f"{self.files.path(note)} is gone", why=why)
 
-    def _check_topology(self, topology: Topology, note: dict[str, Any]) -> None:
-        changed = differences(note, fingerprint(topology))
+    def note_parallelism(self, tasks: Mapping[str, int]) -> None:
+        """Note other numbers of tasks, once a manifest has them: that is what counts where the two differ."""
+        note = self.files.read(TOPOLOGY)
+        if note is not None:
+            self.files.write(TOPOLOGY, with_parallelism(note, tasks))
+
+    def tasks(self) -> dict[str, int]:
+        """Per windowed bolt, how many tasks it has: after the last batch or, before the first, as they were noted."""
+        keys = self.files.names("manifests")
+        if not keys:
+            note = self.files.read(TOPOLOGY)
+            return {} if note is None else parallelism_in(note)
+        return {name: len(bolt.tasks) for name, bolt in read_manifest(self.files, keys[-1]).bolts.items()}
+
+    def wanted_tasks(self, topology: Topology) -> dict[str, int]:
+        """Per bolt of which the topology wants another number of tasks than the checkpoint has: that number."""
+        wanted = parallelism_in(fingerprint(topology))
+        return {name: wanted[name] for name, tasks in self.tasks().items() if wanted.get(name, tasks) != tasks}
+
+    def _check_topology(self, topology: Topology, note: dict[str, Any], *, allow_rescale: bool = False) -> None:
+        now = fingerprint(topology)
+        known = with_parallelism(note, parallelism_in(now) if allow_rescale else self.tasks())
+        changed = differences(known, now)
         if changed:
+            again = "start with a new checkpoint folder (which reads all input again)"
+            only = not differences(with_parallelism(note, parallelism_in(now)), now)
+            move = "move its state to the tasks that there are now (--allow-rescale, or windbolt rescale), "
             raise CheckpointError(
                 f"checkpoint {self.path!r} belongs to another topology:\n"
                 + "\n".join(f"  - {each}" for each in changed),
                 why="its events were distributed and stored for the topology as it was then",
-                do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
+                do=f"run the topology as it was, {move if only else ''}or {again}",
             )
 
     def _check_start(self, wanted: int | None) -> None:

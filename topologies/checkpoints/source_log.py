@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow.fs as pafs
@@ -16,6 +16,15 @@ import pyarrow.fs as pafs
 from manager.storage.files import path_type
 from topologies.checkpoints.spark_files import read_spark_file
 from windowing.errors import CheckpointError
+
+
+class OffsetRange(NamedTuple):
+    """The records of one partition that a batch has: from offset ``start`` up to, not including, ``end``."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,9 @@ class Partitions:
     """All that exist, ``topic/partition``, also those that bring nothing."""
     delivering: int
     """How many bring something, at most."""
+    ranges: tuple[OffsetRange, ...] | None = None
+    """What each of these brings, in order of topic and partition; None where Spark's logs alone do not tell, as where
+    partitions have come or gone."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,7 @@ class SourceLog:
                 spout: Partitions(
                     tuple(f"{topic}/{number}" for topic, number in ends),
                     sum(starts is None or starts.get(place, 0) < end for place, end in ends.items()),
+                    _ranges(self._beginning(at) if starts is None else starts, ends),
                 )
                 for at, spout in enumerate(self.kafka_spouts, first)
                 if at in now
@@ -96,6 +109,14 @@ class SourceLog:
         ours = lines[1 : 1 + len(self.spouts) + len(self.kafka_spouts)]
         return {at: json.loads(line) for at, line in enumerate(ours) if line != "-"}
 
+    def _beginning(self, source: int) -> dict[tuple[str, int], int] | None:
+        """Where a new query began to read a topic: Spark wrote it behind a byte that is zero."""
+        name = f"sources/{source}/0"
+        if path_type(self.filesystem, f"{self.root}/{name}") != pafs.FileType.File:
+            return None
+        version, *lines = self._lines(name)
+        return _ends(json.loads("".join(lines))) if version.lstrip("\0") == "v1" else None
+
     def _offsets(self, batch: int) -> dict[int, int]:
         """Per source of files, the last entry of its log that belongs to the batch or an earlier one."""
         return {at: place["logOffset"] for at, place in self._sources(batch).items() if at < len(self.spouts)}
@@ -110,6 +131,16 @@ class SourceLog:
 
     def _lines(self, name: str) -> list[str]:
         return read_spark_file(self.filesystem, f"{self.root}/{name}").split("\n")
+
+
+def _ranges(
+    starts: dict[tuple[str, int], int] | None, ends: dict[tuple[str, int], int]
+) -> tuple[OffsetRange, ...] | None:
+    """What lies between the ends of two batches; None where their partitions differ, or one goes back."""
+    if starts is None or starts.keys() != ends.keys():
+        return None
+    found = tuple(OffsetRange(*place, starts[place], end) for place, end in ends.items() if starts[place] != end)
+    return found if all(0 <= each.start < each.end for each in found) else None
 
 
 def _ends(offsets: dict[str, dict[str, int]]) -> dict[tuple[str, int], int]:

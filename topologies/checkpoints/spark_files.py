@@ -8,8 +8,10 @@ import zlib
 
 import pyarrow.fs as pafs
 
-from manager.storage import files
-from manager.storage.files import sync_file
+from manager.storage import files, object_store
+from manager.storage.files import sync_file, sync_names
+from manager.storage.object_store import is_object_store
+from manager.storage.storage_errors import as_storage_error
 from windowing.errors import DamagedCheckpoint
 
 _MAGIC = b"crc\0"
@@ -51,10 +53,23 @@ def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summe
     sums, data = f"{folder}/.{base}.crc", text.encode()
     if summed:
         files.delete(filesystem, sums, missing=True)
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            sync_names(folder)
     _write(filesystem, path, data)
     if summed:
         parts = [data[at : at + _SUMMED] for at in range(0, len(data), _SUMMED)]
         _write(filesystem, sums, _MAGIC + struct.pack(f">i{len(parts)}I", _SUMMED, *map(zlib.crc32, parts)))
+
+
+def create_spark_file(filesystem: pafs.FileSystem, uri: str, path: str, text: str) -> bool:
+    """Write a file where there is none yet, without a checksum; False where there is one with another text."""
+    if is_object_store(uri):
+        with as_storage_error(path, "written"):
+            return object_store.create_object(uri, path, text.encode())
+    if files.is_there(filesystem, path):
+        return read_spark_file(filesystem, path) == text
+    write_spark_file(filesystem, path, text, summed=False)
+    return True
 
 
 def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
@@ -74,6 +89,8 @@ def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
     if isinstance(filesystem, pafs.LocalFileSystem):
         sync_file(draft)
     files.move(filesystem, draft, path)
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        sync_names(folder)
 
 
 def _fits(data: bytes, sums: bytes) -> bool:

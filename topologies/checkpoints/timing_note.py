@@ -10,9 +10,11 @@ import numpy as np
 
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.storage_errors import UNREADABLE
+from topologies.checkpoints.graph_note import graph_from, graph_values
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.rules_in_words import key_trigger_in_words, kind_in_words, policies_in_words
+from topologies.html.graph_svg import Arrow, Box
 from topologies.topology import Topology
 from windowing.settings.rules import IdleRule, WatermarkCombiner
 from windowing.time.durations import Duration
@@ -100,13 +102,14 @@ class BoltTiming:
 
 
 def note_timing(files: SealedFolder, topology: Topology) -> None:
-    """Note the rules of this run. Nothing depends on the note: one that is damaged is written anew."""
-    now = {name: asdict(BoltTiming.of(node)) for name, node in topology.windowed.items()}
+    """Note the rules of this run, and its graph. Nothing depends on the note: one that is damaged is written anew."""
+    bolts = {name: asdict(BoltTiming.of(node)) for name, node in topology.windowed.items()}
+    now = {"bolts": bolts, "graph": graph_values(topology)}
     known: Any = None
     with suppress(*UNREADABLE):
         known = files.read(TIMING)
-    if known is None or known.get("bolts") != now:
-        files.write(TIMING, {"bolts": now})
+    if known != now:
+        files.write(TIMING, now)
 
 
 def read_timing(files: SealedFolder) -> dict[str, BoltTiming] | None:
@@ -116,6 +119,12 @@ def read_timing(files: SealedFolder) -> dict[str, BoltTiming] | None:
     if found is None or any(set(values) != names for values in found["bolts"].values()):
         return None
     return {name: BoltTiming(**values) for name, values in found["bolts"].items()}
+
+
+def read_graph(files: SealedFolder) -> tuple[list[Box], list[Arrow]]:
+    """The graph of the topology as the last run had it; empty where that has not noted it."""
+    found: dict[str, Any] = files.read(TIMING) or {}
+    return graph_from(found["graph"]) if "graph" in found else ([], [])
 
 
 def _windows(node: WindowedNode) -> str:

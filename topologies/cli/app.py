@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,8 +17,23 @@ from topologies.cli.demo import demo
 from topologies.cli.describe import describe
 from topologies.cli.new import new
 from topologies.cli.replay import replay
+from topologies.cli.rescale import rescale
 from topologies.cli.run import run
+from topologies.cli.ui import ui
 from topologies.cli.why import why
+from topologies.run.address import PAGE_PORT
+
+_ADDRESS = re.compile(r"(\S*:)?\d+")
+
+
+def with_page_port(args: Sequence[str]) -> list[str]:
+    """The words of a command with a port behind each ``--ui`` that has none: it may stand alone."""
+    following = [*args, ""][1:]
+    return [
+        word
+        for given, after in zip(args, following, strict=True)
+        for word in ([given, str(PAGE_PORT)] if given == "--ui" and not _ADDRESS.fullmatch(after) else [given])
+    ]
 
 
 class Command(TyperCommand):
@@ -24,6 +41,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Called with the words after the command."""
+        args = with_page_port(args)
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         times = Counter(each.name for each in given if each.param_type_name == "option" and not each.multiple)
         for each in given:
@@ -52,7 +70,9 @@ app.command(cls=Command)(replay)
 app.command(cls=Command)(describe)
 app.command(cls=Command)(check)
 app.command(cls=Command)(checkpoint)
+app.command(cls=Command)(rescale)
 app.command(cls=Command)(why)
+app.command(cls=Command)(ui)
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from manager.storage.checkpoint import key_of
 from topologies.cli.terminal.consoles import out, say, warn
 from topologies.cli.terminal.failing import FAILED, Debug, readable_errors
-from windowing.errors import CheckpointError, ConfigError
+from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
     from topologies.checkpoints.going_back import Rollback
@@ -40,12 +40,7 @@ def checkpoint(
 
     with readable_errors(debug=debug):
         halves = PairedCheckpoint(folder)
-        if not halves.found:
-            raise CheckpointError(
-                f"{folder!r} is not a checkpoint",
-                why="it has neither of the folders spark/ and windbolt/",
-                do="give the folder that was passed to --checkpoint",
-            )
+        halves.check_found()
         if back_to is None:
             halves.lock_to_look()
             look = inspect(halves)

@@ -17,7 +17,7 @@ from topologies.cli.running import run_watched
 from topologies.cli.terminal.consoles import err, out, say
 from topologies.cli.terminal.failing import Debug, readable_errors
 from topologies.cli.terminal.summary import print_summary
-from topologies.run.engine import Engine
+from topologies.run.engine import Engine, refuse_for_spark
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.starting.start import runner
@@ -32,25 +32,30 @@ def demo(
     output: Annotated[Path, typer.Option(metavar="DIR", help="The folder of all that the demo writes.")] = Path(
         "windbolt-demo"
     ),
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].")] = None,
     lag: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for flights that are delayed.")] = "1h",
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object per batch, and one for the run.")] = False,
     debug: Debug = False,
 ) -> None:
     """Run the demo: which hour of each day was the worst to fly from New York's airports in 2013?"""
     with readable_errors(debug=debug):
+        if engine is Engine.LOCAL:
+            refuse_for_spark({"--master": master or None}, "--engine local")
         waited = parse_duration(lag)
         # Remarks about the run go where they do not mix with JSON.
         console = err() if as_json else out()
         folder = DemoFolder(output)
         folder.prepare({"engine": engine.value, "lag": str(waited)}, console, fresh=engine is Engine.LOCAL)
-        summary = _run(folder, engine, waited, console, as_json=as_json)
+        summary = _run(folder, engine, waited, console, as_json=as_json, master=master)
         if not summary.stopped:
             folder.finished()
         if not as_json:
             _print_results(console, folder)
 
 
-def _run(folder: DemoFolder, engine: Engine, lag: Duration, console: Console, *, as_json: bool) -> Summary:
+def _run(
+    folder: DemoFolder, engine: Engine, lag: Duration, console: Console, *, as_json: bool, master: str | None
+) -> Summary:
     from topologies.examples.flights.data import write_flights
     from topologies.examples.flights.topology import flights_topology
 
@@ -64,7 +69,7 @@ def _run(folder: DemoFolder, engine: Engine, lag: Duration, console: Console, *,
     console.print(Text(f"Hourly windows, one every 15 minutes, on {engine.value}; lag {lag}."))
     console.print()
     options = RunOptions(checkpoint)
-    summary = run_watched(topology, runner(engine, topology), options, as_json=as_json)
+    summary = run_watched(topology, runner(engine, topology, master=master), options, as_json=as_json)
     if not as_json:
         print_summary(console, topology, summary, None)
     return summary

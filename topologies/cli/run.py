@@ -6,14 +6,17 @@ from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from manager.storage.checkpoint import KEPT_BATCHES
 from topologies.cli.running import loaded, run_watched
+from topologies.cli.staying import staying
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
 from topologies.cli.terminal.consoles import err, out, say
 from topologies.cli.terminal.failing import Debug, in_words, readable_errors
 from topologies.cli.terminal.summary import print_summary
 from topologies.preflight.sources import dubious_input
+from topologies.run.address import PAGE_PORT
 from topologies.run.engine import Engine, refuse_for_spark
 from topologies.run.options import RunOptions
 from topologies.run.without_checkpoint import refuse_in_process, refuse_on_spark
@@ -48,6 +51,10 @@ def run(
     keep_batches: Annotated[
         int, typer.Option("--keep-batches", metavar="N", help="Number of last batches that one can go back to.")
     ] = KEPT_BATCHES,
+    allow_rescale: Annotated[
+        bool,
+        typer.Option("--allow-rescale", help="Move the checkpoint's state where bolts have other numbers of tasks."),
+    ] = False,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].")] = None,
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
@@ -57,6 +64,17 @@ def run(
         typer.Option(
             metavar="[HOST:]PORT",
             help="Serve metrics for Prometheus, and /health, at this port.",
+        ),
+    ] = None,
+    otel: Annotated[
+        bool, typer.Option("--otel", help="Metrics and traces to OpenTelemetry, as its variables OTEL_* say.")
+    ] = False,
+    ui: Annotated[
+        str | None,
+        typer.Option(
+            "--ui",
+            metavar="[[HOST:]PORT]",
+            help=f"Show the run on a page, at port {PAGE_PORT} or this; on a terminal until Ctrl-C, after its end too.",
         ),
     ] = None,
     strict: Annotated[
@@ -72,23 +90,29 @@ def run(
 
     Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
     """
-    with readable_errors(debug=debug):
+    with staying(as_json=as_json) as page, readable_errors(debug=debug):
         options = RunOptions(
             checkpoint,
             every,
             flush=not keep_open,
             first_output=first_output,
             keep_batches=keep_batches,
+            allow_rescale=allow_rescale,
             serve_metrics=metrics,
+            otel=otel,
+            serve_page=ui,
         )
         settings = settings_of(conf or [])
         _check(engine, options, master, settings)
         topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
         doubts = _tell_doubts(topology, strict=strict)
+        page.of(options)
         summary = run_watched(
             topology, runner(engine, topology, master=master, conf=settings), options, as_json=as_json
         )
         if not as_json:
+            for name, (before, now) in summary.rescaled.items():
+                say(out(), Text(f"{name}: its state was moved from {before} to {now} tasks"))
             print_summary(out(), topology, summary, checkpoint)
         _tell_doubts(topology, strict=strict, told=doubts)
 

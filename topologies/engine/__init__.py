@@ -1,1 +1,1 @@
-"""The micro-batch: ingest, tick, fire, compact, sinks, commit. The same code runs in one process and on Spark."""
+"""The micro-batch, from ingest to publish: the same code runs in one process and on Spark."""

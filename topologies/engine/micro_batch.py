@@ -1,4 +1,4 @@
-"""Runs one micro-batch on the driver, on every engine alike: ingest, tick, fire, compact, sinks, commit."""
+"""Runs one micro-batch on the driver, on every engine alike: ingest, tick, fire, compact, sinks, commit, publish."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames, NoSpark
 from topologies.engine.commit.handing_over import hand_over
-from topologies.engine.commit.sink_folders import prepare_folders, publish, tidy_folders
+from topologies.engine.commit.sink_folders import prepare_folders, publish, ready, tidy_folders
 from topologies.engine.compaction import compact_segments
 from topologies.engine.fire.families import family_of
 from topologies.engine.ingest.merging import replace_merged
@@ -32,7 +32,9 @@ from topologies.engine.work.items import FireItem
 from topologies.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from topologies.engine.work.output import TurnedAway
 
 _ORIGIN = 8
 """Length, in hexadecimal digits, of the id that distinguishes a checkpoint from others."""
@@ -64,26 +66,31 @@ class MicroBatch:
         self.on_window_ends: Callable[[Mapping[str, Mapping[int, int]]], None] | None = None
         """Called after the commit with the number of windows that have fired, by bolt and by their end in microseconds;
         None where nobody wants to know."""
+        self.on_trace_contexts: Callable[[Mapping[str, Mapping[int, Sequence[str]]]], None] | None = None
+        """Called after the commit, before ``on_window_ends``, with samples of the trace contexts of the events in
+        windows that have fired, by bolt and by the end of the window; None where nobody wants to know."""
+        self.on_turned_away: Callable[[Sequence[TurnedAway]], None] | None = None
+        """Called after the commit with some of the events that the batch did not admit; None where nobody wants to
+        know."""
         self.run_id = uuid.uuid4().hex
         """Id of this run, new after each start. It is written into the plans of batches, and is kept when a later run
         repeats them."""
-        last = None if committed is None else batch_key(committed.batch, committed.closing)
-        prepare_folders(topology, last, checkpoint.planned)
+        prepare_folders(topology, committed, checkpoint.planned, checkpoint.epoch)
 
     def tidy(self) -> None:
         """Delete the files that failed attempts left in the folders of sinks. Called at the end of a run."""
-        tidy_folders(self.topology)
+        tidy_folders(self.topology, self.checkpoint.epoch)
 
     def done(self, batch: int) -> bool:
         """Whether the batch of this number has been committed."""
         return batch <= self.manifest.batch
 
-    def run(self, plan: BatchPlan, *, again: bool = True, query: str | None = None) -> BatchReport:
+    def run(self, plan: BatchPlan, *, query: str | None = None) -> BatchReport:
         """Run a batch and commit it.
 
-        ``again`` is whether an earlier attempt at the batch may have left files in the folders of sinks. ``query`` is
-        the id of the Spark query, which is noted in the manifest; None without Spark. Returns the report of the batch.
-        After an exception nothing of the batch is committed.
+        ``query`` is the id of the Spark query, which is noted in the manifest; None without Spark. Returns the report
+        of the batch. After an exception nothing of the batch is committed, except in the phase ``publish``: what of it
+        has no name yet then gets it from the next ``MicroBatch`` on the checkpoint.
         """
         key = batch_key(plan.batch, plan.closing)
         phases = Phases(key, self.checkpoint, self.hook)
@@ -105,19 +112,25 @@ class MicroBatch:
             compact_segments(self.topology, progress, self.executor)
         progress.check_accounts()
         with phases.phase("sinks"):
-            self._serve_sinks(progress, plan, again=again)
+            self._serve_sinks(progress, plan)
             self._show_traces(progress)
         with phases.phase("commit"):
             self.checkpoint.commit(progress.state)
         self.manifest = progress.state
+        with phases.phase("publish"):
+            publish(progress.state)
+        if self.on_trace_contexts is not None:
+            self.on_trace_contexts(progress.trace_contexts)
         if self.on_window_ends is not None:
             self.on_window_ends(progress.window_ends)
+        if self.on_turned_away is not None and progress.turned_away:
+            self.on_turned_away(progress.turned_away)
         return report(self.topology, progress, plan, phases.end())
 
     def _begin(self, plan: BatchPlan, key: str, query: str | None) -> BatchProgress:
         state, run = Manifest.from_json(self.manifest.to_json()), plan.run or self.run_id
         state.batch, state.closing, state.clock, state.query = plan.batch, plan.closing, plan.advance.clock, query
-        state.origin = state.origin or run[:_ORIGIN]
+        state.origin, state.files = state.origin or run[:_ORIGIN], {}
         context = Context(
             topology=self.topology,
             store=self.checkpoint.segments,
@@ -127,8 +140,11 @@ class MicroBatch:
             watermarks={name: bolt.watermark.current for name, bolt in state.bolts.items()},
             traced=self.tracer is not None,
             notes_window_ends=self.on_window_ends is not None,
+            samples_traces=self.on_trace_contexts is not None,
+            samples_turned_away=self.on_turned_away is not None,
             first=self.first,
             run=run,
+            epoch=self.checkpoint.epoch,
             partitions=plan.partitions,
         )
         return BatchProgress(state, context)
@@ -144,12 +160,12 @@ class MicroBatch:
         for item, outcome in zip(items, self.executor.map(fire, items, progress.context), strict=True):
             progress.take_fired(item, outcome)
 
-    def _serve_sinks(self, progress: BatchProgress, plan: BatchPlan, *, again: bool) -> None:
+    def _serve_sinks(self, progress: BatchProgress, plan: BatchPlan) -> None:
         key = progress.context.key
         batch = SinkBatch(self.topology.name, progress.state.origin, key, plan.serial)
         for name, sink_rows in progress.for_sinks.items():
             hand_over(self.topology.sinks[name], batch, sink_rows, self.checkpoint.segments, self.frames)
-        publish(self.topology, key, progress.files, again=again)
+        progress.state.files = ready(self.topology, progress.files)
 
     def _show_traces(self, progress: BatchProgress) -> None:
         if self.tracer is None:

@@ -10,8 +10,8 @@ from typing import Literal, get_args
 from manager.storage.checkpoint import Checkpoint, batch_in_words
 from manager.storage.storage_errors import during
 
-Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "committed"]
-"""The phases of a micro-batch, in order. From ``committed`` on, the batch survives a crash."""
+Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed"]
+"""The phases of a micro-batch, in order. From ``publish`` on, the batch survives a crash."""
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """All of them, in order."""
@@ -23,6 +23,7 @@ _DOING: dict[Phase, str] = {
     "compact": "joining segments in {}",
     "sinks": "bringing {} to its sinks",
     "commit": "committing {}",
+    "publish": "naming the files that {} has for its sinks",
 }
 """Per phase, what windbolt is doing with the batch, for errors; the braces stand for the batch."""
 
@@ -34,6 +35,7 @@ class Phases:
         """``hook`` is called with the name of each phase as it begins."""
         self._batch, self._hook = batch_in_words(key), hook
         self._becomes = checkpoint.after_failure(self._batch)
+        self._committed = checkpoint.after_commit(self._batch)
         self._started = self._ended = time.perf_counter()
         self._seconds: dict[str, float] = {}
 
@@ -42,7 +44,8 @@ class Phases:
         """Run a phase within this block, and measure its time, from the end of the phase before it; the times of a
         phase that runs several times add up."""
         self._hook(name)
-        with self.during(_DOING[name]):
+        doing, becomes = _DOING[name].format(self._batch), self._committed if name == "publish" else self._becomes
+        with during(doing, becomes):
             yield
         before, self._ended = self._ended, time.perf_counter()
         self._seconds[name] = self._seconds.get(name, 0.0) + self._ended - before

@@ -20,6 +20,11 @@ def topology_html(topology: Graph) -> str:
 
 def topology_svg(topology: Graph) -> str:
     """The graph alone, as SVG."""
+    return as_svg(f"topology {topology.name}", *boxes_and_arrows(topology))
+
+
+def boxes_and_arrows(topology: Graph) -> tuple[list[Box], list[Arrow]]:
+    """What the graph is drawn of: a box for each spout, bolt and sink, an arrow for each stream that one reads."""
     boxes = [Box(node.name, "spout", (spout_in_words(node.spout),)) for node in topology.spouts.values()]
     arrows = []
     for bolt in bolts_of(topology):
@@ -36,7 +41,7 @@ def topology_svg(topology: Graph) -> str:
             Arrow(component, sink.name, "" if stream == DEFAULT_STREAM else stream)
             for component, stream in sink.streams
         ]
-    return as_svg(f"topology {topology.name}", boxes, arrows)
+    return boxes, arrows
 
 
 def _without_repeats(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:

@@ -29,7 +29,8 @@ LATE_COLUMNS = (
     pa.field("_window_end", TIMESTAMP),
 )
 """What a late stream carries behind the event's own columns. The window is the last that could have held the event;
-where sessions decide which events are late (``by_session``), it is the session that the event would have opened."""
+where sessions (``by_session``) or sliding logs decide which events are late, it is the one that the event would have
+opened."""
 
 REASON = "_reason"
 """What a refused stream carries behind the event's own columns: why the rule of the trigger failed."""

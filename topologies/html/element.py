@@ -16,8 +16,8 @@ def element(name: str, *content: str, **attributes: object) -> str:
     given = "".join(
         _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
     )
-    if name in ("rect", "circle", "path", "input", "meta") and not content:
-        return f"<{name}{given}/>" if name not in ("input", "meta") else f"<{name}{given}>"
+    if name in ("rect", "circle", "path", "input", "meta", "link") and not content:
+        return f"<{name}{given}/>" if name not in ("input", "meta", "link") else f"<{name}{given}>"
     return f"<{name}{given}>{''.join(content)}</{name}>"
 
 

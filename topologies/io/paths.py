@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 
 import pyarrow.fs as pafs
+
+from manager.storage.object_store import open_uri
 
 
 def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
@@ -13,9 +14,7 @@ def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
     path = shown_path(path)
     if "://" not in path:
         return pafs.LocalFileSystem(), path, None
-    # Hadoop names S3 after the library that it uses to access it.
-    uri = re.sub("^s3[an]://", "s3://", path)
-    filesystem, inside = pafs.FileSystem.from_uri(uri)
+    filesystem, inside = open_uri(path)
     return filesystem, inside, path
 
 

@@ -25,13 +25,16 @@ class Distributions:
     instrument: Instrument
     of_labels: dict[tuple[str, ...], Distribution] = field(default_factory=dict)
 
+    def begin(self, labels: tuple[str, ...]) -> None:
+        """Have labels from now on, so that their first values are seen as a rise from zero."""
+        if labels not in self.of_labels:
+            self.of_labels[labels] = Distribution([0] * (len(self.instrument.buckets) + 1))
+
     def observe(self, labels: tuple[str, ...], value: float, times: int = 1) -> None:
         """Add a value, so many times."""
-        bounds = self.instrument.buckets
-        if labels not in self.of_labels:
-            self.of_labels[labels] = Distribution([0] * (len(bounds) + 1))
+        self.begin(labels)
         distribution = self.of_labels[labels]
-        distribution.counts[bisect_left(bounds, value)] += times
+        distribution.counts[bisect_left(self.instrument.buckets, value)] += times
         distribution.total += value * times
 
     def copied(self) -> Iterator[tuple[tuple[str, ...], Distribution]]:

@@ -24,7 +24,7 @@ class Instrument:
     name: str
     kind: InstrumentKind
     unit: str
-    """UCUM: ``s`` for seconds, ``{event}`` for a number of events."""
+    """UCUM: ``s`` for seconds, ``{event}`` for a number of events; empty for what has none."""
     help: str
     labels: tuple[str, ...]
     buckets: tuple[float, ...] = ()
@@ -162,7 +162,7 @@ COMMITTED = Instrument(
     "windbolt.last_commit.timestamp", InstrumentKind.GAUGE, "s", "When the last batch was committed.", ("topology",)
 )
 HEALTHY = Instrument(
-    "windbolt.run.healthy", InstrumentKind.GAUGE, "1", "0 where the run has failed or stalls, else 1.", ("topology",)
+    "windbolt.run.healthy", InstrumentKind.GAUGE, "", "0 where the run has failed or stalls, else 1.", ("topology",)
 )
 
 INSTRUMENTS = (

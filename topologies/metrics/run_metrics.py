@@ -6,10 +6,11 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.phases import PHASES
 from topologies.engine.reporting import bolt_report
 from topologies.metrics import instruments as of
 from topologies.metrics.distributions import Distribution, Distributions
@@ -22,7 +23,11 @@ from topologies.topology import Topology
 
 LAG_SECONDS = 5.0
 """Seconds for which the lag of sources is not looked up again: that may list folders, or ask Spark."""
+_LAG_REST = 200
+"""So many times as long as the look-up took it is not done again: of a processor it takes half a percent at most."""
 _LOG = logging.getLogger("windbolt.metrics")
+Recorder = Callable[[Instrument, tuple[str, ...], Sequence[tuple[float, int]]], None]
+"""Called in the thread of the run with a histogram, its labels, and values of it, each with how often it occurred."""
 
 
 class RunMetrics(RunObserver):
@@ -34,6 +39,10 @@ class RunMetrics(RunObserver):
 
     def __init__(self, topology: Topology, clock: Clock) -> None:
         self.topology = topology
+        self.recorders: list[Recorder] = []
+        """Who keeps the values of histograms beside this."""
+        self.version = 0
+        """A number that is greater after each batch, and at the begin and the end."""
         self._clock, self._name = clock, topology.name
         self._lock = threading.Lock()
         self._health = RunHealth()
@@ -44,7 +53,7 @@ class RunMetrics(RunObserver):
         self._delays, self._phases = Distributions(of.EMIT_DELAY), Distributions(of.PHASE)
         self._lag: LagNow = tuple
         self._lag_known: Sequence[SourceLag] = ()
-        self._lag_at = -math.inf
+        self._lag_due = -math.inf
         self._lag_lock = threading.Lock()
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
@@ -58,8 +67,13 @@ class RunMetrics(RunObserver):
             self._bolts, self._lag = bolts, lag
             self._spouts = {name: dict(counts) for name, counts in manifest.spouts.items()}
             self._committed = manifest.clock
-            self._lag_at = -math.inf  # of what was asked while it started nothing was known
+            self._lag_due = -math.inf  # of what was asked while it started nothing was known
+            for bolt in bolts:
+                self._delays.begin((self._name, bolt))
+            for phase in PHASES[:-1]:
+                self._phases.begin((self._name, phase))
             self._health.begin(manifest.batch)
+            self.version += 1
 
     def phase(self, name: str) -> None:
         """Batches that take too long are told by when they began."""
@@ -69,10 +83,9 @@ class RunMetrics(RunObserver):
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
         """The delay of each window is that of its commit, which has just been."""
         now = self._clock()
-        with self._lock:
-            for bolt, windows in ends.items():
-                for end, count in windows.items():
-                    self._delays.observe((self._name, bolt), max(now - end, 0) / 1e6, count)
+        for bolt, windows in ends.items():
+            delays = [(max(now - end, 0) / 1e6, count) for end, count in windows.items()]
+            self._observe(self._delays, (self._name, bolt), delays)
 
     def report(self, report: BatchReport) -> None:
         """The values of the last batch replace those of the one before it."""
@@ -81,19 +94,21 @@ class RunMetrics(RunObserver):
             self._bolts, self._spouts = report.bolts, report.spouts
             self._batches += 1
             self._committed = now
-            for phase, seconds in report.seconds.items():
-                if phase != "total":
-                    self._phases.observe((self._name, phase), seconds)
             self._health.commit(report.batch)
+            self.version += 1
+        for phase, seconds in report.seconds.items():
+            if phase != "total":
+                self._observe(self._phases, (self._name, phase), [(seconds, 1)])
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
         """The last values stay."""
         with self._lock:
             self._health.end(stopped=stopped, error=error)
+            self.version += 1
 
     def samples(self) -> list[Sample]:
         """The present values of counters and gauges."""
-        lags = self._lags()
+        lags = self.lags()
         with self._lock:
             bolts, spouts = self._bolts, self._spouts
             batches, committed, healthy = self._batches, self._committed, self._health.now().well
@@ -108,7 +123,7 @@ class RunMetrics(RunObserver):
         found.append(Sample(of.BATCHES, (name,), batches))
         if committed is not None:
             found.append(Sample(of.COMMITTED, (name,), committed / 1e6))
-        found.append(Sample(of.HEALTHY, (name,), healthy))
+        found.append(Sample(of.HEALTHY, (name,), int(healthy)))
         return found
 
     def distributions(self) -> list[tuple[Instrument, tuple[str, ...], Distribution]]:
@@ -125,13 +140,22 @@ class RunMetrics(RunObserver):
         with self._lock:
             return self._health.now(self._committed)
 
-    def _lags(self) -> Sequence[SourceLag]:
+    def _observe(self, histogram: Distributions, labels: tuple[str, ...], values: Sequence[tuple[float, int]]) -> None:
+        with self._lock:
+            for value, times in values:
+                histogram.observe(labels, value, times)
+        for record in self.recorders:
+            record(histogram.instrument, labels, values)
+
+    def lags(self) -> Sequence[SourceLag]:
         """How far the sources are behind; where that cannot be found out, what was known before."""
         with self._lag_lock:
-            if time.monotonic() - self._lag_at >= LAG_SECONDS:
+            began = time.monotonic()
+            if began >= self._lag_due:
                 try:
                     self._lag_known = self._lag()
                 except Exception:
                     _LOG.warning("the lag of the sources of %r is not known", self._name, exc_info=True)
-                self._lag_at = time.monotonic()
+                ended = time.monotonic()
+                self._lag_due = ended + max(LAG_SECONDS, _LAG_REST * (ended - began))
             return self._lag_known

@@ -1,24 +1,47 @@
-"""Serves the metrics and the health of the runs of this process over HTTP: read-only, one server for an address."""
+"""Serves the metrics, the health and the page of the runs of this process over HTTP: read-only, one server for an
+address."""
 
 from __future__ import annotations
 
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlsplit
 
 from topologies.metrics.prometheus import encoded
 from topologies.metrics.run_metrics import RunMetrics
 from topologies.run.address import Address
 from windowing.errors import ConfigError
 
-_JSON = "application/json; charset=utf-8"
+_JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
+_FIELDS = 20
+"""Maximum number of values in the query of a request."""
 _PATHS = "This is windbolt: /metrics for Prometheus, /health and /ready for who supervises the run.\n"
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """What a request is answered."""
+
+    body: bytes
+    kind: str
+    """Its content type."""
+    status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further ones."""
+
+
+class Site(Protocol):
+    """A page that a server shows beside metrics."""
+
+    def answer(self, path: str, query: Mapping[str, str], host: str) -> HttpAnswer | None:
+        """Called for each request; ``host`` is the name by which the server was asked. None: there is no such path."""
 
 
 class MetricsServer:
@@ -27,12 +50,13 @@ class MetricsServer:
     Runs of several topologies share it; of two of one name the later one is shown.
     """
 
-    def __init__(self, address: Address) -> None:
-        """Raises ConfigError for an address that cannot be served at."""
+    def __init__(self, address: Address, what: str) -> None:
+        """``what`` is served first. Raises ConfigError for an address that cannot be served at."""
         self.address = address
         self._lock = threading.Lock()
         self._runs: dict[str, RunMetrics] = {}
-        self._http = self._listening(address)
+        self._site: Site | None = None
+        self._http = self._listening(address, what)
         thread = threading.Thread(target=self._http.serve_forever, name="windbolt-metrics", daemon=True)
         thread.start()
 
@@ -40,6 +64,19 @@ class MetricsServer:
         """Serve a run from now on."""
         with self._lock:
             self._runs[run.topology.name] = run
+
+    def site(self, make: Callable[[], Site]) -> Site:
+        """The page at this address; made by the first who asks."""
+        with self._lock:
+            if self._site is None:
+                self._site = make()
+            return self._site
+
+    def answer(self, path: str, query: Mapping[str, str], host: str, accept: str) -> HttpAnswer:
+        """What a request is answered: by the page first, where there is one."""
+        site = self._site
+        found = None if site is None else site.answer(path, query, host)
+        return found or _of_metrics(self.runs, path, accept)
 
     @property
     def runs(self) -> list[RunMetrics]:
@@ -52,7 +89,7 @@ class MetricsServer:
         self._http.shutdown()
         self._http.server_close()
 
-    def _listening(self, address: Address) -> ThreadingHTTPServer:
+    def _listening(self, address: Address, what: str) -> ThreadingHTTPServer:
         class Handler(_Handler):
             server_of_runs = self
 
@@ -67,7 +104,7 @@ class MetricsServer:
             return Server((address.host, address.port), Handler)
         except (OSError, UnicodeError) as error:
             raise ConfigError(
-                f"the metrics cannot be served at {address}",
+                f"{what} cannot be served at {address}",
                 why=getattr(error, "strerror", None) or str(error),
                 do="give another port, or end the process that has this one",
             ) from error
@@ -81,36 +118,44 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Called for each request."""
-        runs = self.server_of_runs.runs
-        match urlsplit(self.path).path:
-            case "/metrics":
-                body, kind = encoded(runs, self.headers.get("Accept", ""))
-                self._answer(HTTPStatus.OK, body, kind)
-            case "/health":
-                healths, well = health_of(runs)
-                self._answer(_status(well), _text(healths), _JSON)
-            case "/ready":
-                healths, _ = health_of(runs)
-                self._answer(_status(healths["ready"]), _text(healths), _JSON)
-            case "/":
-                self._answer(HTTPStatus.OK, _PATHS.encode(), "text/plain; charset=utf-8")
-            case _:
-                self._answer(HTTPStatus.NOT_FOUND, _PATHS.encode(), "text/plain; charset=utf-8")
+        headers = self.headers
+        try:
+            asked = urlsplit(self.path)
+            query = dict(parse_qsl(asked.query, max_num_fields=_FIELDS))
+        except ValueError:
+            return self._send(HttpAnswer(_PATHS.encode(), _TEXT, HTTPStatus.BAD_REQUEST))
+        return self._send(
+            self.server_of_runs.answer(asked.path, query, headers.get("Host", ""), headers.get("Accept", ""))
+        )
 
     do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are no news."""
 
-    def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
+    def _send(self, answer: HttpAnswer) -> None:
+        headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", **answer.headers}
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.body)))
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(answer.body)
+
+
+def _of_metrics(runs: Sequence[RunMetrics], path: str, accept: str) -> HttpAnswer:
+    match path:
+        case "/metrics" if runs:
+            return HttpAnswer(*encoded(runs, accept))
+        case "/health" if runs:
+            healths, well = health_of(runs)
+            return HttpAnswer(_text(healths), _JSON, _status(well))
+        case "/ready" if runs:
+            healths, _ = health_of(runs)
+            return HttpAnswer(_text(healths), _JSON, _status(healths["ready"]))
+    return HttpAnswer(_PATHS.encode(), _TEXT, HTTPStatus.OK if path == "/" else HTTPStatus.NOT_FOUND)
 
 
 def health_of(runs: Sequence[RunMetrics]) -> tuple[dict[str, Any], bool]:
@@ -142,14 +187,19 @@ class Servers:
         self._process = 0
         self._servers: dict[Address, MetricsServer] = {}
 
-    def at(self, address: Address) -> MetricsServer:
-        """The server at an address; a new one where there is none yet. ConfigError where it cannot be."""
+    def at(self, address: Address, what: str = "the metrics") -> MetricsServer:
+        """The server at an address; a new one where there is none yet, for ``what`` is served. ConfigError where it
+        cannot be."""
         with self._lock:
             if self._process != os.getpid():  # a child that was forked has none of the threads
                 self._process, self._servers = os.getpid(), {}
             if address not in self._servers:
-                self._servers[address] = MetricsServer(address)
+                self._servers[address] = MetricsServer(address, what)
             return self._servers[address]
+
+    def has(self, address: Address) -> bool:
+        """Whether something is served at an address."""
+        return address in self._servers and self._process == os.getpid()
 
     def close(self, address: Address) -> None:
         """Stop serving at an address."""

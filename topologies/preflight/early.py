@@ -17,5 +17,7 @@ def refuse_early(topology: Topology, options: RunOptions) -> None:
     """
     assert options.checkpoint is not None
     with during("the start of the run", "nothing is lost"):
-        PairedCheckpoint(options.checkpoint).check_fit(topology, options.first_output_at)
+        PairedCheckpoint(options.checkpoint).check_fit(
+            topology, options.first_output_at, allow_rescale=options.allow_rescale
+        )
         make_sink_folders(topology)

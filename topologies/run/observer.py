@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.work.output import TurnedAway
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,28 @@ class RunObserver:
     """Hears of everything that a run does. All its methods but ``end`` are called from the thread of the run; this
     class does nothing."""
 
+    wants_trace_contexts: bool = False
+    """Whether ``trace_contexts`` is called; looking for them costs each window that fires a little."""
+    wants_turned_away = False
+    """Whether it wants to see some of the events that are not admitted."""
+
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
         """Called when the state is restored and the first batch is awaited."""
 
     def phase(self, name: str) -> None:
         """Called as a phase of a batch begins, and with ``committed`` when the batch is."""
 
+    def trace_contexts(self, found: Mapping[str, Mapping[int, Sequence[str]]]) -> None:
+        """Called after the commit of a batch, before ``window_ends``, with samples of the trace contexts that events in
+        the windows carry, by bolt and by the end of the window in microseconds."""
+
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
         """Called after the commit of a batch with the number of windows that fired, by bolt and by their end in
         microseconds."""
+
+    def turned_away(self, events: Sequence[TurnedAway]) -> None:
+        """Called after the commit of a batch with some of the events that it did not admit, to those who want to
+        see them."""
 
     def report(self, report: BatchReport) -> None:
         """Called with the report of a batch that has been committed."""
@@ -58,6 +72,10 @@ class Observers(RunObserver):
         if not self.observers:
             return
         micro_batch.hook, micro_batch.on_window_ends = self.phase, self.window_ends
+        if any(observer.wants_trace_contexts for observer in self.observers):
+            micro_batch.on_trace_contexts = self.trace_contexts
+        if any(observer.wants_turned_away for observer in self.observers):
+            micro_batch.on_turned_away = self.turned_away
         for observer in self.observers:
             observer.begin(micro_batch, lag)
 
@@ -66,10 +84,21 @@ class Observers(RunObserver):
         for observer in self.observers:
             observer.phase(name)
 
+    def trace_contexts(self, found: Mapping[str, Mapping[int, Sequence[str]]]) -> None:
+        """Passed on."""
+        for observer in self.observers:
+            observer.trace_contexts(found)
+
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
         """Passed on."""
         for observer in self.observers:
             observer.window_ends(ends)
+
+    def turned_away(self, events: Sequence[TurnedAway]) -> None:
+        """Passed on to those who want to see them."""
+        for observer in self.observers:
+            if observer.wants_turned_away:
+                observer.turned_away(events)
 
     def report(self, report: BatchReport) -> None:
         """Passed on."""

@@ -32,7 +32,8 @@ class RunOptions:
     """The options of a run, the same for ``run_local``, ``run_on_spark`` and the command ``windbolt run``.
 
     Raises ConfigError for ``keep_batches`` out of its range, for an interval ``every`` of zero, for a checkpoint
-    without a name, for a ``first_output`` that is not a time, and for ``serve_metrics`` that is no address.
+    without a name, for a ``first_output`` that is not a time, and for ``serve_metrics`` or ``serve_page`` that is no
+    address.
     """
 
     checkpoint: str | None = None
@@ -49,6 +50,9 @@ class RunOptions:
     keep_batches: int = KEPT_BATCHES
     """Number of last batches, 1 to 100, whose state the checkpoint keeps so that one can go back to it; the closing at
     the end of a run counts as a batch."""
+    allow_rescale: bool = False
+    """Whether a checkpoint may be given the numbers of tasks that the topology has now; if not, a topology with others
+    is refused."""
     clock: Clock = system_clock
     """Called for the time of a batch: microseconds since the epoch. For tests; by default the system's clock."""
     on_begin: Callable[[Mapping[str, BoltTotals]], None] = lambda before: None
@@ -59,6 +63,12 @@ class RunOptions:
     serve_metrics: int | str | None = None
     """Port at which metrics for Prometheus (``/metrics``) and the health of the run (``/health``) are served until the
     process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all; None for none."""
+    otel: bool = False
+    """Whether the run is told to OpenTelemetry: the metrics, and spans of batches, phases and windows. They go to the
+    providers that the program has set up, or else where the variables ``OTEL_*`` say."""
+    serve_page: int | str | None = None
+    """Port at which a live page of the run is served until the process ends: ``8765`` on the loopback interface,
+    ``"0.0.0.0:8765"`` on all; None for none. It may be that of ``serve_metrics``."""
     stop: threading.Event = field(default_factory=threading.Event, repr=False)
     """Event that ends the run after the current batch when set; also after the last one, without firing the windows
     that are open then."""
@@ -77,7 +87,7 @@ class RunOptions:
             )
         if self.first_output is not None:
             as_moment(self.first_output)
-        _ = self.metrics_address
+        _ = self.metrics_address, self.page_address
         if self.interval is not None and self.interval.micros == 0:
             raise ConfigError(
                 f"every={self.every!r}",
@@ -94,6 +104,11 @@ class RunOptions:
     def metrics_address(self) -> Address | None:
         """Where metrics are served; None where they are not. Raises ConfigError for what is no address."""
         return None if self.serve_metrics is None else address_of(self.serve_metrics)
+
+    @property
+    def page_address(self) -> Address | None:
+        """Where the live page is served; None where it is not. Raises ConfigError for what is no address."""
+        return None if self.serve_page is None else address_of(self.serve_page, "the page")
 
     @property
     def first_output_at(self) -> int | None:

@@ -35,6 +35,8 @@ class Summary:
     """Whether it was asked to stop before its end: it ended after the batch in hand, and its windows stayed open."""
     before: dict[str, BoltTotals] = field(default_factory=dict)
     """What the bolts had done in earlier runs on the checkpoint; empty where it is the first."""
+    rescaled: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Per bolt whose state was moved to other tasks (``allow_rescale``): how many tasks it had before, and has."""
 
     def __repr__(self) -> str:
         end = ", stopped" if self.stopped else ""
@@ -99,6 +101,7 @@ class Summary:
                 name: {"accounts": bolt.accounts, "fired": bolt.fired, "emitted": bolt.emitted}
                 for name, bolt in self.this_run().items()
             },
+            **({"rescaled": {name: list(tasks) for name, tasks in self.rescaled.items()}} if self.rescaled else {}),
         }
 
 

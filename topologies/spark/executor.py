@@ -6,9 +6,9 @@ import os
 import pickle
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -20,8 +20,13 @@ from pyspark.errors import PySparkException
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import RunExecutor
 from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.io.sinks import FunctionSink, Sink
+from topologies.io.paths import shown_path
+from topologies.io.sinks import FileSink, FunctionSink, Sink
 from topologies.io.spouts import FrameSpout, Spout
+from topologies.run.masters import is_cluster
+from topologies.spark.code.reached import Reached, reached_by
+from topologies.spark.code.shipping import forget_others, ship
+from topologies.spark.code.whose import is_users, own_paths
 from topologies.spark.spark_errors import kafka_error_in, storage_error_in
 from topologies.spark.through_java import failure_in, run_for_java
 from topologies.topology import Topology
@@ -34,6 +39,9 @@ _TOPOLOGIES: dict[str, Topology] = {}
 class TaskExecutor(RunExecutor, Protocol):
     """Runs the tasks of a run where rows may come from Spark."""
 
+    on_this_machine: bool
+    """Whether tasks see the files of the driver."""
+
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]: ...
@@ -43,18 +51,32 @@ class TaskExecutor(RunExecutor, Protocol):
 class SparkExecutor:
     """Runs tasks as one job of the RDD API, which costs less than a planned query; the items are small."""
 
+    on_this_machine = False
+
     def __init__(self, context: SparkContext) -> None:
         self.spark = context
-        self.slots = context.defaultParallelism
         self.name = ""
         self.topology: Broadcast[bytes] | None = None
         self.paths: list[str] = []
+        self.sent: list[str] = []
+        """The folders of the modules that were sent to the executors of a cluster."""
+        self.reached = Reached()
+        self._cluster = Cluster.of(context) if is_cluster(context.master or "") else None
+
+    @property
+    def slots(self) -> int:
+        """Number of tasks to cut work into, as of now: executors come and go."""
+        now = self.spark.defaultParallelism
+        return now if self._cluster is None else self._cluster.slots(now)
 
     def load(self, topology: Topology) -> None:
-        """Set the topology of the following tasks."""
+        """Set the topology of the following tasks. On a cluster, its code is sent along."""
         self.close()
         self.name = uuid.uuid4().hex
-        self.topology = self.spark.broadcast(packed(topology))
+        if self._cluster is not None:
+            self.reached = reached_by(_for_workers(topology))
+            self.sent = ship(self.spark, self.reached.users)
+        self.topology = self.spark.broadcast(packed(topology, elsewhere=self.reached.users))
         self.paths = own_paths()
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
@@ -62,25 +84,37 @@ class SparkExecutor:
         if not items:
             return []
         run = self.task(function, context)
+        hands = in_hands(list(enumerate(items)), self.slots)
+
+        def run_hand(dealt: Iterable[list[tuple[int, Any]]]) -> Iterator[tuple[int, Any]]:
+            for hand in dealt:
+                numbers = [number for number, _ in hand]
+                yield from zip(numbers, run(item for _, item in hand), strict=True)
+
         with spark_failures():
-            return self.spark.parallelize(items, min(len(items), self.slots)).mapPartitions(run).collect()
+            found = dict(self.spark.parallelize(hands, len(hands)).mapPartitions(run_hand).collect())
+        return [found[number] for number in range(len(items))]
 
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]:
         """A function over the items of one Spark task; it can be sent to another process."""
-        assert self.topology is not None, "no topology was loaded"
-        name, broadcast, paths = self.name, self.topology, self.paths
+        unpack = self.unpacker()
         bare = replace(context, topology=cast("Topology", None))
 
         def complete(bare: Context, _: Context) -> Context:
-            return replace(bare, topology=unpacked(name, broadcast, paths))
+            return replace(bare, topology=unpack())
 
         def run(items: Iterable[Any]) -> Iterator[Any]:
             whole = run_for_java(complete, bare, bare)
             return iter([run_for_java(function, item, whole) for item in items])
 
         return run
+
+    def unpacker(self) -> Callable[[], Topology]:
+        """What gives the topology in a worker."""
+        assert self.topology is not None, "no topology was loaded"
+        return partial(unpacked, self.name, self.topology, self.paths, self.sent)
 
     def cancel(self) -> None:
         """Nothing to do: Spark cancels jobs together with their query."""
@@ -89,6 +123,34 @@ class SparkExecutor:
         """Free what the workers hold."""
         if self.topology is not None:
             self.topology.unpersist()
+
+
+def in_hands(items: Sequence[Any], slots: int) -> list[list[Any]]:
+    """Items as Spark's tasks get them: dealt out one by one, so that neighbours, which are often alike, are with
+    different tasks; and up to two tasks for each slot, so that one that is slow does not hold back many items."""
+    count = min(len(items), 2 * slots)
+    return [list(items[first::count]) for first in range(count)]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a cluster's settings say of its slots."""
+
+    cores_of_task: int
+    grows: bool
+    """Whether Spark asks for executors by the tasks that wait (dynamic allocation)."""
+
+    @classmethod
+    def of(cls, spark: SparkContext) -> Cluster:
+        """As the session has been set."""
+        conf = spark.getConf()
+        grows = conf.get("spark.dynamicAllocation.enabled", "false")
+        return cls(int(conf.get("spark.task.cpus", "1") or 1), grows == "true")
+
+    def slots(self, cores: int) -> int:
+        """Number of tasks to cut work into where there are so many cores: as many as can run, and where that lets Spark
+        ask for more executors, twice as many, so that some wait."""
+        return max(cores // self.cores_of_task, 1) * (2 if self.grows else 1)
 
 
 @contextmanager
@@ -117,13 +179,14 @@ def _last_words(text: str) -> str:
     return (said or lines or [text])[-1 if "Traceback" in text else 0][:500]
 
 
-def packed(topology: Topology) -> bytes:
-    """A topology as bytes, with the modules of its bolts where they are the user's own files."""
+def packed(topology: Topology, elsewhere: Collection[str] = ()) -> bytes:
+    """A topology as bytes, with the modules of its bolts where they are the user's own files; without those that are in
+    the top-level packages ``elsewhere``, which the workers can import."""
     bolts = [*(node.bolt for node in topology.plain.values()), *(node.bolt for node in topology.windowed.values())]
     modules = {type(bolt).__module__ for bolt in bolts} | set(_modules_of_functions(topology))
     for name in modules:
         module = sys.modules.get(name)
-        if module is not None and _is_users(module):
+        if module is not None and is_users(module) and name.partition(".")[0] not in elsewhere:
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
         return cast("bytes", cloudpickle.dumps(_for_workers(topology)))  # type: ignore[no-untyped-call]
@@ -150,9 +213,10 @@ def _modules_of_functions(topology: Topology) -> Iterator[str]:
                 yield type(function).__module__
 
 
-def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str]) -> Topology:
+def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str], sent: Sequence[str] = ()) -> Topology:
     """In a worker: the topology, unpacked once per process; bolts are copied before use."""
     if name not in _TOPOLOGIES:
+        forget_others(sent)
         sys.path.extend(path for path in paths if path not in sys.path and os.path.isdir(path))
         _TOPOLOGIES.clear()
         _TOPOLOGIES[name] = pickle.loads(broadcast.value)
@@ -182,23 +246,10 @@ def _sink_for_workers(sink: Sink) -> Sink:
             return replace(sink, function=_stays_behind)
         case KafkaSink():
             return replace(sink, options={})
+        case FileSink():
+            return replace(sink, path=shown_path(sink.path))  # a worker has another working directory
     return sink
 
 
 def _stays_behind(*_: Any) -> Any:
     raise WindboltError("this function was called in a worker, and is the driver's")
-
-
-def _is_users(module: Any) -> bool:
-    """Whether a module is a file of the user's, which a worker may not be able to import."""
-    path = getattr(module, "__file__", None)
-    if path is None or module.__name__ == "__main__":
-        return False
-    own = module.__name__.split(".")[0] in ("windbolt", "windowing", "policies", "manager", "topologies")
-    return not own and "site-packages" not in path and not path.startswith(sys.base_prefix)
-
-
-def own_paths() -> list[str]:
-    """The entries of ``sys.path`` for the user's own modules, in order."""
-    paths = [path or os.getcwd() for path in sys.path]
-    return [path for path in paths if "site-packages" not in path and not path.startswith(sys.base_prefix)]

@@ -8,18 +8,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from manager.storage.file_segments import FileSegments
 from manager.storage.ref import Ref
 from manager.storage.segments import SegmentStore
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.nodes.sink import SinkNode
+from topologies.io.kafka import KafkaSink
+from topologies.spark.client.senders import MOST_ROWS, KafkaSenders
 from topologies.spark.kafka import send_records
 
 
 class SparkFrames:
     """Creates the DataFrames for functions of sinks, and writes to Kafka."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark
+    def __init__(self, spark: SparkSession, senders: KafkaSenders | None = None) -> None:
+        """``senders`` write small batches to Kafka; None where Spark writes all."""
+        self.spark, self._senders = spark, senders
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
         """A DataFrame with one partition per reference, read whenever it is used."""
@@ -34,4 +38,14 @@ class SparkFrames:
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
         """Write rows to Kafka, and wait until they are written."""
-        send_records(self.spark, node, batch, sink_rows, store)
+        senders, sink = self._senders, node.sink
+        small = sum(rows.ref.rows for rows in sink_rows) <= MOST_ROWS
+        if senders is None or not small or not isinstance(store, FileSegments) or store.uri is not None:
+            send_records(self.spark, node, batch, sink_rows, store)
+            return
+        assert isinstance(sink, KafkaSink)
+
+        def send(records: list[pa.Table]) -> bool:
+            return senders.send(node.name, sink, records, store, batch.key)
+
+        send_records(self.spark, node, batch, sink_rows, store, send)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,7 +33,7 @@ _RECORDS_PER_BATCH = 500_000
 _EARLIEST = -2
 """A partition's earliest record, in Spark's offsets."""
 
-_READING = {
+READING = {
     "failOnDataLoss": "true",
     "kafka.default.api.timeout.ms": "20000",  # Spark asks three times
     "kafka.request.timeout.ms": "15000",
@@ -42,7 +42,8 @@ _READING = {
     # max.partition.fetch.bytes still limits it.
     "kafka.max.poll.records": "10000",
 }
-_WRITING = {
+"""Default options for reading."""
+WRITING = {
     "kafka.max.block.ms": "15000",  # a task is tried up to four times
     "kafka.request.timeout.ms": "15000",
     "kafka.delivery.timeout.ms": "60000",
@@ -63,7 +64,7 @@ def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame
     """The records of a spout as a streaming DataFrame. Raises ConfigError where a topic is missing, EnvironmentMissing
     where Kafka is unreachable."""
     topics = _described(spark, f"spout {name!r}", spout)
-    reader = spark.readStream.format("kafka").options(**{**_READING, **spout.options})
+    reader = spark.readStream.format("kafka").options(**{**READING, **spout.options})
     reader = reader.option("kafka.bootstrap.servers", spout.servers).option(
         "includeHeaders", "headers" in spout.record.names
     )
@@ -149,10 +150,19 @@ def _makes_topics(spark: SparkSession, admin: Any) -> bool:
         return True
 
 
+Send = Callable[[list[pa.Table]], bool]
+"""Writes records in another way than by Spark; whether that was possible."""
+
+
 def send_records(
-    spark: SparkSession, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore
+    spark: SparkSession,
+    node: SinkNode,
+    batch: SinkBatch,
+    sink_rows: list[SinkRows],
+    store: SegmentStore,
+    send: Send | None = None,
 ) -> None:
-    """Write rows to Kafka from the workers, one task per reference."""
+    """Write rows to Kafka: by ``send``, if it can, or from the workers, one task per reference."""
     sink, schema = node.sink, node.schema
     assert isinstance(sink, KafkaSink)
     topic, named = (
@@ -166,22 +176,35 @@ def send_records(
             for number in batch_rows.column("id").to_pylist():
                 yield from run_for_java(of_one, number, None)
 
-    def of_one(number: int, _: Context) -> list[pa.RecordBatch]:
+    def made(number: int) -> pa.Table:
         ref, name, first = named[number]
         rows = store.read(ref).cast(schema)
         if missing and instead is not None:
             rows = redirect_missing(rows, missing, instead)
-        records: list[pa.RecordBatch] = outgoing(rows, topic, name, first).to_batches(_ROWS)
+        return outgoing(rows, topic, name, first)
+
+    def of_one(number: int, _: Context) -> list[pa.RecordBatch]:
+        records: list[pa.RecordBatch] = made(number).to_batches(_ROWS)
         return records
 
     count = len(named)
+    if send is not None:
+        with _naming_sink(node.name):
+            if send([made(number) for number in range(count)]):
+                return
     frame = spark.range(0, count, 1, count).mapInArrow(records, OUTGOING)
-    options = {**_WRITING, **sink.options, "kafka.bootstrap.servers": sink.servers}
+    options = {**WRITING, **sink.options, "kafka.bootstrap.servers": sink.servers}
+    with _naming_sink(node.name), spark_failures():
+        frame.write.format("kafka").options(**options).save()
+
+
+@contextmanager
+def _naming_sink(name: str) -> Iterator[None]:
+    """Add to an error which sink it is about."""
     try:
-        with spark_failures():
-            frame.write.format("kafka").options(**options).save()
+        yield
     except WindboltError as error:
-        raise type(error)(f"sink {node.name!r}: {error.what}", why=error.why, do=error.do) from error
+        raise type(error)(f"sink {name!r}: {error.what}", why=error.why, do=error.do) from error
 
 
 def _missing_topics(

@@ -20,16 +20,20 @@ from topologies.engine.batch.report import BatchReport
 from topologies.engine.commit.frames import Frames
 from topologies.engine.work.output import Output
 from topologies.io.paths import shown_path
-from topologies.metrics.observing import observed
 from topologies.metrics.source_lag import records_behind
+from topologies.page.observing import observed
 from topologies.preflight.early import refuse_early
 from topologies.run.built import check_built
+from topologies.run.engine import Engine
+from topologies.run.masters import is_cluster
 from topologies.run.observer import NOBODY, Observers, SourceLag
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.run.without_checkpoint import refuse_on_spark
 from topologies.sources.deaths import Death
-from topologies.spark.executor import TaskExecutor
+from topologies.spark.client.senders import KafkaSenders
+from topologies.spark.cluster.preflight import ask_executors
+from topologies.spark.executor import SparkExecutor, TaskExecutor
 from topologies.spark.frames import SparkFrames
 from topologies.spark.jvm.java import explaining_javas_end
 from topologies.spark.jvm.session import check_session, name_encoding_of_java
@@ -93,6 +97,7 @@ def run_on_spark(
 class SparkRun(CheckpointedRun):
     """One run of a topology, as a streaming query."""
 
+    engine = Engine.SPARK
     executor: TaskExecutor
 
     def __init__(
@@ -107,16 +112,29 @@ class SparkRun(CheckpointedRun):
         self.query: StreamingQuery | None = None
         super().__init__(topology, options, observers)
 
+    def run(self) -> Summary:
+        """Run to the end of the input, or until stopped."""
+        try:
+            return super().run()
+        finally:
+            if self.senders is not None:
+                self.senders.close()
+
     def _begin(self) -> None:
         self.executor = executor_for(self.spark)
         self.name_encoding = name_encoding_of_java(self.spark)
+        self.senders = KafkaSenders(self.spark) if self.executor.on_this_machine else None
 
     def _frames(self) -> Frames:
-        return SparkFrames(self.spark)
+        return SparkFrames(self.spark, self.senders)
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         check_sinks(self.spark, self.topology)
         self.source = StreamSource(self.spark, self.topology)
+        if self.executor.on_this_machine:
+            self.source.read_in_driver(self.spark, self.executor.slots)
+        if isinstance(self.executor, SparkExecutor) and is_cluster(self.spark.sparkContext.master or ""):
+            ask_executors(self.executor, self.topology, self.halves.path)
         if self.observers.observers:
             half = self.halves.spark_half
             self.files_read = {
@@ -143,6 +161,7 @@ class SparkRun(CheckpointedRun):
             try:
                 guarded.wait(query)
             finally:
+                self.source.close()
                 if self.metrics is not None:
                     self.metrics.settle(str(query.runId))
 
@@ -152,8 +171,7 @@ class SparkRun(CheckpointedRun):
         def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
             if not self.source.rows:
                 return None
-            merged = [name for name in self.source.kafka_spouts if name not in there or there[name].delivering > 1]
-            return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, merged)
+            return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, there)
 
         if self.observers.observers:
             for spout, path in self.log.files(number):
@@ -166,12 +184,12 @@ class SparkRun(CheckpointedRun):
         records = [] if progress is None else records_behind(progress.sources, self.source.kafka_spouts)
         return [*super()._lag(), *records]
 
-    def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan], *, again: bool) -> None:
+    def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan]) -> None:
         """Run a batch, without the input on which workers die, if they do."""
         book, chances = DeathLog(self.checkpoint, key), _MAX_RESTARTS
         while True:
             try:
-                return self._run(plan(book.deaths), again=again)
+                return self._run(plan(book.deaths))
             except WorkerDied as death:
                 if not is_of_input(death) or death.context is None:
                     raise
@@ -181,7 +199,6 @@ class SparkRun(CheckpointedRun):
                     raise
                 if deadly is not None:
                     book.add(deadly, death)
-            again = True
 
     def _note(self, query: str | None, report: BatchReport) -> None:
         REPORTS.note(query, report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, cast
@@ -16,14 +16,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType, TimestampNTZType
 
+from topologies.checkpoints.source_log import Partitions
 from topologies.engine.batch.context import Context
-from topologies.engine.ingest.merging import MergedRange, MergeInput, runs, write_parts
+from topologies.engine.ingest.merging import MergedRange, MergeInput, replace_merged, runs, write_parts
 from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.tasks import ingest
 from topologies.engine.work.output import Output
+from topologies.engine.work.splits import MergedSplits, SourceSplit
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import BYTES_PER_BATCH, FileSpout, FrameSpout
+from topologies.sources.record_files import RecordFile
 from topologies.sources.records import Records
+from topologies.spark.client.ranges import KafkaRanges
 from topologies.spark.executor import TaskExecutor, spark_failures
 from topologies.spark.kafka import read_records
 from topologies.spark.rows_at_once import RowsAtOnce
@@ -60,6 +64,7 @@ class StreamSource:
         self.alone = len(names) == len(self.rows) == 1 and not heartbeats and self._plainly_named(names[0])
         """Whether all rows are from one spout: they then keep their own columns instead of being a struct column, which
         costs less."""
+        self._ranges: KafkaRanges | None = None
         parts = [self._files(spark, name) for name in self.file_spouts]
         parts += [self._rows(spark, name) for name in self.rows]
         if heartbeats:
@@ -69,15 +74,52 @@ class StreamSource:
             self.stream = self.stream.unionByName(part)
 
     def ingest_rows(
-        self, batch: DataFrame, executor: TaskExecutor, context: Context, slots: int, merged: Collection[str]
+        self, batch: DataFrame, executor: TaskExecutor, context: Context, slots: int, there: Mapping[str, Partitions]
     ) -> list[Output]:
-        """Ingest the rows of a batch that come through Spark, in one job. They arrive spout by spout, in order of
+        """Ingest the rows of a batch that are in no files of the user's. They arrive spout by spout, in order of
         declaration.
 
-        Kafka's records arrive in order of (record timestamp, topic, partition, offset). Where several partitions have
-        some (the spouts in ``merged``), that job only reads and writes them, and they are ingested in their order by
-        about ``slots`` tasks.
+        Kafka's records arrive in order of (record timestamp, topic, partition, offset). Where several partitions may
+        have some, by ``there``, they are first only read and written, and then ingested in their order by about
+        ``slots`` tasks. They are read in the driver's Java, if ``read_in_driver`` was called and they can be; otherwise
+        by a job of Spark's, as rows of DataFrames are.
         """
+        merged = {name for name in self.kafka_spouts if name not in there or there[name].delivering > 1}
+        if self._ranges is not None:
+            with self._ranges.read({name: found.ranges for name, found in there.items()}, context) as files:
+                if files is not None:
+                    return self._ingest_files(files, executor, context, slots, merged)
+        return self._ingest_by_spark(batch, executor, context, slots, merged)
+
+    def read_in_driver(self, spark: SparkSession, threads: int) -> None:
+        """Let the driver's Java read the records, where nothing but records comes through Spark."""
+        if self.rows and len(self.rows) == len(self.kafka_spouts):
+            spouts = {name: self.topology.spouts[name].spout for name in self.kafka_spouts}
+            self._ranges = KafkaRanges(spark, cast("dict[str, KafkaSpout]", spouts), threads)
+
+    def close(self) -> None:
+        """Disconnect from what the driver itself has read."""
+        if self._ranges is not None:
+            self._ranges.close()
+
+    def _ingest_files(
+        self,
+        files: Mapping[str, Sequence[RecordFile]],
+        executor: TaskExecutor,
+        context: Context,
+        slots: int,
+        merged: Collection[str],
+    ) -> list[Output]:
+        """Ingest records that are in files."""
+        splits: list[SourceSplit | MergedSplits] = []
+        for name in (name for name in self.topology.spouts if name in files):
+            splits.extend([MergedSplits(files[name])] if name in merged else files[name])
+        return executor.map(ingest, replace_merged(splits, executor, context, slots), context)
+
+    def _ingest_by_spark(
+        self, batch: DataFrame, executor: TaskExecutor, context: Context, slots: int, merged: Collection[str]
+    ) -> list[Output]:
+        """Ingest rows in one job of Spark's; of the spouts in ``merged`` it only reads and writes them."""
         task = executor.task(_ingest_partition, context)
         names = [name for name in self.topology.spouts if name in self.rows]
         how = _How(tuple(names), self.alone, frozenset(merged))

@@ -28,8 +28,11 @@ def options_of(
     flush: bool,
     first_output: datetime | str | None,
     keep_batches: int | None,
+    allow_rescale: bool,
     on_report: Callable[[BatchReport], None] | None,
     serve_metrics: int | str | None,
+    otel: bool,
+    serve_page: int | str | None,
 ) -> RunOptions:
     """The options that somebody gives by name; None: as it is by default."""
     given: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
@@ -38,7 +41,10 @@ def options_of(
         every,
         flush,
         first_output,
+        allow_rescale=allow_rescale,
         serve_metrics=serve_metrics,
+        otel=otel,
+        serve_page=serve_page,
         **{name: value for name, value in given.items() if value is not None},
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from datetime import datetime
 
 from manager.storage.checkpoint import read_manifest
@@ -39,25 +40,37 @@ def why(
     Nothing is changed, and no run is disturbed: a run on the checkpoint may go on meanwhile. Raises CheckpointError
     where there is no checkpoint, or one of an older form; ConfigError for a bolt or a key that it does not have.
     """
-    halves = PairedCheckpoint(os.fspath(checkpoint))
-    if not halves.found:
-        raise CheckpointError(
-            f"{os.fspath(checkpoint)!r} is not a checkpoint",
-            why="it has neither of the folders spark/ and windbolt/",
-            do="give the folder that was passed to --checkpoint",
-        )
-    timing = _timing(halves, bolt, key)
-    kept = _manifests(halves)
+    halves = checkpoint_at(os.fspath(checkpoint))
+    timing = timing_of(known_timing(halves), bolt, key)
+    kept = kept_manifests(halves)
     if not kept or kept[-1].batch < 0:
-        words = "No batch has been committed yet: nothing has been read, or the first batch is not done."
-        return WhyAnswer(bolt=bolt, reason=WhyReason.NOT_STARTED, sentences=(words,), key=key)
+        return not_started(bolt, key)
     start = halves.files.read(START) or {}
-    question = Question(bolt, key, None if window is None else _moment(window, kept[-1], bolt))
+    question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))
     store = FileSegments(f"{halves.files.root}/segments", halves.uri)
     return Explanation(question, timing, kept, store, start.get("first_output")).answer()
 
 
-def _timing(halves: PairedCheckpoint, bolt: str, key: str | None) -> BoltTiming:
+def checkpoint_at(folder: str) -> PairedCheckpoint:
+    """The checkpoint in a folder, to look at. CheckpointError where there is none."""
+    halves = PairedCheckpoint(folder)
+    if not halves.found:
+        raise CheckpointError(
+            f"{folder!r} is not a checkpoint",
+            why="it has neither of the folders spark/ and windbolt/",
+            do="give the folder that was passed to --checkpoint",
+        )
+    return halves
+
+
+def not_started(bolt: str, key: str | None) -> WhyAnswer:
+    """The answer before the first batch."""
+    words = "No batch has been committed yet: nothing has been read, or the first batch is not done."
+    return WhyAnswer(bolt=bolt, reason=WhyReason.NOT_STARTED, sentences=(words,), key=key)
+
+
+def known_timing(halves: PairedCheckpoint) -> dict[str, BoltTiming]:
+    """The rules of the last run on a checkpoint. CheckpointError where it does not have them."""
     known = read_timing(halves.files)
     if known is None:
         raise CheckpointError(
@@ -65,6 +78,11 @@ def _timing(halves: PairedCheckpoint, bolt: str, key: str | None) -> BoltTiming:
             why="no run of this version of windbolt has been on it",
             do="run the topology on it once",
         )
+    return known
+
+
+def timing_of(known: Mapping[str, BoltTiming], bolt: str, key: str | None) -> BoltTiming:
+    """The rules of a bolt. ConfigError where there is no such bolt, or it has no key and one is asked for."""
     if bolt not in known:
         raise ConfigError(
             f"there is no windowed bolt {bolt!r}{did_you_mean(bolt, known)}",
@@ -78,8 +96,8 @@ def _timing(halves: PairedCheckpoint, bolt: str, key: str | None) -> BoltTiming:
     return known[bolt]
 
 
-def _manifests(halves: PairedCheckpoint) -> list[Manifest]:
-    """Those that are kept; a run that goes on may delete the first ones meanwhile."""
+def kept_manifests(halves: PairedCheckpoint) -> list[Manifest]:
+    """The manifests that are kept; a run that goes on may delete the first ones meanwhile."""
     names = halves.files.names("manifests")
     return [
         read_manifest(halves.files, name)
@@ -88,7 +106,7 @@ def _manifests(halves: PairedCheckpoint) -> list[Manifest]:
     ]
 
 
-def _moment(given: datetime | str, last: Manifest, bolt: str) -> int:
+def moment_of(given: datetime | str, last: Manifest, bolt: str) -> int:
     """The end of a window; of a time of day, on the day of the watermark, or of the clock where there is none."""
     if isinstance(given, str) and _TIME_OF_DAY.fullmatch(given.strip()):
         near = last.bolts[bolt].watermark.current

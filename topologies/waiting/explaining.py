@@ -60,6 +60,14 @@ class Explanation:
             return self._of_other_windows()
         return self._of_regular_windows(timing.slide)
 
+    def waiting_windows(self, most: int) -> list[tuple[int, int]]:
+        """The ends of the windows that hold events and have not fired, with how many they hold so far; of windows that
+        begin at regular times, and of ``most`` of them at most."""
+        if self.timing.slide is None or self.timing.length is None:
+            return []
+        first = self.stored.next_end(self.timing, self.offset, self._over)
+        return [] if first is None else self.stored.windows(self.timing, first, most)
+
     # -- windows that begin at regular times
 
     def _of_regular_windows(self, slide: int) -> WhyAnswer:

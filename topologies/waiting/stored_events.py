@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,21 @@ class StoredEvents:
         start, times = end - timing.length, self.times
         inside = (times > start) & (times <= end) if timing.end_belongs else (times >= start) & (times < end)
         return int(self.counts[inside].sum())
+
+    def windows(self, timing: BoltTiming, first: int, most: int) -> list[tuple[int, int]]:
+        """The ends of the windows that hold events, from the one that ends at ``first`` on, with how many they hold;
+        ``most`` windows are looked at, empty ones among them."""
+        assert timing.slide is not None
+        assert timing.length is not None
+        if not len(self.times):
+            return []
+        order = np.argsort(self.times, kind="stable")
+        times, so_far = self.times[order], np.concatenate([[0], np.cumsum(self.counts[order])])
+        last = int(times[-1]) + timing.length
+        ends = np.arange(first, min(last, first + most * timing.slide) + 1, timing.slide)[:most]
+        side: Literal["left", "right"] = "right" if timing.end_belongs else "left"
+        held = so_far[np.searchsorted(times, ends, side)] - so_far[np.searchsorted(times, ends - timing.length, side)]
+        return [(int(end), int(count)) for end, count in zip(ends, held, strict=True) if count]
 
     def next_end(self, timing: BoltTiming, offset: int, over: int | None) -> int | None:
         """The end of the first window that holds an event and ends after ``over``; None where none does."""

@@ -423,7 +423,8 @@ class WindowedBolt(ConfiguredBolt):
 
         ``by``: late is what is behind the ``"watermark"``, or whose ``"window"`` has closed (AT-16). For sessions:
         what is before the watermark less ``allowed``, and no open session takes it (AT-7); with ``by_session``, what
-        would open or join a session that has closed, as in Flink and Kafka Streams. ``allowed``: windows close so long
+        would open or join a session that has closed, as in Flink and Kafka Streams. For sliding logs: what no open
+        window holds when the one that ends with it has closed (Kafka Streams). ``allowed``: windows close so long
         after the watermark has reached their end (AT-14). ``action``: ``"divert"`` late events to the late stream,
         ``"drop"`` them, ``"adjust"`` their time, ``"cut"`` their lifetime, or ``"error"``. ``per_input``: late is
         measured against the mark of the event's own input or partition (SI-2, AZ-4).
@@ -476,7 +477,8 @@ class WindowedBolt(ConfiguredBolt):
 
     @checked_value
     def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
-        """Events that last from their timestamp to ``end_field`` (SI-3); ``Lifetime`` says how."""
+        """Events that last from their timestamp to ``end_field`` (SI-3), until further notice where it is null or
+        9999-12-31; ``Lifetime`` says how."""
         if isinstance(edge_key, str):
             raise ConfigError(
                 f"with_lifetime(edge_key={edge_key!r})", why="these are columns", do="give a list of them"
@@ -499,11 +501,27 @@ class StatefulWindowedBolt(WindowedBolt):
     """
 
     state_types: ClassVar[Mapping[str, StateType]] = {}
+    state_keys: ClassVar[Mapping[str, str | Sequence[str] | Mapping[str, str]]] = {}
+    """Which states are kept by key, so that they can be moved when the bolt is given more or fewer tasks: for a table
+    its columns that are the fields by which the bolt's input is grouped (``{"user": "name"}`` where a column is called
+    otherwise), for a dict the one such field whose texts are its keys; ``()`` for what is the same in all tasks."""
     state: dict[str, Any]
 
     def initial_state(self) -> dict[str, Any]:
         """Called once per task, before its first window: values for the declared names; zeros and empties if not."""
         return new_state(self.state_types)
+
+    def move_state(
+        self, states: Sequence[dict[str, Any]], task_of: Callable[..., int], tasks: int
+    ) -> Sequence[dict[str, Any]]:
+        """Called when the bolt is given more or fewer tasks, where ``state_keys`` is not enough; on the bolt as it was
+        declared, without ``prepare``.
+
+        ``states`` are those of the tasks that have saved one; ``task_of("ann", 7)`` is the number of the task that has
+        a key from now on, by the values of the fields that the bolt's input is grouped by. Returns the states of all
+        tasks from now on: ``tasks`` of them.
+        """
+        raise NotImplementedError
 
 
 def _check_arrival(arrival: Arrival) -> None:

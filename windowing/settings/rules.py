@@ -191,7 +191,8 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """Events that last (SI-3): from their timestamp to the time in ``end_field``, which does not belong to them."""
+    """Events that last (SI-3): from their timestamp to the time in ``end_field``, which does not belong to them; until
+    further notice where that is null, or 9999-12-31."""
 
     end_field: str
     """The column with the end of an event."""

@@ -20,6 +20,9 @@ FOREVER = np.iinfo(np.int64).max
 EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 LATEST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
+OPEN_END = LATEST - timedelta(hours=38) // timedelta(microseconds=1) + 1
+"""When 9999-12-31 begins, in the first zone of the day. Databases write that day for an end that is not known yet."""
+
 
 def to_datetime(timestamp: int) -> datetime:
     """A time in microseconds as an aware datetime in UTC."""

@@ -67,6 +67,8 @@ KINDS: dict[str, Chooser] = {
     "sessions": lambda b, c: lagging(b.with_window(Session(_time(c))), c).with_key("user"),
     "sessions, late by themselves": lambda b, c: lagging(b.with_window(Session(_time(c))), c).with_key("user")
     .with_lateness(by="window", by_session=True, allowed=c.choice(["0s", "2s"])),
+    "sliding logs, late by themselves": lambda b, c: lagging(b.with_window(SlidingLog(_time(c))), c).with_key("user")
+    .with_lateness(by="window", allowed=c.choice(["0s", "2s"])),
     "by the clock": lambda b, c: b.with_tumbling_window(_time(c)),
     "sliding by the clock": lambda b, c: b.with_window(_time(c), "1s"),
     "several kinds": lambda b, c: lagging(b.with_window(Session(_time(c)), Hopping("4s", "2s")), c).with_key("user"),

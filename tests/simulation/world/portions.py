@@ -5,48 +5,65 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from tests.simulation.world.steps import SAID
 
 
 @dataclass(frozen=True)
 class Portion:
     """What has come when a run begins, beside what had come before."""
 
-    files: dict[str, str]
+    files: Mapping[str, Sequence[str]]
     """The lines of each file, by its place below the folder of the world: ``in/0-00.jsonl``."""
-    flush: bool
+    flush: bool = False
     """Whether the run closes the streams."""
     triggers: int = 0
     """A run that is stopped after so many of its batches at intervals; 0 for a run to the end of what there is."""
 
     def deliver(self, folder: str, before: int) -> None:
         """Put its files into a folder; ``before``: how many files had come before."""
-        for number, (name, text) in enumerate(self.files.items(), before):
+        for number, (name, lines) in enumerate(self.files.items(), before):
             path = f"{folder}/{name}"
             with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+                file.writelines(f"{line}\n" for line in lines)
             moment = 1_600_000_000 + number // 2  # some of them at one time
             os.utime(path, (moment, moment))
 
-    def of(self, spout: str) -> list[str]:
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """From plain values."""
+        return cls(**values)
+
+    def named(self, spout: str) -> list[str]:
         """The names of the files of one spout, in order."""
         return [os.path.basename(name) for name in self.files if os.path.dirname(name) == spout]
 
 
-def portions(chance: random.Random, spouts: Sequence[str]) -> list[Portion]:
-    """Some portions for some spouts, and one without events when all faults are over."""
-    return _Portions(chance, spouts).made()
+def portions(
+    chance: random.Random, spouts: Sequence[str], what: Literal["files", "partitions", "messages"], *, large: bool
+) -> list[Portion]:
+    """Some portions for some spouts, and one without events when all faults are over; ``messages`` are for a step.
+
+    Most are small: what faults find in ``large`` ones, they find in small ones, and sooner.
+    """
+    kinds = {"files": Input, "partitions": _Partitions, "messages": _Messages}
+    return kinds[what](chance, spouts, large=large).made()
 
 
-class _Portions:
-    def __init__(self, chance: random.Random, spouts: Sequence[str]) -> None:
-        self.chance, self.spouts = chance, spouts
+class Input:
+    """Draws portions; time and the numbers of events go on from one call to the next."""
+
+    def __init__(self, chance: random.Random, spouts: Sequence[str], *, large: bool = False) -> None:
+        self.chance, self.spouts, self.large = chance, spouts, large
         self.now, self.users, self.events = chance.choice([0, 5_000, 1_700_000_000_000]), chance.randint(1, 5), 0
 
     def made(self) -> list[Portion]:
+        """Some portions, and one without events."""
         chance = self.chance
-        count = chance.choice([1, 1, 2, 3])
+        count = chance.choice([1, 2, 3] if self.large else [1, 1, 2])
         found = []
         for number in range(count):
             files = self._files(number)
@@ -54,19 +71,23 @@ class _Portions:
                 found.append(Portion(files, flush=False, triggers=len(files) + chance.randint(1, 3)))
             else:
                 found.append(Portion(files, flush=number == count - 1 and chance.random() < 0.8))
-        return [*found, Portion({f"{self.spouts[0]}/last.jsonl": ""}, flush=True)]
+        return [*found, Portion(self._last(), flush=True)]
 
-    def _files(self, portion: int) -> dict[str, str]:
+    def _last(self) -> dict[str, list[str]]:
+        """What makes one more batch, and brings no event."""
+        return {f"{self.spouts[0]}/last.jsonl": []}
+
+    def _files(self, portion: int) -> dict[str, list[str]]:
         chance = self.chance
-        files: dict[str, str] = {}
-        for number in range(chance.choice([0, 1, 2, 3, 5, 8])):
+        files: dict[str, list[str]] = {}
+        for number in range(chance.choice([3, 5, 8, 12] if self.large else [0, 1, 1, 2, 3])):
             lines = []
-            for _ in range(chance.choice([0, 1, 4, 12, 12])):
+            for _ in range(chance.choice([0, 1, 4, 12, 12] if self.large else [0, 1, 3, 6, 9])):
                 self.now += self._move()
                 lines.append(self._line())
                 self.events += 1
             name = f"{chance.choice(self.spouts)}/{portion}-{number:02d}.jsonl"
-            files[name] = "".join(f"{line}\n" for line in lines)
+            files[name] = lines
         return files
 
     def _move(self) -> int:
@@ -93,3 +114,39 @@ class _Portions:
             case 4:
                 row["until"] = None  # it lasts for ever, or until the end edge
         return json.dumps(row)
+
+
+class _Partitions(Input):
+    """Records of a topic: unevenly in its partitions, some of which pause or are new, and some sent twice."""
+
+    def _last(self) -> dict[str, list[str]]:
+        return {f"{self.spouts[0]}/0": ["{not json"]}
+
+    def _files(self, portion: int) -> dict[str, list[str]]:
+        chance = self.chance
+        there = chance.sample(range(4), chance.choice([1, 2, 3, 3]))
+        found: dict[str, list[str]] = {}
+        for lines in super()._files(portion).values():
+            mine = found.setdefault(f"{self.spouts[0]}/{chance.choice(there)}", [])
+            for line in lines:
+                mine += [line] * chance.choice([1] * 14 + [2])
+        return found
+
+
+class _Messages(Input):
+    """Messages of an aggregation step, each in its envelope."""
+
+    def _line(self) -> str:
+        chance, user = self.chance, f"user{self.chance.randrange(self.users)}"
+        value: Any = {"id": self.events, "user": user, "say": chance.choice(SAID)}
+        envelope = {"key": user, "value": value, "timestamp": self.now}
+        match chance.randrange(40):
+            case 0:
+                return "{not json"
+            case 1:
+                envelope["value"] = "not json"
+            case 2:
+                del value["user"]
+            case 3:
+                del envelope["key"]
+        return json.dumps(envelope)

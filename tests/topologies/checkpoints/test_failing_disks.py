@@ -171,6 +171,18 @@ def test_the_error_says_what_windbolt_was_doing_and_the_next_run_goes_on(
     assert rows_of(tmp_path / "out") == right
 
 
+def test_the_files_of_a_batch_that_is_committed_get_their_names_in_the_next_run(
+    files: Path, right: dict[str, list[str]], tmp_path: Path
+) -> None:
+    error = blocked_at(files, tmp_path, "publish", 4, "out/total")
+    assert error.what.startswith("naming the files that batch 3 has for its sinks failed: sink 'total-out': ")
+    assert error.do.endswith(
+        "rerun: batch 3 is committed, and the next run gives the rest of its files their names; nothing is lost"
+    )
+    run_local(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "ck")))
+    assert rows_of(tmp_path / "out") == right
+
+
 def test_after_a_commit_the_error_says_that_the_batch_is_committed(
     files: Path, right: dict[str, list[str]], tmp_path: Path
 ) -> None:
@@ -299,5 +311,5 @@ def test_a_store_that_fails_is_told_with_its_own_words(monkeypatch: pytest.Monke
         segments = FileSegments("bucket/ck/segments", store.uri("/bucket"))
         with pytest.raises(StorageError, match=r"bucket/ck/segments/a\.arrow cannot be read") as raised:
             segments.read(Ref("a.arrow", 0, 8, 1))
-    assert "ACCESS_DENIED" in raised.value.why
+    assert "403 Forbidden" in raised.value.why
     assert "the store works" in raised.value.do

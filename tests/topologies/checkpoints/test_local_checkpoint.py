@@ -31,7 +31,7 @@ from topologies.topology import Topology
 from windowing.errors import BoltError, CheckpointError, ConfigError
 from windowing.time.durations import parse_duration
 
-PHASES = ("ingest", "tick", "fire", "compact", "sinks", "commit", "committed")
+PHASES = ("ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed")
 FILES = (
     "before sources", "after sources", "before offsets", "after offsets", "before plans", "after plans",
     "before commits", "after commits",
@@ -412,7 +412,7 @@ def test_the_journal_forgets_what_is_too_old_to_be_gone_back_to(tmp_path: Path) 
     half = PairedCheckpoint(str(tmp_path / "ck")).spark_half
     assert half.offsets() == half.commits() == list(range(count - 101, count))
     assert min(half.entries(0)) == 149, "the last that holds all before it"
-    journal = FileJournal(half, ["in"], heartbeats=False, summed=True)
+    journal = FileJournal(half, ["in"], heartbeats=False, uri=None)
     assert journal.seen["in"] == {str(path) for path in (tmp_path / "in").iterdir()}
     halves = PairedCheckpoint(str(tmp_path / "ck"))
     assert len(list(halves.whole_batches())) == 100

@@ -22,10 +22,10 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.cli.app import app
 from topologies.cli.demo import DemoFolder
 from topologies.cli.terminal.consoles import only_json
-from topologies.cli.terminal.spans import spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, to_json, topology_text
 from topologies.graph.rules_in_words import kind_in_words
+from topologies.run.spans import spoken
 from windowing import (
     Changes,
     Count,

@@ -61,14 +61,16 @@ OF_STEPS = {
 }
 VALID = {
     "demo": Command([], None, {"--engine": ("local", "sprak"), "--output": ("demo", ANY_TEXT),
-                               "--lag": ("1h", "5 parsecs"), "--json": FLAG, "--debug": FLAG}),
+                               "--lag": ("1h", "5 parsecs"), "--master": ("local[1]", ANY_TEXT), "--json": FLAG,
+                               "--debug": FLAG}),
     "new": Command(["shop"], "t.py", {"--example": ("join", "jion"), "--debug": FLAG}),
     "run": Command(
         ["t.py:topology"], "missing.py:topology",
         {"--checkpoint": ("ck", ""), "--engine": ("local", "sprak"), "--every": ("2s", "5 parsecs"),
          "--keep-open": FLAG, "--first-output": ("2024-01-01T00:00:00Z", "yesterday"), "--keep-batches": ("3", "many"),
-         "--master": ("local[1]", ANY_TEXT), "--conf": ("a=b", "nonsense"), "--metrics": ("9464", "the usual"),
-         "--strict": FLAG, "--json": FLAG,
+         "--allow-rescale": FLAG, "--master": ("local[1]", ANY_TEXT), "--conf": ("a=b", "nonsense"),
+         "--metrics": ("9464", "the usual"), "--otel": FLAG, "--ui": ("8765", "the usual"), "--strict": FLAG,
+         "--json": FLAG,
          **OF_STEPS},
         always=["--engine", "local"],
     ),
@@ -87,8 +89,17 @@ VALID = {
          "--debug": FLAG},
         always=["--bolt", "count"],
     ),
+    "ui": Command(["ck"], "missing", {"--port": ("8765", "the usual"), "--debug": FLAG}),
+    "rescale": Command(
+        ["ck"], "missing",
+        {"--parallelism": ("count=2", "nonsense"), "--topology": ("t.py:topology", "t.py:nothing"), "--json": FLAG,
+         **OF_STEPS},
+        always=["--parallelism", "count=2"],
+    ),
     "checkpoint": Command(["ck"], "missing", {"--back-to": ("0", "yesterday"), "--json": FLAG, "--debug": FLAG}),
 }  # fmt: skip
+MAY_STAND_ALONE = {"--ui"}
+"""Options whose value may be left out."""
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 
@@ -129,7 +140,7 @@ def _mistakes(name: str) -> Iterator[tuple[str, list[str]]]:
             yield f"{option} twice", [*rest, *given, *given]
         if value is None:
             yield f"{option} with a value", [*rest, f"{option}=yes"]
-        else:
+        elif option not in MAY_STAND_ALONE:
             yield f"{option} without a value", [*rest, option]
         if wrong is not None:
             yield f"{option} {wrong}", [*rest, option, wrong]

@@ -134,7 +134,7 @@ def test_a_chain_in_event_time_needs_no_other() -> None:
     [
         (lambda given: given.with_tumbling_window("5s"), LateBy.WINDOW),
         (lambda given: given.with_window(Session("5s")), LateBy.WINDOW),
-        (lambda given: given.with_window(SlidingLog("5s")), LateBy.WATERMARK),
+        (lambda given: given.with_window(SlidingLog("5s")), LateBy.WINDOW),
         (lambda given: given.with_window(5), LateBy.WATERMARK),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt, presets
-from windowing.settings.kinds import Session
+from windowing.settings.kinds import Session, SlidingLog
 
 EVENTS = [("x", 0, 10_000), ("x", 30_000, 10_000), ("y", 20_000, 10_000), ("y", 22_000, 10_000), ("x", 5_000, 2_000)]
 """(key, time, gap): the watermark is at 30 s from the second on."""
@@ -62,3 +62,15 @@ def test_other_windows_have_the_last_one_that_could_have_held_it() -> None:
         (22_000, 20_000, 30_000),
         (5_000, 0, 10_000),
     ]
+
+
+@pytest.mark.parametrize("batches", [[EVENTS], [[event] for event in EVENTS]], ids=["one batch", "a batch an event"])
+def test_an_event_that_is_late_for_a_sliding_log_has_the_window_that_would_have_ended_with_it(batches: Any) -> None:
+    bolt = Count().with_time(presets.atlas("0s"))
+    assert late(bolt.with_window(SlidingLog("24s")), *batches) == [
+        (20_000, -4_000, 20_000),
+        (22_000, -2_000, 22_000),
+        (5_000, -19_000, 5_000),
+    ]
+    held = late(bolt.with_window(SlidingLog("26s")), *batches)
+    assert held == [(20_000, -6_000, 20_000), (22_000, -4_000, 22_000)], "the window that ends at 30 s holds x at 5 s"

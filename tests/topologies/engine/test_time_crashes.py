@@ -48,6 +48,7 @@ BOLTS: dict[str, Callable[[WindowedBolt], WindowedBolt]] = {
     .with_watermark(per_key=True),
     "azure sessions": lambda b: b.with_time(AZURE).with_window(Session("2s", max_duration="9s")).with_key("user"),
     "azure sliding": lambda bolt: bolt.with_time(AZURE).with_window(SlidingLog("3s")),
+    "kafka sliding": lambda b: b.with_time(presets.atlas("1s")).with_window(SlidingLog("3s")).with_key("user"),
     "streaminsight": lambda bolt: bolt.with_time(presets.streaminsight(7, "2s")).with_window(Snapshot()),
     "lifetimes": lambda b: b.with_time(presets.streaminsight(5, "2s")).with_window(Snapshot()).with_lifetime("until"),
     "partitions": lambda b: b.with_time(presets.atlas("1s")).with_tumbling_window("5s")

@@ -88,9 +88,9 @@ def is_aligned(bolt: Json) -> bool:
 
 
 @st.composite
-def bolts(draw: st.DrawFn, system: str, streams: list[str]) -> Json:
+def bolts(draw: st.DrawFn, system: str, streams: list[str], kinds: st.SearchStrategy[Json]) -> Json:
     """The settings: those of a system, or any that go together."""
-    bolt: Json = {"timestamp_field": "ts", **draw(windows())}
+    bolt: Json = {"timestamp_field": "ts", **draw(kinds)}
     parted = draw(st.integers(0, 3)) == 0
     keyed = draw(st.sampled_from(["none", "none", "key", "keys", "substreams"]))
     bolt.update(
@@ -252,10 +252,12 @@ def is_spoilt(bolt: Json, rules: Json) -> bool:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, systems: tuple[str, ...] = SYSTEMS) -> Json:
+def scenarios(
+    draw: st.DrawFn, systems: tuple[str, ...] = SYSTEMS, kinds: st.SearchStrategy[Json] | None = None
+) -> Json:
     system = draw(st.sampled_from(systems))
     streams = ["s1", "s2", "s3"][: draw(st.sampled_from([1, 1, 2, 3]))]
-    bolt = draw(bolts(system, streams))
+    bolt = draw(bolts(system, streams, windows() if kinds is None else kinds))
     rules = time_oracle.read_rules(bolt)
     assume(not is_spoilt(bolt, rules))
     scenario = {"name": system, "bolt": bolt, "streams": streams, "steps": draw(steps(bolt, streams, rules))}
@@ -340,6 +342,20 @@ def test_the_engine_answers_as_the_oracle(scenario: Json) -> None:
 @given(scenarios(), st.integers(0, 1 << 30))
 def test_batches_may_end_anywhere_and_processes_be_restarted(scenario: Json, seed: int) -> None:
     built(scenario)
+    calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
+    assert_same(scenario, run_cut(read(calm), random.Random(seed)))
+
+
+SLIDING_LOGS = scenarios(("rules", "atlas"), durations(1).map(lambda length: {"sliding_log": length}))
+
+
+@EXAMPLES
+@given(SLIDING_LOGS, st.integers(0, 1 << 30))
+def test_sliding_logs_that_are_late_by_window_are_those_of_the_oracle_however_batches_end(
+    scenario: Json, seed: int
+) -> None:
+    assume(time_oracle.read_rules(scenario["bolt"])["late_by"] == "window")
+    assert_same(scenario, built(scenario))
     calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
     assert_same(scenario, run_cut(read(calm), random.Random(seed)))
 

@@ -12,7 +12,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.source_log import Partitions, SourceLog
+from topologies.checkpoints.source_log import OffsetRange, Partitions, SourceLog
 from topologies.graph.describing import sink_in_words, spout_in_words
 from topologies.io.formats.lines.jsonl import parse_values
 from topologies.io.kafka import METADATA
@@ -262,8 +262,18 @@ def test_spark_s_offsets_say_which_partitions_there_are_and_how_many_deliver(tmp
     # Of a partition that was not there before it is not known whether it brings something: it may.
     assert log.partitions(0) == {"two": Partitions(("b/2", "b/10"), 2)}
     assert log.partitions(1) == {"one": Partitions(("a/0",), 1), "two": Partitions(("b/2", "b/10", "c/0"), 1)}
-    assert log.partitions(2) == {"one": Partitions(("a/0",), 0), "two": Partitions(("b/2", "b/10", "c/0"), 2)}
+    ranges = (OffsetRange("b", 2, 9, 10), OffsetRange("b", 10, 0, 1))
+    assert log.partitions(2) == {
+        "one": Partitions(("a/0",), 0, ()),
+        "two": Partitions(("b/2", "b/10", "c/0"), 2, ranges),
+    }
     assert SourceLog(LocalFileSystem(), "/nowhere", ()).partitions(5) == {}
+    # Where a topic begins Spark has noted behind a byte that is zero; a partition that goes back was made anew.
+    (tmp_path / "sources/2").mkdir(parents=True)
+    (tmp_path / "sources/2/0").write_bytes(b'\0v1\n{"b":{"2":1,"10":0}}')
+    assert log.partitions(0) == {"two": Partitions(("b/2", "b/10"), 2, (OffsetRange("b", 2, 1, 4),))}
+    note(3, '{"logOffset":1}', '{"a":{"0":2}}', '{"b":{"10":1,"2":10}}')
+    assert {name: found.ranges for name, found in log.partitions(3).items()} == {"one": None, "two": None}
     note(3, '{"logOffset":1}', '{"a":{"0":3}}', '["b"]')
     with pytest.raises(CheckpointError, match="record of the offsets of batch 3"):
         log.partitions(3)

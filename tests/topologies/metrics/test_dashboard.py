@@ -1,15 +1,12 @@
 """The dashboard and the alerts in docs/monitoring: every metric and label that they name is exported.
 
-The expressions are parsed by promql-parser, which is a package; where Prometheus's own promtool is installed, it checks
-the alerts too.
+The expressions are parsed by promql-parser; a real Prometheus answers them in ``test_prometheus.py``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -152,12 +149,8 @@ def test_the_page_lists_all_metrics_with_their_labels() -> None:
     assert table == {each.prometheus: {*each.labels} - {"topology"} for each in INSTRUMENTS}
 
 
-def test_alerts_are_what_prometheus_takes() -> None:
+def test_alerts_have_texts_and_a_severity() -> None:
     for rule in RULES:
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
         assert set(rule["annotations"]) == {"summary", "description"}
         assert rule["labels"]["severity"] in ("warning", "critical")
-    promtool = shutil.which("promtool")
-    if promtool is not None:
-        done = subprocess.run([promtool, "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +17,11 @@ import pytest
 from manager.accounts import ACCOUNTS
 from tests.helpers.places import ROOT
 from tests.helpers.scraping import Scrape, assert_as_reported, free_port, get, health, scrape, value, values
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies import RunOptions, TopologyBuilder, local, run_local, sinks, spouts
 from topologies.engine.batch.report import BatchReport
+from topologies.engine.phases import PHASES
+from topologies.metrics import run_metrics
+from topologies.run.observer import SourceLag
 from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
@@ -107,7 +111,7 @@ def test_a_run_serves_what_its_report_says(checkpoint: str | None, folder: Path,
     assert counted["revenue", "orders", "late"] == 1
     assert counted["revenue", "refunds", "windowed"] > 0
     phases = values(found, "windbolt_batch_phase_seconds_count", "phase")
-    assert set(phases) == {(phase,) for phase in ("ingest", "tick", "fire", "compact", "sinks", "commit")}
+    assert set(phases) == {(phase,) for phase in PHASES[:-1]}
     assert set(phases.values()) == {2}
     spent = sum(values(found, "windbolt_batch_phase_seconds_sum", "phase").values())
     assert spent == pytest.approx(sum(report.seconds["total"] for report, _ in during))
@@ -181,6 +185,10 @@ def test_counts_begin_at_zero(folder: Path, port: int) -> None:
     counted = values(begun[1], "windbolt_events_total", "bolt", "stream", "account")
     assert len(counted) == 3 * len(ACCOUNTS), "a new checkpoint has no earlier batch, and the first has not begun"
     assert set(counted.values()) == {0}
+    delays = values(begun[1], "windbolt_window_emit_delay_seconds_bucket", "bolt", "le")
+    assert {bolt for bolt, _ in delays} == {"revenue", "visits"}
+    assert set(delays.values()) == {0}
+    assert set(values(begun[1], "windbolt_batch_phase_seconds_count", "phase").values()) == {0}
 
 
 def test_partitions_have_watermarks_of_their_own_where_they_are_listed(tmp_path: Path, port: int) -> None:
@@ -315,3 +323,23 @@ def test_without_metrics_neither_the_package_nor_spark_is_imported(folder: Path)
         [sys.executable, "-c", program, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_lag_that_takes_long_is_looked_up_seldom(folder: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a processor the look-up takes half a percent at most, however many files there are."""
+    now, looked = [0.0], [0]
+
+    def take_a_second(*_: Any) -> list[SourceLag]:
+        now[0] += 1.0
+        looked[0] += 1
+        return [SourceLag("orders", "files", looked[0])]
+
+    monkeypatch.setattr(local, "files_behind", take_a_second)
+    monkeypatch.setattr(run_metrics, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    run_local(shop(folder), RunOptions(serve_metrics=port))
+
+    def behind(at: float) -> float:
+        now[0] = at
+        return value(scrape(port), "windbolt_source_lag", topology="shop", spout="orders", unit="files", partition="")
+
+    assert [behind(at) for at in (10.0, 20.0, 211.0 - 0.1, 212.0, 300.0)] == [1, 1, 1, 2, 2]

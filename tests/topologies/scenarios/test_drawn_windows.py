@@ -11,7 +11,7 @@ from topologies.scenarios.draw.plain_text import picture
 from topologies.scenarios.run.replay import replay_locally
 from topologies.scenarios.schema.scenario_files import read_scenario
 from topologies.topology import Topology
-from windowing import Deduplicate, Session, TupleWindow, WindowedBolt
+from windowing import Deduplicate, Session, Silence, TupleWindow, WindowedBolt
 
 
 class Sizes(WindowedBolt):
@@ -69,10 +69,13 @@ def test_which_edges_belong_to_a_window(bolt: dict[str, Any], times: list[int], 
     assert [line.split()[1] for line in lines][: len(extents)] == extents
 
 
-def test_the_moments_of_a_ready_bolt_are_not_drawn_but_counted() -> None:
+@pytest.mark.parametrize(
+    "ready", [Deduplicate("id", within="1h"), Silence("1s", by="id").with_time(close_fires=True)], ids=repr
+)
+def test_the_moments_of_a_ready_bolt_are_not_drawn_but_counted(ready: WindowedBolt) -> None:
     builder = TopologyBuilder("t")
     builder.set_spout("orders", spouts.memory("id string, ts long"))
-    builder.set_bolt("once", Deduplicate("id", within="1h").with_timestamp_field("ts")).global_grouping("orders")
+    builder.set_bolt("once", ready.with_timestamp_field("ts")).global_grouping("orders")
     builder.set_sink("out", sinks.memory()).from_("once")
     steps: list[dict[str, Any]] = [{"event": {"id": "a", "ts": 1_000}, "stream": "orders"}, {"close": True}]
     scenario = {"name": "s", "topology": "t", "steps": steps}

@@ -26,7 +26,8 @@ from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.split import Chunk, FileSplit
 from topologies.sources.deaths import Deadly, Death
 from topologies.sources.splits import FileGroup, FileSource, file_splits
-from topologies.spark.executor import own_paths, packed
+from topologies.spark.code.whose import own_paths
+from topologies.spark.executor import packed
 from topologies.spark.workers.autopsy import DeathLog, autopsy
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
 from topologies.topology import Topology

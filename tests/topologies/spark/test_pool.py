@@ -28,7 +28,8 @@ from manager.storage.file_segments import FileSegments
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.context import Context
-from topologies.spark.executor import SparkExecutor, own_paths, packed
+from topologies.spark.code.whose import own_paths
+from topologies.spark.executor import SparkExecutor, packed
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import WorkerPool
 from topologies.spark.workers.spare import SPARE, SparePool
@@ -409,7 +410,7 @@ class Session:
     """As much of a session as is asked who runs its tasks."""
 
     def __init__(self, master: str, tasks: str | None) -> None:
-        self.sparkContext = SimpleNamespace(master=master, defaultParallelism=3, environment={})
+        self.sparkContext = SimpleNamespace(master=master, defaultParallelism=3, environment={}, getConf=dict)
         self.conf = {TASKS: tasks} if tasks else {}
 
 

@@ -13,6 +13,7 @@ from topologies.graph.describing import Described, described, sink_in_words
 from topologies.graph.streams import stream_label
 from topologies.preflight.findings import Findings
 from topologies.preflight.folders import find_sinks
+from topologies.preflight.shifted import shifted_chains
 from topologies.preflight.sources import find_sources
 from topologies.preflight.untaken import untaken
 from topologies.preflight.waiting import find_waiting
@@ -36,7 +37,7 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
             _print_part(console, part, found.get(part.name, Findings()))
     _print_sinks(console, topology, found)
     console.print()
-    for note in untaken(topology):
+    for note in (*shifted_chains(topology), *untaken(topology)):
         say(console, Text.assemble(("note: ", "bold"), note), always=True)
     problems = [error for each in found.values() for error in each.problems]
     warnings = [error for each in found.values() for error in each.warnings]

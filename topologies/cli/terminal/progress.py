@@ -18,11 +18,11 @@ from rich.text import Text
 
 from topologies.cli.terminal.complaints import Complaints
 from topologies.cli.terminal.consoles import only_json, out, warn
-from topologies.cli.terminal.spans import number, spoken
 from topologies.cli.terminal.summary import rate
 from topologies.cli.terminal.time_table import counter_words, counters_of, start_words, time_table, time_words
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.run.clock import Clock, system_clock
+from topologies.run.spans import number, spoken
 from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing.time.timestamps import FOREVER, show

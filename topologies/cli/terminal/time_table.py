@@ -8,8 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from topologies.cli.terminal.spans import number, spoken
 from topologies.engine.batch.report import BatchReport, BoltReport
+from topologies.run.spans import number, spoken
 from windowing.time.timestamps import show
 
 FOUND = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from topologies.compose.checks.checked_bolt import CheckedBolt
 from windowing.errors import ConfigError
-from windowing.settings.kinds import Calendar, CountByStart, Hopping, SlidingLog, Snapshot
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Snapshot
 from windowing.settings.rules import LateAction, LateBy
 from windowing.time.durations import Count, Duration
 
@@ -63,10 +63,10 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "use with_lateness(by='watermark'), or a bolt for each kind",
         )
     lasting = settings.lifetime is not None
-    if any(isinstance(kind, SlidingLog) or (isinstance(kind, Snapshot) and lasting) for kind in settings.kinds):
+    if lasting and any(isinstance(kind, Snapshot) for kind in settings.kinds):
         yield bolt.fault(
-            "judges lateness by window, but every event changes its windows",
-            "a late event would change windows that have fired",
+            "judges lateness by window, but its windows are snapshots of events that last",
+            "a late event would divide windows that have fired",
             "use with_lateness(by='watermark')",
         )
     by_count = not settings.kinds and not (

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held import Held
+from manager.keyed.open_logs import without_open_window
 from manager.keyed.open_sessions import gaps_of_events, turned_away
 from manager.keyed.shut_windows import ShutWindows
 from policies.admission import Decision, accepted, all_accepted
@@ -130,9 +131,9 @@ def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionCon
 def _by_rules(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
     times, codes, evaluate_before = events.times, events.codes, list[int]()
     closed_until = np.broadcast_to(np.int64(NONE), len(times))
-    if node.event_time and joins_sessions(node):
+    if node.event_time and joins_windows(node):
         closed_until = _closed_until(node, events)
-        late, evaluate_before = _late_for_sessions(node, events, admission_context, closed_until)
+        late, evaluate_before = _late_for_windows(node, events, admission_context, closed_until)
         codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
     elif node.event_time:
         times, codes, closed_until = _by_watermark(node, events)
@@ -187,13 +188,24 @@ def joins_sessions(node: WindowedNode) -> bool:
     return node.session is not None and node.admission.late_by is LateBy.WINDOW
 
 
-def _late_for_sessions(
+def joins_windows(node: WindowedNode) -> bool:
+    """Whether an event is late if no open window takes it that other events have made."""
+    return joins_sessions(node) or (node.sliding_log is not None and node.admission.late_by is LateBy.WINDOW)
+
+
+def _late_for_windows(
     node: WindowedNode, events: Incoming, admission_context: AdmissionContext, closed_until: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], list[int]]:
-    """Which events no open session takes, and before which of them windows must be evaluated."""
-    session = node.session
-    assert session is not None
+    """Which events no open window takes, and before which of them windows must be evaluated."""
+    session, sliding_log = node.session, node.sliding_log
     assert admission_context.live is not None
+    if sliding_log is not None:
+        late = without_open_window(
+            events.times, events.keys, accepted(events.codes), closed_until, sliding_log.length.micros,
+            admission_context.live,
+        )  # fmt: skip
+        return late, []
+    assert session is not None
     return turned_away(
         events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
         gaps=gaps_of_sessions(node, events), held=admission_context.live,
@@ -233,8 +245,8 @@ def _without_repeats(
 ) -> Decisions:
     """The decisions with repeated messages marked as duplicates.
 
-    Whether a session takes a late event depends on the events admitted before it, so the decision is repeated until it
-    no longer changes. Each round fixes at least one more of the first events.
+    Whether an open window takes a late event depends on the events admitted before it, so the decision is repeated
+    until it no longer changes. Each round fixes at least one more of the first events.
     """
     name, count = node.bolt.settings.message_id_field, len(events.times)
     assert name is not None
@@ -259,5 +271,5 @@ def _without_repeats(
         duplicates = repeated
         codes = np.where(duplicates, np.int8(Decision.DUPLICATE), events.codes)
         decisions = _by_rules(node, replace(events, codes=codes), admission_context)
-        if not joins_sessions(node):
+        if not joins_windows(node):
             return decisions

@@ -25,17 +25,17 @@ def late_rows(
     reasons: list[str],
     late_by: NDArray[np.int64],
     watermarks: NDArray[np.int64],
-    gaps: NDArray[np.int64] | None = None,
+    opened: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> pa.Table:
     """Events that were turned away, with the columns of the late stream; ``watermarks`` are NONE where there is none.
     Times are in microseconds. What an earlier late stream said in columns of these names gives way; that happens only
     where a test looks on, since ``build()`` refuses it.
 
-    ``gaps``: their session gaps where events are late by the sessions that they would open.
+    ``opened``: the starts and ends of the windows that they would open, where events are late by these.
     """
     rows = conform_input(rows, node.schema)
     names = np.array(node.streams, dtype=object)[inputs].tolist()
-    starts, ends = _last_windows(node, times) if gaps is None else (times, times + gaps)
+    starts, ends = _last_windows(node, times) if opened is None else opened
     said = [
         pa.array(names, pa.string()),
         to_column(times),

@@ -11,13 +11,21 @@ import pyarrow as pa
 from manager.storage.taking import take_rows
 from policies.admission import Decision, accepted, all_accepted
 from policies.marks import NONE
-from topologies.engine.admission.deciding import Decisions, Incoming, gaps_of_sessions, joins_sessions
+from topologies.engine.admission.deciding import (
+    Decisions,
+    Incoming,
+    gaps_of_sessions,
+    joins_sessions,
+    joins_windows,
+)
 from topologies.engine.admission.late_rows import late_rows
-from topologies.engine.ledger.ledger import Ledger
+from topologies.engine.ledger.ledger import SAMPLED, Ledger
 from topologies.engine.ledger.trace import event_ids
 from topologies.engine.rows.rows import Rows
+from topologies.engine.work.output import TurnedAway
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.streams import Stream
+from windowing.data.printable import cut
 from windowing.errors import DataError
 from windowing.settings.rules import LateAction, LateBy
 from windowing.time.durations import Duration
@@ -31,11 +39,15 @@ EmitRows: TypeAlias = Callable[[Stream, Rows], None]
 
 _EARLY = "its time is too far after its arrival"
 _LATE_ARRIVAL = "it arrived too long after its time"
+_NO_WINDOW = "the window that ends with it has closed, and no open window holds it"
 _SESSION_CLOSED = "the session that it would open or join has closed"
 BEHIND = "the watermark has passed it"
 _WINDOW_ENDS_THERE = "the last window that could hold it ends at the watermark"
 _WINDOW_CLOSED = "the last window that could hold it has closed"
 _NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no open session takes it"
+
+_CONTENT = 300
+"""Characters of an event that is recorded as a sample."""
 
 
 def record(
@@ -56,6 +68,8 @@ def record(
         if node.deferred:  # at a reader the order of arrival is not known
             _trace(node, events, decisions, dropped, ledger)
     if _any(decisions.codes, Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER):
+        if ledger.samples:
+            _sample(node, events, decisions, dropped, ledger)
         _divert(node, events, decisions, dropped=dropped, ledger=ledger, emit=emit, copies=copies)
 
 
@@ -131,6 +145,23 @@ def _trace_decisions(
         )
 
 
+def _sample(
+    node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
+) -> None:
+    """Record the last of the events that are turned away, for who watches the run."""
+    codes = decisions.codes
+    chosen = np.flatnonzero(_late(codes) | (codes == Decision.EARLY))[-SAMPLED:]
+    inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
+    reasons = _reasons(node, codes[chosen], events.times[chosen], decisions.marks[chosen])
+    shown = [name for name in events.rows.table.column_names if not name.startswith("_")]
+    contents = take_rows(events.rows.table.select(shown), chosen).to_pylist()
+    for row, reason, content in zip(chosen.tolist(), reasons, contents, strict=True):
+        label = "early" if codes[row] == Decision.EARLY else "dropped" if dropped[row] else "late"
+        text = cut(", ".join(f"{name}={value}" for name, value in content.items()), _CONTENT)
+        stream, mark = node.streams[int(inputs[row])], _mark(decisions.marks, row)
+        ledger.sample(TurnedAway(node.name, stream, label, int(events.times[row]), mark, reason, text))
+
+
 def _divert(
     node: WindowedNode,
     events: Incoming,
@@ -163,8 +194,6 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))[rows]
     late_by = np.where((marks > NONE) & _late(codes), np.maximum(marks - times, 0), 0)
     reasons = _reasons(node, codes, times, marks)
-    by_session = node.bolt.settings.late_by_session and joins_sessions(node)
-    gaps = gaps_of_sessions(node, events)[rows] if by_session else None
     return late_rows(
         node,
         take_rows(events.rows.table, rows),
@@ -173,8 +202,21 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
         reasons=reasons,
         late_by=late_by,
         watermarks=marks,
-        gaps=gaps,
+        opened=_would_open(node, events, rows),
     )
+
+
+def _would_open(
+    node: WindowedNode, events: Incoming, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """The start and the end of the window that each of these events would have opened; None where that does not decide
+    which are late."""
+    times = events.times[rows]
+    if node.bolt.settings.late_by_session and joins_sessions(node):
+        return times, times + gaps_of_sessions(node, events)[rows]
+    if node.sliding_log is not None and joins_windows(node):
+        return times - node.sliding_log.length.micros, times
+    return None
 
 
 def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:
@@ -212,7 +254,9 @@ def _reasons(
     settings = node.bolt.settings
     rule = settings.arrival
     reason = _SESSION_CLOSED if settings.late_by_session else _NO_SESSION
-    if node.last_end is not None:
+    if node.sliding_log is not None and joins_windows(node):
+        reason = _NO_WINDOW
+    elif node.last_end is not None:
         closes = settings.panes is not None and settings.panes.closes
         reason = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW or closes else _WINDOW_ENDS_THERE
     said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), reason, BEHIND)

@@ -30,9 +30,15 @@ class Context:
     """Whether tracing is on: windows and late events are then recorded with the ids of their events."""
     notes_window_ends: bool = False
     """Whether the ends of the windows that fire are recorded, for metrics."""
+    samples_traces: bool = False
+    """Whether trace contexts of events in windows that fire are recorded, for spans."""
+    samples_turned_away: bool = False
+    """Whether some of the events that are not admitted are recorded with their reasons, for who watches the run."""
     first: FirstOutput | None = None
     """The first output of the run; None for a run that starts with its input."""
     run: str = ""
     """Id of the run, new after each start."""
+    epoch: int = 0
+    """The number of the owner's claim on the checkpoint (decision 67); 0 where a lock keeps others off."""
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per spout, the partitions of its source."""

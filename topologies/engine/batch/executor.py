@@ -22,8 +22,10 @@ class Executor(Protocol):
 class RunExecutor(Executor, Protocol):
     """Runs the tasks of a run; ``close`` frees its resources."""
 
-    slots: int
-    """Number of tasks that run concurrently."""
+    @property
+    def slots(self) -> int:
+        """Number of tasks that run concurrently, as of now."""
+        ...
 
     def load(self, topology: Topology) -> None: ...
     def close(self) -> None: ...

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
 from manager.storage.manifest import Manifest
 from manager.storage.ref import Ref
 from topologies.engine.batch.context import Context
+from topologies.engine.ledger.trace_contexts import merged
 from topologies.engine.rows.sink_rows import SinkRows
 from topologies.engine.work.deferred_events import DeferredEvents
 from topologies.engine.work.input_progress import InputProgress
 from topologies.engine.work.items import FireItem, FireOutcome
-from topologies.engine.work.output import Output
+from topologies.engine.work.output import Output, TurnedAway
 
 _INPUT = "input"
 """Origin of rows that came with the input. The origin of a bolt's rows ends in a period and a task number."""
@@ -37,7 +38,11 @@ class BatchProgress:
     windows: dict[str, int] = field(default_factory=dict)
     window_ends: dict[str, Counter[int]] = field(default_factory=dict)
     """Per bolt, where the batch asks for it: how many windows with each end (microseconds) have fired."""
+    trace_contexts: dict[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
+    """Per bolt and end, where the batch asks for it: samples of the trace contexts of events in windows."""
     complaints: list[str] = field(default_factory=list)
+    turned_away: list[TurnedAway] = field(default_factory=list)
+    """Where the batch asks for it: some of the events that were not admitted."""
     deferred: dict[str, DeferredEvents] = field(default_factory=dict)
     """Per bolt, events not admitted yet."""
     inputs: dict[str, dict[str, InputProgress]] = field(default_factory=dict)
@@ -64,7 +69,10 @@ class BatchProgress:
             self.traced.setdefault(kind, []).append(ref)
         for name, ends in recorded.window_ends.items():
             self.window_ends.setdefault(name, Counter()).update(ends)
+        for name, of_ends in recorded.trace_contexts.items():
+            self.trace_contexts[name] = merged(self.trace_contexts.get(name, {}), of_ends)
         self.complaints.extend(recorded.complaints)
+        self.turned_away.extend(recorded.turned_away)
         for name, counted in output.spouts.items():
             spout = self.state.spouts.setdefault(name, {})
             self.rows += counted["rows"]

@@ -9,50 +9,87 @@ from functools import partial
 
 import pyarrow.fs as pafs
 
+from manager.storage import object_store
 from manager.storage.checkpoint import batch_key, batch_name, batch_of
-from manager.storage.files import delete, entries, is_there, make_folder, move, sync_file
-from manager.storage.storage_errors import naming_owner
+from manager.storage.file_segments import epoch_of
+from manager.storage.files import entries, make_folder, move, sync_file, sync_folder, sync_names
+from manager.storage.manifest import Manifest, SinkFiles
+from manager.storage.object_store import is_object_store
+from manager.storage.sealed_folder import delete_all
+from manager.storage.storage_errors import as_storage_error, naming_owner
 from topologies.io.paths import locate
 from topologies.io.sinks import FileSink
 from topologies.topology import Topology
 from windowing.errors import CheckpointError, ConfigError
 
 
-def prepare_folders(topology: Topology, last: str | None, planned: Callable[[str], bool]) -> None:
+def prepare_folders(
+    topology: Topology, committed: Manifest | None, planned: Callable[[str], bool], epoch: int = 0
+) -> None:
     """Create the folders of file sinks, and check what lies there before a run writes beside it.
 
-    ``last`` is the key of the batch that was committed last; None for a new run, which must not mix its files with
-    those of another. ``planned`` says whether a batch has been planned, and so may have left files, which it will
-    replace.
+    ``committed`` is the manifest that was committed last; its files are published, should the run before have died
+    between the two. None for a new run, which must not mix its files with those of another. ``planned`` says whether a
+    batch has been planned. ``epoch`` is that of the run's claim.
     """
+    if committed is not None:
+        publish(committed, again=True)
+    last = None if committed is None else batch_key(committed.batch, committed.closing)
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
             with naming_owner(f"sink {node.name!r}"):
                 make_folder(filesystem, folder)
+                if isinstance(filesystem, pafs.LocalFileSystem):
+                    sync_names(os.path.dirname(folder), folder)  # an earlier process may have died before it did so
                 if last is None and not planned(batch_key(0, False)):
                     _refuse_others(node.name, filesystem, folder)
                 else:
                     refuse_later(node.name, filesystem, folder, last or batch_key(-1, True), planned)
-    tidy_folders(topology)
+    tidy_folders(topology, epoch)
 
 
-def publish(topology: Topology, key: str, written: Mapping[str, list[str]], *, again: bool) -> None:
-    """Rename the files of a batch to their final names. Files that an earlier attempt at the batch published are
-    replaced."""
-    for name, node in topology.sinks.items():
-        if isinstance(node.sink, FileSink):
-            with naming_owner(f"sink {name!r}"):
-                _publish(node.sink, key, written.get(name, ()), again=again)
+def ready(topology: Topology, written: Mapping[str, Sequence[str]]) -> dict[str, SinkFiles]:
+    """The files that tasks have written for sinks, as the manifest notes them; their bytes survive a power cut.
+
+    ``written`` has the paths of hidden files by sink. Called before the commit.
+    """
+    found: dict[str, SinkFiles] = {}
+    for name, paths in written.items():
+        sink = topology.sinks[name].sink
+        assert isinstance(sink, FileSink)
+        with naming_owner(f"sink {name!r}"):
+            _, folder, uri = locate(sink.path)
+            for path in paths if uri is None else ():
+                sync_file(path)
+            if uri is None and paths:
+                sync_names(folder)
+        found[name] = SinkFiles(folder=sink.path, drafts=[path.rsplit("/", 1)[-1] for path in paths])
+    return found
 
 
-def tidy_folders(topology: Topology) -> None:
-    """Delete the unpublished files that failed attempts left in the folders of file sinks."""
+def publish(manifest: Manifest, *, again: bool = False) -> None:
+    """Rename the files of a batch that is committed to their final names.
+
+    ``again``: an earlier run may have done so with some of them, or with all.
+    """
+    key = batch_key(manifest.batch, manifest.closing)
+    for name, files in manifest.files.items():
+        with naming_owner(f"sink {name!r}"):
+            _publish(key, files, again=again)
+
+
+def tidy_folders(topology: Topology, epoch: int = 0) -> None:
+    """Delete the unpublished files that failed attempts left in the folders of file sinks; not those of a run that has
+    claimed the checkpoint since. What was renamed survives a power cut then."""
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
-            filesystem, folder, _ = locate(node.sink.path)
+            filesystem, folder, uri = locate(node.sink.path)
+            ending = f".{node.sink.format.name}"
             with naming_owner(f"sink {node.name!r}"):
-                _delete(filesystem, folder, partial(_is_draft, ending=f".{node.sink.format.name}"))
+                _delete(filesystem, folder, uri, partial(_is_left, ending=ending, epoch=epoch))
+                if uri is None:
+                    sync_folder(folder)
 
 
 def refuse_later(
@@ -92,19 +129,22 @@ def next_batches(last: str) -> tuple[str, ...]:
     return (following,) if last.endswith("-close") else (batch_key(batch_of(last), True), following)
 
 
-def _publish(sink: FileSink, key: str, written: Sequence[str], *, again: bool) -> None:
-    filesystem, folder, _ = locate(sink.path)
-    names = []
-    for number, hidden in enumerate(written):
-        names.append(f"batch-{key}-{number:04d}.{sink.format.name}")
-        target = f"{folder}/{names[-1]}"
-        if again and is_there(filesystem, target):
-            delete(filesystem, target)  # some file systems do not rename onto an existing file
-        if isinstance(filesystem, pafs.LocalFileSystem):
-            sync_file(hidden)  # the file must survive a power cut if the later commit does
+def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
+    filesystem, folder, uri = locate(files["folder"])
+    there = {entry.base_name for entry in entries(filesystem, folder)} if again else None
+    names = [
+        (f"{folder}/{draft}", f"{folder}/batch-{key}-{number:04d}.{draft.rsplit('.', 1)[-1]}")
+        for number, draft in enumerate(files["drafts"])
+        if there is None or draft in there
+    ]
+    if uri is not None and is_object_store(uri):
+        with as_storage_error(folder, "written to"):
+            object_store.rename_objects(uri, names)
+        return
+    for hidden, target in names:
         move(filesystem, hidden, target)
-    if again:
-        _delete(filesystem, folder, lambda base: base.startswith(f"batch-{key}-") and base not in names)
+    if uri is None and names:
+        sync_names(folder)
 
 
 def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
@@ -118,13 +158,14 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
         )
 
 
-def _is_draft(base: str, ending: str) -> bool:
-    """Whether a name is that of an unpublished file of a task: ``.<batch>-<32 hexadecimal digits>.<format>``."""
+def _is_left(base: str, ending: str, epoch: int) -> bool:
+    """Whether a name is that of an unpublished file of a task, of this owner's or of one before:
+    ``.<batch>-<epoch>-<32 hexadecimal digits>.<format>``, where a lock keeps others off without the epoch."""
     stem = os.path.splitext(base)[0]
-    return base.endswith(ending) and stem.startswith(".") and len(stem.rsplit("-", 1)[-1]) == 32 and stem[1:2].isdigit()
+    is_draft = stem.startswith(".") and len(stem.rsplit("-", 1)[-1]) == 32 and stem[1:2].isdigit()
+    return base.endswith(ending) and is_draft and epoch_of(base) <= epoch
 
 
-def _delete(filesystem: pafs.FileSystem, folder: str, doomed: Callable[[str], bool]) -> None:
-    for entry in entries(filesystem, folder, missing=False):
-        if entry.type == pafs.FileType.File and doomed(entry.base_name):
-            delete(filesystem, entry.path)
+def _delete(filesystem: pafs.FileSystem, folder: str, uri: str | None, doomed: Callable[[str], bool]) -> None:
+    found = [entry for entry in entries(filesystem, folder, missing=uri is not None) if doomed(entry.base_name)]
+    delete_all(filesystem, uri, [entry.path for entry in found if entry.type == pafs.FileType.File])

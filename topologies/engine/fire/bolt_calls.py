@@ -20,10 +20,11 @@ from manager.triggered.key_firings import Forgotten
 from topologies.engine.failures.user_code import bolt_failure, failed
 from topologies.engine.failures.whereabouts import worker_position
 from topologies.engine.fire.emissions import Emissions, place, places
+from topologies.engine.fire.noting import FiredWindows
 from topologies.engine.fire.retracting import Retractions
 from topologies.engine.fire.task_windows import Firing, SummedWindows, TaskSnapshot
 from topologies.engine.ingest.router import Router
-from topologies.engine.ledger.trace import joined_rows, window_row
+from topologies.engine.ledger.trace import joined_rows
 from topologies.engine.rows.rows import Rows
 from topologies.engine.work.items import FireItem
 from topologies.graph.nodes.windowed import WindowedNode
@@ -60,7 +61,8 @@ class BoltCalls:
     def make(self, firings: Iterable[Firing]) -> None:
         """Call the bolt for each window, in order, or for many at once. It is prepared before its first call."""
         node, context, outputs, gathered = self.node, self.context, Emissions(self.node), _Gathered()
-        ends: list[int] | None = [] if context.notes_window_ends else None
+        watched = FiredWindows(node, context, self.router.ledger)
+        note = watched.note if watched.wanted else None
         for window in firings:
             if isinstance(window, SummedWindows):
                 self._join(window)
@@ -73,10 +75,8 @@ class BoltCalls:
                 continue
             bolt = self._ready()
             self._fired += 1
-            if ends is not None:
-                ends.append(window.end_timestamp)
-            if context.traced:
-                self.router.ledger.trace("windows", window_row(node, context.batch, window))
+            if note is not None:
+                note(window)
             if not self._at_once:
                 self._call(bolt, window, outputs)
             elif gathered.add(window):
@@ -84,8 +84,7 @@ class BoltCalls:
         self._call_all(gathered, outputs)
         if self._position is not None:
             self._position.leave()
-        if ends:
-            self.router.ledger.note_window_ends(node, ends)
+        watched.hand_over()
         for stream, table, times in outputs.tables(context.batch):
             self._emit(stream, table, times)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.event_segments import write_events
+from manager.storage.file_segments import epoch_prefix
 from manager.storage.ref import Ref
 from manager.storage.segments import SegmentWriter
 from manager.storage.storage_errors import as_storage_error, naming_owner
@@ -113,7 +114,8 @@ class Staging:
 
     def _write_file(self, sink: FileSink, table: pa.Table) -> str:
         filesystem, folder, _ = locate(sink.path)
-        path = f"{folder}/.{self._context.key}-{uuid.uuid4().hex}.{sink.format.name}"
+        attempt = f"{epoch_prefix(self._context.epoch)}{uuid.uuid4().hex}"
+        path = f"{folder}/.{self._context.key}-{attempt}.{sink.format.name}"
         with as_storage_error(path, "written"):
             write_table(filesystem, path, table, sink.format)
         return path

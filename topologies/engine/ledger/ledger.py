@@ -3,8 +3,8 @@ input."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from manager.storage.segments import SegmentWriter
 from topologies.engine.ledger.trace import TRACES
+from topologies.engine.ledger.trace_contexts import merged
 from topologies.engine.work.input_progress import InputProgress
-from topologies.engine.work.output import Recorded
+from topologies.engine.work.output import Recorded, TurnedAway
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.topology import Topology
 from windowing.errors import DataError
@@ -23,19 +24,25 @@ if TYPE_CHECKING:
 
 _COMPLAINTS = 5
 """Maximum number of unreadable rows shown in the log, per task and batch; all are on the error streams."""
+SAMPLED = 5
+"""Maximum number of events not admitted that are recorded, per bolt, task and batch: the last ones."""
 
 
 class Ledger:
     """The records of one task in one batch."""
 
-    def __init__(self, topology: Topology, *, traced: bool) -> None:
+    def __init__(self, topology: Topology, *, traced: bool, samples: bool = False) -> None:
         self.traced = traced
         """Whether tracing is on."""
+        self.samples = samples
+        """Whether events that are not admitted are sampled."""
+        self._turned_away: dict[str, deque[TurnedAway]] = {}
         self._stop_on_invalid = topology.stop_on_invalid
         self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
         self._inputs: dict[str, dict[str, InputProgress]] = {}
         self._traces: dict[str, list[dict[str, Any]]] = {}
         self._window_ends: dict[str, Counter[int]] = {}
+        self._trace_contexts: dict[str, Mapping[int, Sequence[str]]] = {}
         self._complaints: list[str] = []
 
     def count(self, node: WindowedNode, input_index: int, account: str, rows: int) -> None:
@@ -82,10 +89,18 @@ class Ledger:
         """Record the ends, in microseconds, of windows that have fired."""
         self._window_ends.setdefault(node.name, Counter()).update(ends)
 
+    def note_trace_contexts(self, node: WindowedNode, of_ends: Mapping[int, Sequence[str]]) -> None:
+        """Record samples of the trace contexts of events, by the end of their windows in microseconds."""
+        self._trace_contexts[node.name] = merged(self._trace_contexts.get(node.name, {}), of_ends)
+
     def trace(self, kind: str, row: dict[str, Any]) -> None:
         """Add a trace row, if tracing is on."""
         if self.traced:
             self._traces.setdefault(kind, []).append(row)
+
+    def sample(self, event: TurnedAway) -> None:
+        """Record an event that was not admitted; of many only the last few."""
+        self._turned_away.setdefault(event.bolt, deque(maxlen=SAMPLED)).append(event)
 
     def complain(self, component: str, source: str, reason: str) -> None:
         """Record a message about bad input. Raises DataError where the topology stops on invalid input."""
@@ -112,7 +127,9 @@ class Ledger:
                 for name, rows in self._traces.items()
             ],
             window_ends=self._window_ends,
+            trace_contexts=self._trace_contexts,
             complaints=self._complaints,
+            turned_away=[event for events in self._turned_away.values() for event in events],
         )
 
     def _counter(self, node: WindowedNode, account: str) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from topologies.engine.time.reasons import Reasons, reasons_of
 from windowing.settings.rules import Lifetime
-from windowing.time.timestamps import FOREVER, from_column
+from windowing.time.timestamps import FOREVER, OPEN_END, from_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,8 @@ def lifetimes(
     rows = table.num_rows
     wrong: list[Reasons] = []
     ends, present = times + 1, np.zeros(rows, np.bool_)
-    # Without the column events are points; with it, a null means that the end is not known yet.
+    # Without the column events are points; with it, a null means that the end is not known yet, and so does 9999-12-31:
+    # as a time it would take the watermark of a later run there.
     has_ends = lifetime.end_field in table.column_names
     if has_ends:
         column = table.column(lifetime.end_field)
@@ -36,7 +37,7 @@ def lifetimes(
         if unreadable is not None:
             bad = present & (unreadable != "")
             wrong.append(reasons_of(bad, [f"end of its lifetime: {text}" for text in unreadable[bad]]))
-        ends = np.where(present, values, FOREVER)
+        ends = np.where(present & (values < OPEN_END), values, FOREVER)
     edges = None
     if lifetime.shape_field is not None:
         edges = np.zeros(rows, np.bool_)

@@ -21,7 +21,23 @@ class Staged:
     for_sinks: Sequence[tuple[str, Ref]] = ()
     """(sink, rows): rows for sinks that the driver serves."""
     files: Sequence[tuple[str, str]] = ()
-    """(sink, hidden path): files written by this task; published in the phase ``sinks``, before the commit."""
+    """(sink, hidden path): files written by this task; they get their names after the commit."""
+
+
+@dataclass(frozen=True)
+class TurnedAway:
+    """An event that a bolt did not admit; times in microseconds."""
+
+    bolt: str
+    stream: str
+    account: str
+    """``late``, ``dropped`` or ``early``."""
+    time: int
+    watermark: int | None
+    """The watermark that it was compared with; None where there was none."""
+    reason: str
+    content: str
+    """Its columns as text, cut."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +52,13 @@ class Recorded:
     """(kind, rows): traces, by their kind in ``TRACES``."""
     window_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Per windowed bolt, where the batch asks for it: how many windows with each end (microseconds) have fired."""
+    trace_contexts: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
+    """Per windowed bolt and end of windows (microseconds), where the batch asks for it: samples of the trace contexts
+    that their events carry."""
     complaints: Sequence[str] = ()
     """Messages about some of the unreadable input, for the log."""
+    turned_away: Sequence[TurnedAway] = ()
+    """Where the batch asks for it: the last few events that were not admitted."""
 
 
 @dataclass(frozen=True)

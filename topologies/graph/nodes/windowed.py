@@ -12,7 +12,14 @@ import pyarrow as pa
 
 from manager.slices.slicing import Slicing
 from policies.admission import Admission, LastEnd
-from policies.assigners import AlignedWindows, CalendarWindows, CountedWindows, SessionWindows, WindowAssigner
+from policies.assigners import (
+    AlignedWindows,
+    CalendarWindows,
+    CountedWindows,
+    SessionWindows,
+    SlidingLogWindows,
+    WindowAssigner,
+)
 from policies.choose import closes_after_end
 from policies.eviction import EvictionPolicy, TimeEvictionPolicy
 from policies.last_end import last_window_end
@@ -167,7 +174,7 @@ class WindowedNode:
             allowed=settings.allowed_lateness.micros if self.event_time else 0,
             closes_after_end=self.closes_after_end,
             last_end=self.last_end if ends_known else None,
-            holds_start=settings.bounds is Bounds.START,
+            holds_start=settings.bounds is Bounds.START and self.sliding_log is None,
             overtakes=self.overtakes,
         )
 
@@ -206,6 +213,12 @@ class WindowedNode:
     def session(self) -> SessionWindows | None:
         """The first of its kinds of window that is sessions."""
         return next((each for each in self.assigners if isinstance(each, SessionWindows)), None)
+
+    @property
+    def sliding_log(self) -> SlidingLogWindows | None:
+        """Its only kind of window where that is a sliding log, whose windows hold their end, whatever the bounds."""
+        only = self.assigners[0] if len(self.assigners) == 1 else None
+        return only if isinstance(only, SlidingLogWindows) else None
 
     @property
     def closes_after_end(self) -> bool:

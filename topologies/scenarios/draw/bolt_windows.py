@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from topologies.scenarios.run.answer import AnswerWindow, BoltTrace, Replayed
-from windowing.settings.kinds import Meeting, Onset, Session
+from windowing.settings.kinds import Lull, Meeting, Onset, Session
 from windowing.settings.panes import PaneMode
 
 
 def moments(answer: Replayed) -> Counter[str]:
     """How many windows each ready bolt has that are moments and no windows of a user's: joins by lifetime, unions,
-    ``Deduplicate`` and the like are called at each."""
+    ``Deduplicate``, ``Silence`` and the like are called at each."""
     return Counter({trace.bolt: len(trace.windows) for trace in answer.traces if trace.windows and _by_moments(trace)})
 
 
@@ -56,4 +56,4 @@ def _is_same(earlier: AnswerWindow, later: AnswerWindow, *, sessions: bool) -> b
 
 
 def _by_moments(trace: BoltTrace) -> bool:
-    return any(isinstance(kind, Onset | Meeting) for kind in trace.settings.kinds)
+    return any(isinstance(kind, Onset | Lull | Meeting) for kind in trace.settings.kinds)

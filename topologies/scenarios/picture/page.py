@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from topologies.html.colours import DARK, FONT, LIGHT, variables
 from topologies.html.element import element, escaped
 from topologies.html.page import table
 from topologies.scenarios.picture.panel import panel
 from topologies.scenarios.picture.picture import Picture, pictures
-from topologies.scenarios.picture.style import DARK, FONT, LIGHT, asset, variables
+from topologies.scenarios.picture.style import asset
 from topologies.scenarios.run.answer import Replayed, plain
 from topologies.scenarios.schema.expected import WHEREABOUTS
 from topologies.scenarios.schema.model import Scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from topologies.scenarios.picture.style import LIGHT
+from topologies.html.colours import LIGHT
 from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.schema.model import Scenario

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
+from topologies.html.colours import DARK, LIGHT
 from topologies.html.element import element, escaped
 from topologies.scenarios.picture.drawing import AXIS, Drawing, drawn
 from topologies.scenarios.picture.fates import Fate
 from topologies.scenarios.picture.legend import how_to_read, legend
 from topologies.scenarios.picture.marks import mark
 from topologies.scenarios.picture.picture import Picture, pictures
-from topologies.scenarios.picture.style import DARK, LIGHT, plain_style
+from topologies.scenarios.picture.style import plain_style
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.schema.model import Scenario
 

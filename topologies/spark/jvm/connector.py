@@ -37,6 +37,16 @@ _REMEDY = (
 )
 
 
+_STARTED: dict[str, str] = {}
+"""The settings that windbolt has started Java with."""
+
+
+def started_with(name: str) -> str | None:
+    """The setting that windbolt started Java with: Java knows it, and it was that of one session, which may have
+    ended."""
+    return _STARTED.get(name)
+
+
 def coordinates() -> str:
     """The Maven coordinates of the connector for the installed Spark."""
     return f"org.apache.spark:{ARTIFACT}_2.13:{pyspark.__version__}"
@@ -48,7 +58,7 @@ def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
     Where Maven Central has none for this Spark version, and an older one is known to work, that one is used. Raises
     EnvironmentMissing where that is not available either.
     """
-    settings = _defaults() | dict(conf)
+    settings = file_defaults() | dict(conf)
     packages, files = settings.get(_PACKAGES, ""), settings.get(_JARS, "")
     if any(ARTIFACT in text for text in (packages, files, os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
         return {}
@@ -95,6 +105,7 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
     shown only if it fails. Raises EnvironmentMissing where the connector cannot be fetched."""
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # it is running already, with its own settings
+    _STARTED.update(settings)
     conf = SparkConf()
     for name, value in settings.items():
         conf.set(name, value)
@@ -143,7 +154,7 @@ def check_connector(spark: SparkSession) -> None:
     )
 
 
-def _defaults() -> dict[str, str]:
+def file_defaults() -> dict[str, str]:
     """The settings of ``spark-defaults.conf``; a setting given at the start would replace them."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))

@@ -8,17 +8,23 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from topologies.spark.jvm.connector import check_connector, start_java, with_connector
+from topologies.run.masters import LOCAL, on_this_machine
+from topologies.spark.jvm.connector import check_connector, file_defaults, start_java, started_with, with_connector
 from windowing.errors import ConfigError, EnvironmentMissing
 
 OLDEST_JAVA = 17
+_MASTER, _PYTHON, _JAVA_OPTIONS = "spark.master", "spark.pyspark.python", "spark.driver.extraJavaOptions"
+_PROGRESS = "spark.ui.showConsoleProgress"
+_UNNAMED = "pyspark-shell"
+"""What spark-submit calls an application that nobody has named."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _LISTING = {
@@ -36,38 +42,83 @@ def active_session() -> SparkSession | None:
 
 def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
     """The active session or a new one, and whether it is new, and so ours to stop. ``kafka``: a new one has the Kafka
-    connector."""
+    connector.
+
+    A new one is on ``master``, or else where Spark itself has been told to go: by ``conf``, spark-submit or
+    ``spark-defaults.conf``; only where nobody has said anything it is on ``local[*]``. What windbolt sets besides is
+    for settings that nobody has given.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate(), False  # "active" depends on the thread; this one belongs to another
     check_java()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    chosen = master or "local[*]"
-    settings = {
-        "spark.app.name": "windbolt",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        # Over TCP every Python task waits 40 ms for a delayed acknowledgement.
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOGGING}",
-    }
-    if chosen.startswith("local"):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", **_LISTING}
-        settings["spark.python.daemon.module"] = "topologies.spark.workers.daemon"
-    settings |= conf
-    if kafka:
-        settings |= with_connector(conf)
-    start_java({"spark.master": chosen, **settings}, fetches=kafka)
-    builder = SparkSession.builder.master(chosen)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    if chosen.startswith("local") and session.conf.get(_FILE_MANAGER, None) is None:
+    given = ({_MASTER: master} if master else {}) | dict(conf)
+    with python_of_workers(given):
+        given |= with_connector(given) if kafka else {}
+        start_java(_at_start(given), fetches=kafka)
+        SparkContext._ensure_initialized()
+        known = {name: value for name, value in SparkConf().getAll() if started_with(name) != value} | given
+        settings = _defaults(known.get(_MASTER, LOCAL))
+        settings = {name: value for name, value in settings.items() if known.get(name, _UNNAMED) == _UNNAMED} | given
+        builder = SparkSession.builder
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+    if on_this_machine(known.get(_MASTER, LOCAL)) and session.conf.get(_FILE_MANAGER, None) is None:
         _write_checkpoints_simply(session)
     return session, True
+
+
+def _at_start(given: Mapping[str, str]) -> dict[str, str]:
+    """The settings that Java is started with; what is set there replaces ``spark-defaults.conf``."""
+    quiet, default = f"-Dlog4j2.configurationFile=file:{_LOGGING}", file_defaults()
+    options = " ".join(filter(None, [quiet, default.get(_JAVA_OPTIONS)]))
+    return {_JAVA_OPTIONS: options, _PROGRESS: default.get(_PROGRESS, "false")} | dict(given)
+
+
+def _defaults(master: str) -> dict[str, str]:
+    """What windbolt sets where nobody else has."""
+    settings = {
+        _MASTER: master,
+        "spark.app.name": "windbolt",
+        "spark.sql.session.timeZone": "UTC",
+        _PROGRESS: "false",
+        # Over TCP every Python task waits 40 ms for a delayed acknowledgement.
+        "spark.python.unix.domain.socket.enabled": "true",
+        **_LISTING,
+    }
+    if on_this_machine(master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        settings |= {"spark.ui.enabled": "false", "spark.python.daemon.module": "topologies.spark.workers.daemon"}
+    return settings
+
+
+@contextmanager
+def python_of_workers(given: Mapping[str, str]) -> Iterator[None]:
+    """Have Spark start the workers with the Python that the user names, by ``spark.pyspark.python`` or PYSPARK_PYTHON.
+
+    Otherwise, and on this machine unless a setting names one, with this Python: it has what the topology needs, and a
+    ``python3`` that a shell's profile names may not.
+    """
+    here = on_this_machine(given.get(_MASTER) or file_defaults().get(_MASTER, LOCAL)) and not _submitted()
+    chosen = given.get(_PYTHON) or file_defaults().get(_PYTHON) or ("" if here else os.environ.get("PYSPARK_PYTHON"))
+    before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    os.environ |= {"PYSPARK_PYTHON": chosen or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _submitted() -> bool:
+    """Whether spark-submit, or who else started Java, has said where to run."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or "PYSPARK_SUBMIT_ARGS" in os.environ
 
 
 def _write_checkpoints_simply(spark: SparkSession) -> None:

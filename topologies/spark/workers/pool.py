@@ -6,7 +6,6 @@ There a Spark job costs more than many a task.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,15 +13,15 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from topologies.engine.batch.context import Context
-from topologies.spark.executor import SparkExecutor, TaskExecutor, own_paths, packed
+from topologies.run.masters import local_cores
+from topologies.spark.code.whose import own_paths
+from topologies.spark.executor import SparkExecutor, TaskExecutor, packed
 from topologies.spark.workers.spare import SPARE
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 TASKS = "spark.windbolt.tasks"
 """Setting that chooses who runs the tasks: ``auto``, ``spark`` or ``pool``."""
-_LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(,[^]]*)?\])?")
-"""Matches a local master: the number of cores, and how often a task may fail."""
 
 
 def executor_for(spark: SparkSession) -> TaskExecutor:
@@ -32,10 +31,10 @@ def executor_for(spark: SparkSession) -> TaskExecutor:
     overrides this. Raises ConfigError where that is impossible.
     """
     chosen, context = spark.conf.get(TASKS, "auto"), spark.sparkContext
-    master = _LOCAL.fullmatch(context.master or "")
+    local = local_cores(context.master or "")
     match chosen:
         case "auto":
-            pool = master is not None and not master[2]
+            pool = local is not None and local[1] is None
         case "spark":
             pool = False
         case "pool":
@@ -48,17 +47,19 @@ def executor_for(spark: SparkSession) -> TaskExecutor:
             )
     if not pool:
         return SparkExecutor(context)
-    if master is None:
+    if local is None:
         raise ConfigError(
             f"{TASKS} is 'pool', and the master is {context.master!r}",
             why="the workers of the pool are processes of the driver's machine",
             do="leave it out, or run on local[*]",
         )
-    return PoolExecutor(context, _cores(master[1]))
+    return PoolExecutor(context, _cores(local[0]))
 
 
 class PoolExecutor:
     """Runs tasks in the driver's own worker processes; rows that come out of the JVM are read by Spark's."""
+
+    on_this_machine = True
 
     def __init__(self, context: SparkContext, cores: int) -> None:
         self.slots = context.defaultParallelism
@@ -103,8 +104,8 @@ class PoolExecutor:
         self._spark.close()
 
 
-def _cores(named: str | None) -> int:
-    return (os.cpu_count() or 1) if named == "*" else int(named or 1)
+def _cores(named: str) -> int:
+    return (os.cpu_count() or 1) if named == "*" else int(named)
 
 
 def _widest(topology: Topology) -> int:

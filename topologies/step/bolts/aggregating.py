@@ -51,6 +51,7 @@ class AggregateMessages(StatefulWindowedBolt):
     """
 
     state_types: ClassVar = {"caches": dict, "run": str}
+    state_keys: ClassVar = {"caches": KEY, "run": ()}
 
     def __init__(
         self,

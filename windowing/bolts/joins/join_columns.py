@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from windowing.bolts.joins.matching import can_be_compared, key_type
 from windowing.data.schema import TIMESTAMP
-from windowing.errors import ConfigError
+from windowing.errors import ConfigError, together
 from windowing.suggestions import did_you_mean_column
 
 LEFT, RIGHT, BOTH, START, END = "left", "right", "both", "start", "end"
@@ -123,17 +123,23 @@ def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: J
 
 
 def check_key_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> None:
-    """ConfigError for key columns whose values are never equal, because of their types."""
+    """ConfigError for all key columns whose values are never equal, because of their types."""
+    problems = [*_unequal(left, right, names, keys)]
+    if problems:
+        raise together("the join", problems)
+
+
+def _unequal(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> Iterator[ConfigError]:
     for one, other in zip(keys.left, keys.right, strict=True):
         kinds = left.field(one).type, right.field(other).type
         if not all(map(can_be_compared, kinds)):
-            raise ConfigError(
+            yield ConfigError(
                 f"a join on {one!r} and {other!r}, which are {kinds[0]} and {kinds[1]}",
                 why="keys are values that can be compared; lists and maps are not",
                 do="take a part of it as a column, in a bolt before",
             )
-        if key_type(*kinds) is None:
-            raise ConfigError(
+        elif key_type(*kinds) is None:
+            yield ConfigError(
                 f"a join on {one!r} of {names[0]!r}, which is {kinds[0]}, and {other!r} of {names[1]!r}, which is "
                 f"{kinds[1]}",
                 why="values of these types are not compared",
@@ -181,23 +187,31 @@ def named_columns(
 
 def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinColumn]:
     """The columns that ``outputs`` declares; ConfigError for others, and for types that they cannot be cast to."""
+    problems = [*_not_to_be_had(columns, wanted)]
+    if problems:
+        raise together("the join", problems)
+    return {name: columns[name] for name in wanted.names}
+
+
+def _not_to_be_had(columns: dict[str, JoinColumn], wanted: pa.Schema) -> Iterator[ConfigError]:
     unknown = [name for name in wanted.names if name not in columns]
     if unknown:
-        raise ConfigError(
+        yield ConfigError(
             f"the join has no column {', '.join(map(repr, unknown))}{did_you_mean_column(unknown[0], columns)}",
             why=f"it has {', '.join(columns)}",
             do="declare some of these in outputs=, or leave outputs= out to have all",
         )
     for field in wanted:
+        if field.name in unknown:
+            continue
         try:
             pa.nulls(0, columns[field.name].kind).cast(field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise ConfigError(
+            yield ConfigError(
                 f"column {field.name!r} is {columns[field.name].kind}, and was declared {field.type}",
                 why=str(error),
                 do="declare the type that it has",
-            ) from error
-    return {name: columns[name] for name in wanted.names}
+            )
 
 
 def _names(on: object) -> tuple[str, ...]:

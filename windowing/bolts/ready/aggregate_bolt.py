@@ -94,7 +94,9 @@ class AggregateBolt(BatchWindowedBolt):
         twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
         if twice:
             raise ConfigError(
-                f"AggregateBolt with two columns {twice[0]!r}", why="a column is known by its name", do="rename one"
+                f"AggregateBolt with two columns {' and two '.join(map(repr, dict.fromkeys(twice)))}",
+                why="a column is known by its name",
+                do="rename one",
             )
 
     @checked_value
@@ -109,9 +111,9 @@ class AggregateBolt(BatchWindowedBolt):
         strange = [name for name in fill or {} if name not in self.aggregates]
         if strange:
             raise ConfigError(
-                f"with_empty_windows(fill={{{strange[0]!r}: ...}})",
+                f"with_empty_windows(fill={{{', '.join(f'{name!r}: ...' for name in strange)}}})",
                 why=f"the aggregates are {', '.join(self.aggregates)}",
-                do="name one of these",
+                do="name some of these",
             )
         configured = super().with_empty_windows(until=until)
         configured.fill = dict(fill or {})
@@ -125,6 +127,12 @@ class AggregateBolt(BatchWindowedBolt):
                     f"AggregateBolt by {name!r}, and there is no such column" + did_you_mean_column(name, schema.names),
                     why=f"the bolt reads {', '.join(schema.names)}",
                     do="name columns that it reads",
+                )
+            elif not has_order(value_type(schema.field(name).type)):
+                yield ConfigError(
+                    f"AggregateBolt by {name!r}, which is {value_type(schema.field(name).type)}",
+                    why="keys are values that can be put in order",
+                    do="cast it, or take a part of it as a column, in a bolt before",
                 )
         for name, aggregate in self.aggregates.items():
             try:
@@ -142,13 +150,6 @@ class AggregateBolt(BatchWindowedBolt):
         if problems:
             raise together("AggregateBolt", problems)
         keys = [pa.field(name, value_type(schema.field(name).type)) for name in self.by]
-        unordered = [field for field in keys if not has_order(field.type)]
-        if unordered:
-            raise ConfigError(
-                f"AggregateBolt by {unordered[0].name!r}, which is {unordered[0].type}",
-                why="keys are values that can be put in order",
-                do="cast it, or take a part of it as a column, in a bolt before",
-            )
         bound = tuple((name, aggregate.bound(name, schema)) for name, aggregate in self.aggregates.items())
         columns = [pa.field(name, aggregate.result) for name, aggregate in bound]
         configured = copy(self)

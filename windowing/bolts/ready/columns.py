@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import pyarrow as pa
 
 from windowing.bolts.joins.matching import can_be_compared
-from windowing.errors import ConfigError
+from windowing.errors import ConfigError, together
 from windowing.suggestions import did_you_mean_column
 
 
@@ -41,35 +42,42 @@ def unified(inputs: Mapping[str, pa.Schema]) -> pa.Schema | None:
         return None
 
 
-def check_groups(
+def check_columns(bolt: str, *problems: Iterable[ConfigError]) -> None:
+    """ConfigError that tells all problems with the columns of a bolt; none where there is none."""
+    found = [*chain.from_iterable(problems)]
+    if found:
+        raise together(bolt, found)
+
+
+def wrong_groups(
     bolt: str,
     argument: str,
     names: Sequence[str],
     schema: pa.Schema,
     fits: Callable[[pa.DataType], bool] = can_be_compared,
-) -> None:
-    """ConfigError for columns that the input does not have, or whose values cannot be used."""
+) -> Iterator[ConfigError]:
+    """An error for each column that the input does not have, or whose values cannot be used."""
     for name in names:
         if name not in schema.names:
-            raise ConfigError(
+            yield ConfigError(
                 f"{bolt}({argument}={name!r}), and there is no such column{did_you_mean_column(name, schema.names)}",
                 why=f"the bolt reads {', '.join(schema.names)}",
                 do="name columns that it reads",
             )
-        if not fits(schema.field(name).type):
-            raise ConfigError(
+        elif not fits(schema.field(name).type):
+            yield ConfigError(
                 f"{bolt}({argument}={name!r}), which is {schema.field(name).type}",
                 why="such values cannot be compared",
                 do="cast it, or take a part of it as a column, in a bolt before",
             )
 
 
-def check_new(bolt: str, names: Sequence[str], schema: pa.Schema) -> None:
-    """ConfigError where a column that the bolt adds is there already, or is added twice."""
+def taken_names(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[ConfigError]:
+    """An error for each column that the bolt adds and that is there already, or is added twice."""
     twice = [name for at, name in enumerate(names) if name in schema.names or name in names[:at]]
-    if twice:
-        raise ConfigError(
-            f"{bolt} with two columns {twice[0]!r}",
+    for name in dict.fromkeys(twice):
+        yield ConfigError(
+            f"{bolt} with two columns {name!r}",
             why=f"it adds {', '.join(names)} to {', '.join(schema.names)}",
             do="choose another name for the one that it adds",
         )

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from windowing.bolts.batch_windowed_bolt import AllRows, BatchWindowedBolt
 from windowing.bolts.component import TaskContext
-from windowing.bolts.ready.columns import check_groups, read_columns, read_name
+from windowing.bolts.ready.columns import check_columns, read_columns, read_name, wrong_groups
 from windowing.bolts.ready.limits import read_length_of_time
 from windowing.bolts.ready.unions import Union
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt
@@ -87,9 +87,12 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         assert bound._schema is not None
         columns = self.compared(bound._schema)
         others = tuple(name for name in columns if name not in self.by)
-        check_groups(type(self).__name__, "by", self.by, bound._schema)
-        check_groups(type(self).__name__, "of", others, bound._schema)
+        name = type(self).__name__
+        check_columns(
+            name, wrong_groups(name, "by", self.by, bound._schema), wrong_groups(name, "of", others, bound._schema)
+        )
         kept = [pa.field(f"of {name}", value_type(bound._schema.field(name).type)) for name in columns]
+        bound.__dict__["state_keys"] = {_PASSED: {name: f"of {name}" for name in self.by}}
         bound.__dict__["state_types"] = {_PASSED: pa.schema([pa.field(_TIME, pa.int64()), *kept])}
         bound.__dict__["_compared"] = columns
         return bound

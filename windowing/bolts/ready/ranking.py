@@ -13,7 +13,7 @@ from windowing.aggregates.declared import nulled
 from windowing.aggregates.keys import Keys
 from windowing.aggregates.ranked import can_be_ranked, ranks
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
-from windowing.bolts.ready.columns import check_groups, check_new, read_columns, read_name, unified
+from windowing.bolts.ready.columns import check_columns, read_columns, read_name, taken_names, unified, wrong_groups
 from windowing.bolts.ready.limits import read_limit
 from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM
@@ -95,10 +95,13 @@ class Rank(BatchWindowedBolt):
         name, schema = type(self).__name__, unified(inputs)
         if schema is None:
             return self
-        check_groups(name, "by", self.by, schema)
-        check_groups(name, "order_by", (self.order_by,), schema, can_be_ranked)
         added = [(self.column, pa.int64()), *((given, TIMESTAMP) for given in self._moments.values())]
-        check_new(name, [given for given, _ in added], schema)
+        check_columns(
+            name,
+            wrong_groups(name, "by", self.by, schema),
+            wrong_groups(name, "order_by", (self.order_by,), schema, can_be_ranked),
+            taken_names(name, [given for given, _ in added], schema),
+        )
         bound = copy(self)
         bound._schema = pa.schema([*schema, *(pa.field(given, kind) for given, kind in added)])
         return bound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Self
 
@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowing.bolts.plain_bolts import BatchBolt
+from windowing.bolts.ready.columns import check_columns
 from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM, EmittedRows
 from windowing.data.schema import TIMESTAMP
 from windowing.errors import ConfigError
 from windowing.suggestions import did_you_mean_column
 from windowing.time.durations import Time, as_duration, as_shift
-from windowing.time.timestamps import from_column
+from windowing.time.timestamps import OPEN_END, from_column
 
 
 class ShiftTime(BatchBolt):
@@ -39,8 +40,7 @@ class ShiftTime(BatchBolt):
         """Its columns are those of its input; ConfigError where ``fields`` are not times, or inputs differ."""
         bound = copy(self)
         bound._schema = _one_schema(inputs)
-        for name in self._fields:
-            _check_time(bound._schema, name, self.time_shift)
+        check_columns("ShiftTime", *(_wrong_times(bound._schema, name, self.time_shift) for name in self._fields))
         return bound
 
     def output_schemas(self) -> dict[str, pa.Schema]:
@@ -57,7 +57,7 @@ class AlterLifetime(BatchBolt):
 
     ``end`` is the column that ``with_lifetime`` names. ``duration``: events end so long after the time in the column
     ``start``, whatever their end was; the column is added where there is none. ``extend``: the time in it is
-    moved so far; events that never end still do not. One of the two.
+    moved so far; events that never end (null, 9999-12-31) still do not. One of the two.
 
     A life does not hold its end: an event exactly a ``duration`` after another's start does not meet it. With
     ``inclusive`` it does: lives of a ``duration`` end a microsecond later.
@@ -108,24 +108,30 @@ class AlterLifetime(BatchBolt):
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """Its columns are those of its input, and the end; ConfigError where they are not times, or inputs differ."""
         schema = _one_schema(inputs)
-        if self._start is not None:
-            _check_time(schema, self._start, self.time_shift)
-        if self._extend is not None:
-            _check_time(schema, self._end, self._extend)
-        elif self._end not in schema.names:
+        starts = () if self._start is None else _wrong_times(schema, self._start, self.time_shift)
+        check_columns("AlterLifetime", starts, self._wrong_ends(schema))
+        if self._end not in schema.names:
             schema = schema.append(pa.field(self._end, TIMESTAMP))
-        else:
-            _check_time(schema, self._end, 0)
-            kind = schema.field(self._end).type
-            if self._last and _unit(kind) > 1:
-                raise ConfigError(
-                    f"AlterLifetime(inclusive=True) with ends in {self._end!r}, which is {kind}",
-                    why="lives that hold their ends last a microsecond longer, and the column has a coarser unit",
-                    do="name another column, which is added, or use a timestamp in us",
-                )
         bound = copy(self)
         bound._schema = schema
         return bound
+
+    def _wrong_ends(self, schema: pa.Schema) -> Iterator[ConfigError]:
+        """What is wrong with the column of the ends; with a duration it need not be there."""
+        if self._extend is not None:
+            yield from _wrong_times(schema, self._end, self._extend)
+            return
+        if self._end not in schema.names:
+            return
+        wrong = [*_wrong_times(schema, self._end, 0)]
+        yield from wrong
+        kind = schema.field(self._end).type
+        if not wrong and self._last and _unit(kind) > 1:
+            yield ConfigError(
+                f"AlterLifetime(inclusive=True) with ends in {self._end!r}, which is {kind}",
+                why="lives that hold their ends last a microsecond longer, and the column has a coarser unit",
+                do="name another column, which is added, or use a timestamp in us",
+            )
 
     def output_schemas(self) -> dict[str, pa.Schema]:
         return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
@@ -135,7 +141,8 @@ class AlterLifetime(BatchBolt):
         if self._start is not None and self.time_shift:
             batch = _set(batch, self._start, _moved(batch.column(self._start), self.time_shift))
         if self._extend is not None:
-            return _set(batch, self._end, _moved(batch.column(self._end), self._extend))
+            ends = batch.column(self._end)
+            return _set(batch, self._end, _moved(ends, self._extend, where=_known(ends)))
         assert self._start is not None
         assert self._duration is not None
         times, wrong = from_column(batch.column(self._start))
@@ -155,22 +162,24 @@ def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
     return schemas[0]
 
 
-def _check_time(schema: pa.Schema, name: str, by: int) -> None:
+def _wrong_times(schema: pa.Schema, name: str, by: int) -> Iterator[ConfigError]:
+    """What is wrong with a column of times that are to be moved so many microseconds."""
     if name not in schema.names:
-        raise ConfigError(
+        yield ConfigError(
             f"there is no column {name!r} to shift{did_you_mean_column(name, schema.names)}",
             why=f"the columns are {', '.join(schema.names)}",
             do="name one of these",
         )
+        return
     kind = schema.field(name).type
     if not pa.types.is_timestamp(kind) and not pa.types.is_integer(kind):
-        raise ConfigError(
+        yield ConfigError(
             f"column {name!r} is {kind}",
             why="times are timestamps, or whole numbers of milliseconds",
             do="name another column",
         )
-    if by % _unit(kind):
-        raise ConfigError(
+    elif by % _unit(kind):
+        yield ConfigError(
             f"column {name!r} is shifted by {by} microseconds",
             why=f"{kind} has a coarser unit",
             do="use a timestamp in us",
@@ -184,11 +193,20 @@ def _unit(kind: pa.DataType) -> int:
     return 1_000
 
 
-def _moved(column: pa.ChunkedArray, by: int) -> pa.ChunkedArray:
-    """A column of times so many microseconds later."""
+def _known(ends: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which ends are known; those on 9999-12-31 stand for none."""
+    open_end = pa.scalar(OPEN_END, pa.timestamp("us")) if pa.types.is_timestamp(ends.type) else OPEN_END // 1_000
+    kind = pa.timestamp("us") if pa.types.is_timestamp(ends.type) else pa.int64()
+    return pc.less(ends.cast(kind, safe=False), open_end)
+
+
+def _moved(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = None) -> pa.ChunkedArray:
+    """A column of times so many microseconds later; ``where`` says which of them, None for all."""
     kind = column.type
     units = by * 1_000 if pa.types.is_timestamp(kind) and kind.unit == "ns" else by // _unit(kind)
-    return pc.add_checked(column.cast(pa.int64()), units).cast(kind)
+    numbers = column.cast(pa.int64())
+    moved = pc.add_checked(numbers, units if where is None else pc.if_else(where, units, 0))
+    return moved.cast(kind)
 
 
 def _of_kind(micros: pa.Array, kind: pa.DataType) -> pa.Array:

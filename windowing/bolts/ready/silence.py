@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from windowing.bolts.batch_windowed_bolt import BatchWindowedBolt
 from windowing.bolts.operators import Operator
-from windowing.bolts.ready.columns import check_groups, check_new, read_columns, read_name, unified
+from windowing.bolts.ready.columns import check_columns, read_columns, read_name, taken_names, unified, wrong_groups
 from windowing.bolts.ready.limits import read_length_of_time
 from windowing.calls.checked import checked_value
 from windowing.data.rows import DEFAULT_STREAM
@@ -81,9 +81,9 @@ class Silence(BatchWindowedBolt, Operator):
         schema = unified(inputs)
         if schema is None:
             return self
-        check_groups("Silence", "by", self.by, schema)
+        added = [] if self.end is None else [self.end]
+        check_columns("Silence", wrong_groups("Silence", "by", self.by, schema), taken_names("Silence", added, schema))
         if self.end is not None:
-            check_new("Silence", [self.end], schema)
             schema = schema.append(pa.field(self.end, TIMESTAMP))
         bound = copy(self)
         bound._schema = schema

@@ -1,0 +1,79 @@
+"""Counts the requests of a batch whose checkpoint is in an object store: ``python -m benchmarks.requests 2x10 16x100``.
+
+``2x10`` is a batch of 10 pieces of input for a bolt of 2 tasks, on the local engine, against a server on this machine.
+What counts is the second batch of three, by kind of request, as the server sees it: the first one makes the checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from unittest.mock import patch
+
+from tests.helpers.s3 import S3, s3_server
+from topologies import local
+from topologies.engine.batch.report import BatchReport
+from topologies.local import run_local
+from topologies.run.options import RunOptions
+from topologies.topology import Topology
+from windbolt import TopologyBuilder, TupleWindow, WindowedBolt, seconds, sinks, spouts
+
+ROWS = 64
+"""Rows of a piece of input: few, since it is requests that are counted."""
+
+
+class Counted(WindowedBolt):
+    """How many events a window holds."""
+
+    outputs = "n long"
+
+    def execute(self, window: TupleWindow) -> list[tuple[int]]:
+        return [(len(window.get()),)]
+
+
+def topology(files: str, out: str, tasks: int, pieces: int) -> Topology:
+    """Windows of which some end in each batch, and whose events are there for two of them."""
+    builder = TopologyBuilder("requests")
+    schema = "user string, ts timestamp"
+    builder.set_spout("in", spouts.files(f"{files}/*.jsonl", schema=schema, files_per_batch=pieces))
+    bolt = Counted().with_window(seconds(60), seconds(30)).with_timestamp_field("ts")
+    builder.set_bolt("count", bolt, parallelism=tasks).fields_grouping("in", "user")
+    builder.set_sink("out", sinks.files(out, format="jsonl")).from_("count")
+    return builder.build()
+
+
+def measure(store: S3, tasks: int, pieces: int) -> tuple[Counter[str], float]:
+    """The requests of one batch, and the seconds between its commit and the one before it."""
+    reports: list[tuple[Counter[str], float]] = []
+
+    def note(report: BatchReport) -> None:
+        reports.append((store.count(), time.perf_counter()))
+
+    with tempfile.TemporaryDirectory() as files:
+        for number in range(3 * pieces):
+            with open(f"{files}/{number:06d}.jsonl", "w", encoding="utf-8") as file:
+                for row in range(ROWS):
+                    ts = f"2024-01-01T00:{number // pieces:02d}:{row % 60:02d}Z"
+                    file.write(json.dumps({"user": f"u{row}", "ts": ts}) + "\n")
+        name = f"{tasks}x{pieces}"
+        made = topology(files, store.uri(f"{name}/out"), tasks, pieces)
+        with patch.object(local._Here, "slots", pieces):  # as many pieces as a cluster of so many slots cuts
+            run_local(made, RunOptions(checkpoint=store.uri(f"{name}/ck"), on_report=note, flush=False))
+    return reports[1][0], reports[1][1] - reports[0][1]
+
+
+def main() -> None:
+    """Measure what the arguments name, and print a line for each."""
+    with s3_server() as store:
+        for asked in sys.argv[1:] or ["2x10", "16x100"]:
+            tasks, pieces = map(int, asked.split("x"))
+            counted, spent = measure(store, tasks, pieces)
+            kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(counted.items(), key=lambda kind: -kind[1]))
+            print(f"{asked}: {counted.total()} requests in {spent:.1f} s: {kinds}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Whose a checkpoint is where no lock can say so: a sequence of claims and commits, each made by a conditional write.
+
+The documents ``turns/0000000001``, ``turns/0000000002`` and so on are one sequence. A run that opens the checkpoint
+writes the next one, its claim; each commit is the next one, too, and holds the manifest. A document is only ever
+created where there is none, so of two runs that want the same turn one gets it, and a claim takes the turn that the
+run before it needs for its next commit: that run finds a document of somebody else there, and stops (decision 67).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from manager.storage.sealed_folder import SealedFolder
+from windowing.errors import CheckpointError
+from windowing.time.timestamps import show
+
+_FOLDER = "turns"
+_ATTEMPTS = 1000
+"""How often somebody else may be faster with a claim until it is given up; each time that one commits a batch."""
+
+Turn = dict[str, Any]
+"""A document of the sequence: ``batch`` (the key of the batch committed last, or None), ``manifest`` (of a commit; None
+in a claim), ``owner``, ``since`` and ``epoch`` of the run that wrote it, and ``id``, which no other document has."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who claims a checkpoint, for those that lose it."""
+
+    name: str
+    """Such as ``process 4711 on host``."""
+    since: int
+    """When it claims it, in microseconds."""
+
+
+class Turns:
+    """The sequence of claims and commits of one checkpoint, as one run goes along it."""
+
+    def __init__(self, files: SealedFolder) -> None:
+        self._files = files
+        self.epoch = 0
+        """The number of this run's claim; 0 before it."""
+        self._last = 0
+        """The number of the last document that this run has written."""
+        self._owner: Owner | None = None
+
+    def claim(self, owner: Owner, settle: Callable[[Turn | None], str | None]) -> str | None:
+        """Take the checkpoint over: from now on no run that claimed it before can commit.
+
+        ``settle`` is called with the last document, perhaps several times; it sees to it that all that the document
+        says is done, and returns the key of the batch that the checkpoint is at then. Returns that key.
+        """
+        for _ in range(_ATTEMPTS):
+            number = max(self._numbers(), default=0)
+            before = self._files.read(self._name(number)) if number else None
+            if number and before is None:
+                continue  # its owner has gone on, and deleted it
+            batch = settle(before)
+            claim = {"owner": owner.name, "since": owner.since, "epoch": number + 1, "batch": batch, "manifest": None}
+            if self._take(number + 1, claim):
+                self.epoch, self._owner = number + 1, owner
+                return batch
+        raise CheckpointError(
+            f"checkpoint {self._files.root} cannot be claimed",
+            why=f"another run has committed a batch each of the {_ATTEMPTS} times that this one tried",
+            do="stop that run first",
+        )
+
+    def commit(self, batch: str, manifest: Any) -> None:
+        """Make a manifest the state of the checkpoint. CheckpointError where somebody else has it by now; whether
+        this batch is committed is then for the new owner to say."""
+        assert self._owner is not None, "claim() comes before the first commit"
+        name, since = self._owner.name, self._owner.since
+        turn = {"owner": name, "since": since, "epoch": self.epoch, "batch": batch, "manifest": manifest}
+        if not self._take(self._last + 1, turn):
+            raise self._lost()
+
+    def check(self) -> None:
+        """Raise CheckpointError where somebody else has claimed the checkpoint since this run did."""
+        if max(self._numbers(), default=0) > self._last:
+            raise self._lost()
+
+    def clean(self) -> None:
+        """Delete the documents before this run's last one. A run that lost the checkpoint may then create a document
+        whose number was used before; it finds the later ones, and knows by them that it has lost (``_take``)."""
+        self._files.delete(*(self._name(number) for number in self._numbers() if number < self._last))
+
+    def _take(self, number: int, turn: Turn) -> bool:
+        """Write a document where there is none; False where there is one. CheckpointError where there are later ones:
+        then the number had been used, or somebody else has taken over at once."""
+        if not self._files.create(self._name(number), {**turn, "id": uuid.uuid4().hex}):
+            return False
+        self._last = number
+        self.check()
+        return True
+
+    def _lost(self) -> CheckpointError:
+        latest = self._files.read(self._name(max(self._numbers()))) or {"owner": "another run", "since": None}
+        since = f" at {show(latest['since'])}" if latest["since"] is not None else ""
+        return CheckpointError(
+            f"checkpoint {self._files.root.removesuffix('/windbolt')} has been taken over by {latest['owner']}{since}",
+            why="a checkpoint belongs to the run that was started on it last; this run commits nothing more",
+            do="let that run go on; or stop it, and start this one again",
+        )
+
+    def _numbers(self) -> list[int]:
+        return [int(name) for name in self._files.names(_FOLDER) if name.isdigit()]
+
+    def _name(self, number: int) -> str:
+        return f"{_FOLDER}/{number:010d}"

@@ -1,0 +1,170 @@
+"""A server that speaks S3, moto's, in a process of its own: it counts requests, and fails when it is told to.
+
+It answers one request at a time, so that its conditional writes are atomic, as those of stores are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from manager.storage.object_store import open_uri, read_object
+
+_CONTROL = "/control/"
+_BUCKET = "bucket"
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+"""What processes need in their environment, besides the address, to use the server."""
+
+
+@dataclass(frozen=True)
+class S3:
+    """A running server."""
+
+    address: str
+    """``127.0.0.1:<port>``."""
+
+    def uri(self, path: str) -> str:
+        """A place in its bucket, as windbolt is told it."""
+        return f"s3://{_BUCKET}/{path}?scheme=http&endpoint_override={self.address}&region=us-east-1"
+
+    def fail(self, every: int = 0, how: str = "") -> None:
+        """Let every so many-th request fail from now on: ``503``, ``lost`` (the answer does not come), ``slow``."""
+        self._told(f"fail?every={every}&how={how}")
+
+    def count(self) -> Counter[str]:
+        """The requests since the last call, by kind, such as ``GET``, ``LIST`` and ``DELETE many``."""
+        return Counter(json.loads(self._told("count")))
+
+    def names(self) -> list[str]:
+        """The keys of all objects in the bucket, sorted."""
+        filesystem, root = open_uri(self.uri(""))
+        found = filesystem.get_file_info(pafs.FileSelector(root.rstrip("/"), recursive=True))
+        return sorted(each.path.removeprefix(f"{_BUCKET}/") for each in found if each.type == pafs.FileType.File)
+
+    def body(self, key: str) -> bytes:
+        """The content of an object."""
+        found = read_object(self.uri(""), f"{_BUCKET}/{key}")
+        assert found is not None, f"{key} is gone"
+        return found
+
+    def _told(self, what: str) -> Any:
+        with urllib.request.urlopen(f"http://{self.address}{_CONTROL}{what}", timeout=60) as answer:
+            return answer.read()
+
+
+@contextmanager
+def s3_server() -> Iterator[S3]:
+    """A server with one empty bucket; the environment of this process has what its clients need."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    os.environ.update(ENVIRONMENT)
+    process = subprocess.Popen([sys.executable, "-m", "tests.helpers.s3", str(port)], stderr=subprocess.DEVNULL)
+    try:
+        store = S3(f"127.0.0.1:{port}")
+        _wait_for(store)
+        yield store
+    finally:
+        process.kill()
+        process.wait()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _wait_for(store: S3) -> None:
+    for _ in range(600):
+        try:
+            store.count()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("the server does not start")
+
+
+class _Watched:
+    """moto's application, with what comes before it."""
+
+    def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
+        self.application = application
+        self.counted: Counter[str] = Counter()
+        self.every, self.how, self.asked = 0, "", 0
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        path, query = environ["PATH_INFO"], environ.get("QUERY_STRING", "")
+        if path.startswith(_CONTROL):
+            return self._control(path.removeprefix(_CONTROL), query, start)
+        self.counted[_kind(environ["REQUEST_METHOD"], path, query, environ)] += 1
+        self.asked += 1
+        if self.every and self.asked % self.every == 0:
+            if self.how == "503":
+                environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+                start("503 Slow Down", [("Content-Type", "application/xml")])
+                return [b"<Error><Code>SlowDown</Code><Message>reduce your request rate</Message></Error>"]
+            if self.how == "slow":
+                time.sleep(0.5)
+            if self.how == "lost":  # it is done, and nobody hears of it
+                list(self.application(environ, lambda *_: None))
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+                return []
+        return self.application(environ, start)
+
+    def _control(self, what: str, query: str, start: Callable[..., Any]) -> Iterable[bytes]:
+        start("200 OK", [("Content-Type", "application/json")])
+        if what == "count":
+            counted, self.counted = self.counted, Counter()
+            return [json.dumps(counted).encode()]
+        told = dict(pair.split("=") for pair in query.split("&"))
+        self.every, self.how = int(told["every"]), told["how"]
+        return [b"null"]
+
+
+def _kind(method: str, path: str, query: str, environ: dict[str, Any]) -> str:
+    """What a request is for."""
+    if method == "GET" and "list-type" in query:
+        return "LIST"
+    if method == "POST":
+        return "DELETE many" if "delete" in query else "multipart"
+    if method == "PUT" and "HTTP_X_AMZ_COPY_SOURCE" in environ:
+        return "COPY"
+    return "bucket" if path.strip("/").count("/") == 0 else method
+
+
+def _serve(port: int) -> None:
+    import logging
+
+    from moto.moto_server.werkzeug_app import create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    watched = _Watched(create_backend_app("s3"))
+    server = make_server("127.0.0.1", port, watched, threaded=False)
+    import threading
+
+    threading.Thread(target=_make_bucket, args=[port], daemon=True).start()
+    server.serve_forever()
+
+
+def _make_bucket(port: int) -> None:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{_BUCKET}", method="PUT")
+    urllib.request.urlopen(request, timeout=60).close()
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""What a user has on the machine of the driver, and nowhere else."""

@@ -1,0 +1,1 @@
+"""A module of the user's that is imported by a computed name."""

@@ -1,0 +1,216 @@
+"""A standalone cluster of Spark on this machine: a master and two workers, as on three machines.
+
+The workers have hosts, folders and environments of Python of their own. Where the system lets them have a view of the
+file system of their own too (mount namespaces), they see neither windbolt's source nor the driver's folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from tests.helpers.places import ROOT
+
+PROGRAM = Path(__file__).with_name("program")
+SPARK = Path(pyspark.__file__).parent
+WINDBOLT = ("windbolt", "windowing", "policies", "manager", "topologies")
+PYTHON = "python-of-the-cluster"
+"""The workers' Python, which each of them finds on its own PATH."""
+NOT_THERE = ("windbolt", "_editable", "__editable__", "pyspark", "py4j", "xmltodict")
+"""How the names of what the workers' environments lack begin. What they need of pyspark, Spark brings along."""
+_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+CONF = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": _JVM,
+    "spark.driver.memory": "700m",
+    "spark.driver.extraJavaOptions": _JVM,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.task.maxFailures": "8",
+}
+
+
+@dataclass
+class Worker:
+    """One of the workers."""
+
+    host: str
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {
+            "PATH": f"{self.folder}/env/bin:{os.environ['PATH']}",
+            "HOME": str(self.folder),
+            "JAVA_HOME": os.environ.get("JAVA_HOME", ""),
+            "SPARK_HOME": str(SPARK),
+            "SPARK_LOCAL_HOSTNAME": self.host,
+            "SPARK_LOCAL_DIRS": f"{self.folder}/local",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": _JVM,
+        }
+
+
+@dataclass
+class Standalone:
+    """The cluster: all have the folder ``shared``; ``driver`` is for the driver alone."""
+
+    root: Path
+    apart: list[str]
+    """The command that gives a process a view of the file system of its own; empty where that is not possible."""
+    port: int = 0
+    pages: int = 0
+    workers: list[Worker] = field(default_factory=list)
+    master: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"spark://127.0.0.1:{self.port}"
+
+    @property
+    def shared(self) -> Path:
+        return self.root / "shared"
+
+    @property
+    def driver(self) -> Path:
+        return self.root / "driver"
+
+    def start(self) -> None:
+        """Start what does not run, and wait until the master knows it."""
+        if self.master is None:
+            self.port, self.pages = _free_port(), _free_port()
+            ports = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.pages)]
+            environment = {**self.workers[0].environment, "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}
+            self.master = _daemon("master.Master", ports, environment, self.root / "master.log")
+        for worker in self.workers:
+            if worker.process is None or worker.process.poll() is not None:
+                folders = ["--host", worker.host, "--work-dir", f"{worker.folder}/work", "--webui-port", "0"]
+                size = ["--cores", "1", "--memory", "1g", self.url]
+                log = worker.folder / "worker.log"
+                worker.process = _daemon("worker.Worker", folders + size, worker.environment, log, self._within())
+        _wait(lambda: self._alive() == len(self.workers))
+
+    def stop(self) -> None:
+        for process in [worker.process for worker in self.workers] + [self.master]:
+            if process is not None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # a worker's group has its executors
+                process.wait()
+
+    def there(self, worker: Worker, code: str) -> subprocess.CompletedProcess[str]:
+        """Python on a worker."""
+        command = [*self._within(), f"{worker.folder}/env/bin/{PYTHON}", "-c", code]
+        settings = {name: value for name, value in worker.environment.items() if value}
+        return subprocess.run(command, env=settings, cwd=worker.folder, capture_output=True, text=True, check=False)
+
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command on the driver's machine, in its folder."""
+        own = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": f"{self.root}/conf"}
+        own |= {"PYSPARK_PYTHON": PYTHON, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        known = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "PYTHONPATH"))}
+        settings = {**known, **own, **environment}
+        return subprocess.run(
+            command, cwd=self.driver, env=settings, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def _within(self) -> list[str]:
+        """The start of a command that is to run as on a worker's machine."""
+        if not self.apart:
+            return []
+        empty = self.root / "empty"
+        hidden = [
+            self.driver,
+            *(ROOT / name for name in ("windbolt", "windowing", "policies", "manager", "topologies")),
+        ]
+        mounts = " && ".join(f"mount --bind {empty} {folder}" for folder in hidden)
+        return [*self.apart, "sh", "-c", f'{mounts} && exec "$@"', "sh"]
+
+    def _alive(self) -> int:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.pages}/json/", timeout=5) as answer:
+            return int(json.load(answer)["aliveworkers"])
+        return 0
+
+
+@contextmanager
+def standalone(root: Path) -> Iterator[Standalone]:
+    """A cluster in a folder."""
+    cluster = Standalone(root, _apart(root))
+    for folder in (cluster.shared, cluster.root / "empty", cluster.root / "conf"):
+        folder.mkdir()
+    shutil.copytree(PROGRAM, cluster.driver, ignore=shutil.ignore_patterns("__pycache__"))
+    settings = "\n".join(f"{name} {value}" for name, value in CONF.items())
+    (cluster.root / "conf" / "spark-defaults.conf").write_text(settings)
+    for number in (2, 3):
+        folder = root / f"worker-{number}"
+        _environment(folder / "env")
+        cluster.workers.append(Worker(f"127.0.0.{number}", folder))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def _environment(folder: Path) -> None:
+    """An environment of Python without windbolt; its packages are those of the driver's."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (folder / "bin" / PYTHON).symlink_to("python")
+    packages = next((folder / "lib").glob("python3*/site-packages"))
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if not entry.name.startswith(NOT_THERE):
+            (packages / entry.name).symlink_to(entry)
+
+
+def _apart(root: Path) -> list[str]:
+    """How a process gets mounts of its own: as root at once, otherwise in a user namespace, where that is allowed."""
+    for command in (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"]):
+        tried = [*command, "sh", "-c", f"mount --bind {root} {root}"]
+        with suppress(OSError):
+            if subprocess.run(tried, capture_output=True, check=False).returncode == 0:
+                return command
+    return []
+
+
+def _daemon(
+    what: str, options: list[str], environment: Mapping[str, str], log: Path, within: list[str] | None = None
+) -> subprocess.Popen[bytes]:
+    command = [*(within or []), str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *options]
+    settings = {name: value for name, value in environment.items() if value}
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            command,
+            env=settings,
+            cwd=log.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _wait(done: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "the cluster does not start"
+        time.sleep(0.1)

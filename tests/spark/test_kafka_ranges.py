@@ -1,0 +1,145 @@
+"""Records that the driver's own Java reads are those that Spark reads, and what it cannot read is left to Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.cimpl import NewPartitions
+from pyspark.sql import SparkSession
+
+from tests.spark.kafka_shop import Kafka
+from tests.spark.tools import run
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.spark.client import compiled, ranges
+from topologies.spark.source import StreamSource
+from topologies.spark.workers.pool import TASKS
+
+MOMENT = 1_714_564_801_500
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+
+
+@pytest.fixture(autouse=True)
+def on_this_machine(spark: SparkSession) -> Iterator[None]:
+    """The tasks are processes of the driver's, which then reads Kafka itself."""
+    spark.conf.set(TASKS, "pool")
+    yield
+    spark.conf.unset(TASKS)
+
+
+@pytest.fixture
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The batches that Spark has read."""
+    found: list[str] = []
+    original = StreamSource._ingest_by_spark
+
+    def noted(self: StreamSource, batch: Any, executor: Any, context: Any, *rest: Any) -> Any:
+        found.append(context.key)
+        return original(self, batch, executor, context, *rest)
+
+    monkeypatch.setattr(StreamSource, "_ingest_by_spark", noted)
+    return found
+
+
+def read(kafka: Kafka, topic: str, checkpoint: Path, **more: Any) -> list[dict[str, Any]]:
+    """The rows of a run to the present end of a topic."""
+    builder, rows = TopologyBuilder("reading"), sinks.memory()
+    builder.set_spout("in", spouts.kafka(kafka.servers, topic, **more))
+    builder.set_sink("rows", rows).from_("in")
+    run(builder.build(), checkpoint, flush=False)
+    return rows.rows
+
+
+def fill(kafka: Kafka, topic: str) -> None:
+    """All that records may be: without key, value or headers, with empty and with large ones, more than fit in one
+    piece."""
+    kafka.produce(topic, ["a", None, "", "ä" * 300_000], 0, timestamp=MOMENT)
+    kafka.produce(topic, ["b", None], 0, key=b"", timestamp=MOMENT + 1)
+    kafka.produce(topic, ["c"], 0, key=b"\xff", headers=[("x", b"1"), ("ü", None), ("x", b"")], timestamp=MOMENT + 2)
+    kafka.produce_all(topic, [(2, MOMENT + number // 100, str(number)) for number in range(34_000)])
+
+
+def test_the_records_are_those_that_spark_reads(
+    kafka: Kafka, tmp_path: Path, by_spark: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.topic("ranges", 3)
+    fill(kafka, topic)
+    asked: list[dict[str, Any]] = [
+        {},
+        {"key": "text"},
+        {"records_per_batch": 20_000},
+        {"starting": {topic: {2: 33_000}}},
+    ]
+    mine = [read(kafka, topic, tmp_path / f"mine-{at}", **more) for at, more in enumerate(asked)]
+    assert by_spark == []
+    monkeypatch.setattr(ranges, "_is_usual", lambda options: False)
+    theirs = [read(kafka, topic, tmp_path / f"theirs-{at}", **more) for at, more in enumerate(asked)]
+    assert len(by_spark) > len(asked)
+    assert mine == theirs
+    assert [len(rows) for rows in mine] == [34_007, 34_006, 34_007, 1_007]
+    segments = [name for _, _, names in os.walk(tmp_path) for name in names if name.endswith(".records")]
+    assert segments == [], "what the driver has read is deleted"
+
+
+def test_batch_after_batch_is_read_without_gaps_or_repeats(kafka: Kafka, tmp_path: Path, by_spark: list[str]) -> None:
+    topic = kafka.topic("batches", 2)
+    for part in range(3):
+        for partition in range(2):
+            kafka.produce(topic, [f"{part} {number}" for number in range(57)], partition)
+        rows = read(kafka, topic, tmp_path / "checkpoint", value="text", records_per_batch=10)
+        assert sorted((row["partition"], row["offset"], row["value"]) for row in rows) == [
+            (partition, 57 * part + number, f"{part} {number}") for partition in range(2) for number in range(57)
+        ]
+    assert by_spark == []
+
+
+def test_what_transactions_leave_out_is_left_out(kafka: Kafka, tmp_path: Path, by_spark: list[str]) -> None:
+    topic = kafka.topic("transactions")
+    producer = Producer({"bootstrap.servers": kafka.servers, "log_level": 0, "transactional.id": topic})
+    producer.init_transactions(30)
+    for number, ends in enumerate(["commit", "abort", "commit", "abort"]):
+        producer.begin_transaction()
+        for at in range(3):
+            producer.produce(topic, f"{ends} {number} {at}", partition=0)
+        producer.flush(30)
+        producer.commit_transaction(30) if ends == "commit" else producer.abort_transaction(30)
+    expected = [f"commit {number} {at}" for number in (0, 2) for at in range(3)]
+    for per_batch in (None, 3, 1):
+        more = {"value": "text", "options": COMMITTED, "records_per_batch": per_batch}
+        rows = read(kafka, topic, tmp_path / f"checkpoint-{per_batch}", **more)
+        assert [row["value"] for row in rows] == expected
+    assert by_spark == []
+
+
+def test_what_cannot_be_read_here_is_read_by_spark(
+    kafka: Kafka, tmp_path: Path, by_spark: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.topic("left")
+    kafka.produce(topic, ["1", "2", "3"])
+    monkeypatch.setattr(ranges, "_PATIENCE_MS", 0)  # nothing comes in no time
+    assert [row["value"] for row in read(kafka, topic, tmp_path / "one", value="text")] == ["1", "2", "3"]
+    assert len(by_spark) == 1
+    monkeypatch.undo()
+    (tmp_path / "KafkaRanges.java").write_text("public class KafkaRanges {", "utf-8")
+    monkeypatch.setattr(compiled, "_FOLDER", tmp_path)
+    assert [row["value"] for row in read(kafka, topic, tmp_path / "two", value="text")] == ["1", "2", "3"]
+
+
+def test_a_topic_with_more_partitions_than_before_is_read_by_spark(
+    kafka: Kafka, tmp_path: Path, by_spark: list[str]
+) -> None:
+    topic = kafka.topic("grows")
+    kafka.produce(topic, ["1"])
+    assert len(read(kafka, topic, tmp_path / "checkpoint")) == 1
+    kafka.admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    kafka = Kafka(kafka.servers)  # whose producer knows of the new one
+    kafka.produce(topic, ["2"], 1)
+    assert len(read(kafka, topic, tmp_path / "checkpoint")) == 1
+    assert len(by_spark) == 1
+    kafka.produce(topic, ["3"], 1)
+    assert len(read(kafka, topic, tmp_path / "checkpoint")) == 1
+    assert len(by_spark) == 1

@@ -1,0 +1,58 @@
+"""An object store that fails at every tenth request: nothing is lost or doubled, and nothing unreachable is bad."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.requests import measure
+from manager.storage import object_store
+from manager.storage.read_ahead import read_section
+from tests.helpers.races import Driver, alone, judge, topology, write_input
+from tests.helpers.s3 import S3, s3_server
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[S3]:
+    with s3_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("in")
+    write_input(str(folder))
+    return str(folder)
+
+
+@pytest.mark.parametrize("how", ["503", "slow", "lost"])
+def test_every_tenth_request_fails(store: S3, files: str, how: str) -> None:
+    """``lost``: the request is done, and its answer does not come."""
+    expected = alone(store, files, f"calm-{how}")
+    driver = Driver(topology(files, store.uri(f"{how}/out")), store.uri(f"{how}/ck"))
+    store.fail(10, how)
+    try:
+        driver.run()
+    finally:
+        store.fail()
+    assert driver.error is None
+    judge(store, how, [driver], expected)
+
+
+def test_requests_grow_with_tasks_and_pieces_not_with_their_product(store: S3) -> None:
+    few, many = measure(store, 4, 8)[0].total(), measure(store, 12, 24)[0].total()
+    assert many < few + 3 * (8 + 16), "4 × 8 would be 32 reads, and 12 × 24 288"
+
+
+def test_sections_are_read_once_however_many_there_are_in_a_piece(store: S3) -> None:
+    uri, path = store.uri("ahead"), "bucket/ahead/segment"
+    data = bytes(range(256)) * 2_000
+    object_store.write_object(uri, path, data)
+    store.count()
+    for offset in range(0, len(data), 12_800):
+        assert read_section(uri, path, offset, 12_800) == data[offset : offset + 12_800]
+    assert store.count().total() == 2
+    assert read_section(uri, path, 64, 400_000) == data[64:400_064]
+    with pytest.raises(FileNotFoundError):
+        read_section(uri, "bucket/ahead/gone", 0, 10)

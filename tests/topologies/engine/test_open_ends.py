@@ -1,0 +1,93 @@
+"""Events whose end is not known yet: null, or 9999-12-31, the last day that databases can write."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.testing.bolt_run import run_bolt
+from windowing import AlterLifetime, Snapshot, TemporalJoin, TupleWindow, WindowedBolt, presets
+from windowing.time.timestamps import LATEST, OPEN_END, from_datetime, to_datetime
+
+LAST_DAY = [
+    datetime(9999, 12, 31, tzinfo=UTC),
+    datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+    datetime(9999, 12, 31, tzinfo=UTC) - timedelta(hours=14),
+]
+EARLIER = datetime(9999, 12, 30, tzinfo=UTC)
+
+
+def at(seconds: int) -> datetime:
+    return datetime(2026, 3, 2, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+def later_run(end: datetime | None, checkpoint: Path) -> tuple[list[dict[str, Any]], int]:
+    """What a second run on a checkpoint joins, and how many events were late there; a price of the first met none."""
+
+    def built(runs: int) -> tuple[Any, Any]:
+        builder, out = TopologyBuilder("later"), sinks.memory()
+        prices = [[("b", at(0), 5, end)], [("a", at(20), 7, at(40))]]
+        orders = [[("a", at(9))], [("a", at(30))]]
+        columns = "item string, ts timestamp, price long, until timestamp"
+        builder.set_spout("prices", spouts.memory(columns, *prices[:runs]))
+        builder.set_spout("orders", spouts.memory("item string, ts timestamp", *orders[:runs]))
+        join = TemporalJoin("orders", "prices", on="item", how="full").with_timestamp_field("ts").with_lifetime("until")
+        builder.set_bolt("join", join).global_grouping("prices").global_grouping("orders")
+        builder.set_sink("out", out).from_("join")
+        return builder.build(), out
+
+    options = RunOptions(str(checkpoint))
+    run_local(built(1)[0], options)
+    second, out = built(2)
+    summary = run_local(second, options)
+    return out.rows, summary.this_run()["join"].accounts["late"]
+
+
+def test_the_last_day_begins_where_the_day_begins_first() -> None:
+    assert to_datetime(OPEN_END) == LAST_DAY[2]
+    assert from_datetime(LAST_DAY[1]) == LATEST
+
+
+class Spans(WindowedBolt):
+    outputs = "start long, ids string, ends string"
+
+    def execute(self, window: TupleWindow) -> Any:
+        ends = ",".join(str(end) for end in window.lifetime_ends.tolist())
+        return {"start": window.start_timestamp, "ids": "".join(window.column("id").tolist()), "ends": ends}
+
+
+@pytest.mark.parametrize("end", LAST_DAY, ids=str)
+def test_an_end_on_the_last_day_is_no_end_as_null_is(end: datetime) -> None:
+    bolt = Spans().with_time(presets.streaminsight(1, to_infinity=True)).with_window(Snapshot())
+    bolt = bolt.with_timestamp_field("ts").with_lifetime("until")
+    schema = "id string, ts timestamp, until timestamp"
+    rows, null, earlier = (
+        run_bolt(bolt, [("a", at(0), given), ("b", at(5), at(7))], schema).rows for given in (end, None, EARLIER)
+    )
+    assert rows == null != earlier
+    assert len(rows) == len(earlier)
+
+
+@pytest.mark.parametrize("end", [None, *LAST_DAY], ids=str)
+def test_it_takes_no_watermark_of_a_later_run_to_the_year_9999(end: datetime | None, tmp_path: Path) -> None:
+    rows, late = later_run(end, tmp_path / "ck")
+    assert late == 0, rows
+
+
+def test_an_end_before_it_does(tmp_path: Path) -> None:
+    assert later_run(EARLIER, tmp_path / "ck")[1] > 0
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "long"])
+def test_an_extension_leaves_it_alone(kind: str) -> None:
+    ends = [None, *LAST_DAY, at(1)]
+    given = [end if end is None or kind == "timestamp" else from_datetime(end) // 1000 for end in ends]
+    rows = run_bolt(AlterLifetime("until", extend="2d"), [(end,) for end in given], f"until {kind}").rows
+    found = [row["until"] for row in rows]
+    assert found[:-1] == given[:-1]
+    moved = at(1) + timedelta(days=2)
+    assert found[-1] == (moved if kind == "timestamp" else from_datetime(moved) // 1000)

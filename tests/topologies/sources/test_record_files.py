@@ -1,0 +1,84 @@
+"""Records in files as the driver's Java writes them; that it does is in tests/spark/test_ranges.py."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.sources.record_files import RecordFile
+from topologies.topology import Topology
+
+Header = tuple[str, bytes | None]
+Row = tuple[int, int, bytes | None, bytes | None, list[Header]]
+"""Offset, microseconds, key, value, headers."""
+
+
+def padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 8)
+
+
+def chunk(rows: list[Row]) -> bytes:
+    """Some records, as ``KafkaRanges.java`` writes them."""
+    offsets, times, keys, values, headers = (list(column) for column in zip(*rows, strict=True))
+    names = [name.encode() for row in headers for name, _ in row]
+    texts = [text for row in headers for _, text in row]
+    columns: list[list[Any]] = [keys, values, names, texts]
+    joined = [b"".join(value or b"" for value in column) for column in columns]
+    lengths = [[-1 if value is None else len(value) for value in column] for column in columns]
+    lengths.insert(2, [len(row) for row in headers])
+    sizes = [len(rows), len(names), *map(len, joined)]
+    longs = [struct.pack(f"<{len(numbers)}q", *numbers) for numbers in (sizes, offsets, times)]
+    ints = [struct.pack(f"<{len(numbers)}i", *numbers) for numbers in lengths]
+    return b"".join(map(padded, [*longs, *ints, *joined]))
+
+
+def topology(**more: Any) -> Topology:
+    builder = TopologyBuilder("records")
+    builder.set_spout("in", spouts.kafka("localhost:9092", "orders", **more))
+    builder.set_sink("out", sinks.discard()).from_("in")
+    return builder.build()
+
+
+ROWS: list[Row] = [
+    (7, 1_000, b"k", "ä".encode(), [("x", b"1"), ("ü", None)]),
+    (9, 2_000, None, None, []),
+    (10, 3_000, b"", b"", [("x", b"")]),
+]
+
+
+def test_the_pieces_of_a_file_are_read_one_after_another(tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    path.write_bytes(chunk(ROWS[:2]) + chunk(ROWS[2:]))
+    (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(value="text"))
+    assert batch.table.to_pylist() == [
+        {
+            "topic": "orders",
+            "partition": 3,
+            "offset": offset,
+            "timestamp": datetime.fromtimestamp(micros / 1e6, UTC),
+            "key": key,
+            "value": None if value is None else value.decode(),
+            "headers": [{"key": name, "value": text} for name, text in headers] or None,
+        }
+        for offset, micros, key, value, headers in ROWS
+    ]
+    assert (batch.positions.tolist(), batch.partition, batch.turn) == ([7, 9, 10], "orders/3", 3)
+
+
+def test_a_file_without_records_has_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    path.touch()
+    assert list(RecordFile("in", "orders", 0, str(path)).read(topology())) == []
+
+
+def test_values_with_a_schema_are_read_and_bad_ones_have_their_offsets(tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    rows: list[Row] = [(5, 0, None, b'{"a": 1}', []), (8, 0, None, b"{", []), (9, 0, None, b'{"a": 2}', [])]
+    path.write_bytes(chunk(rows))
+    (batch,) = RecordFile("in", "orders", 0, str(path)).read(topology(schema="a long"))
+    assert (batch.table.to_pylist(), batch.positions.tolist()) == ([{"a": 1}, {"a": 2}], [5, 9])
+    assert batch.bad is not None
+    assert batch.bad.column("row").to_pylist() == [8]

@@ -1,0 +1,192 @@
+"""Gives bolts of a checkpoint more or fewer tasks.
+
+The state after the last batch is laid out anew, and the manifest that names it replaces the one before in one step: a
+process that dies earlier leaves the checkpoint as it was, and some files that the next run deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from manager.accounts import AccountsError
+from manager.queue.queue_state import QueueState
+from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.manifest import BoltState, Manifest
+from manager.storage.ref import Ref
+from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.storage_errors import during
+from manager.storage.task_state import TaskState
+from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.rescaling.bolt_states import move_bolt_states
+from topologies.checkpoints.rescaling.held import HeldMove
+from topologies.checkpoints.rescaling.movable import Movable, movable, read_movable
+from topologies.checkpoints.rescaling.queues import move_queues
+from topologies.checkpoints.rescaling.routes import Route
+from topologies.topology import Topology
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt
+from windowing.errors import CheckpointError, ConfigError
+from windowing.suggestions import did_you_mean
+
+MOST_TASKS = 10_000
+"""More tasks of a bolt are a mistake: each has an entry in every manifest."""
+
+
+@dataclass
+class Rescaled:
+    """What rescaling has done."""
+
+    batch: str
+    """The key of the batch whose state was laid out anew; empty where no batch has been committed yet."""
+    tasks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Per bolt that has been changed, how many tasks it had and has."""
+    events: dict[str, int] = field(default_factory=dict)
+    """Per such bolt, the stored events that were moved."""
+
+
+def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: Topology | None = None) -> Rescaled:
+    """Give bolts other numbers of tasks, after the last batch of a checkpoint; the caller has locked it.
+
+    ``topology``: for bolts that move their state by a method; without one the note of the last run is enough for all
+    others. CheckpointError or ConfigError, naming all that cannot be, before anything is written.
+    """
+    _check_place(halves)
+    with halves.way_back():
+        manifest, tasks = halves.check_halves(), halves.tasks()
+    check_numbers(tasks, wanted)
+    changed = {name: number for name, number in wanted.items() if number != tasks[name]}
+    done = Rescaled("" if manifest is None else batch_key(manifest.batch, manifest.closing))
+    if not changed:
+        return done
+    ways = _ways(halves, topology)
+    check_movable(halves.path, tasks, changed, ways)
+    done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
+    with during("changing the number of tasks", "the checkpoint is as it was"):
+        if manifest is not None:
+            _rescale(halves, manifest, changed, ways, topology, done)
+        halves.note_parallelism(changed)
+    return done
+
+
+def rescale_for(halves: PairedCheckpoint, topology: Topology) -> dict[str, tuple[int, int]]:
+    """Give the bolts of a checkpoint the numbers of tasks of a topology that is the same otherwise; returns, per bolt
+    that has been changed, how many it had and has."""
+    with halves.way_back():
+        wanted = halves.wanted_tasks(topology)
+        if not wanted:
+            return {}
+        halves.check_fit(topology, halves.first_output, allow_rescale=True)
+    return move_tasks(halves, wanted, topology).tasks
+
+
+def _check_place(halves: PairedCheckpoint) -> None:
+    if halves.uri is not None:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} cannot be given other numbers of tasks",
+            why="it is not on this machine: no lock keeps a run off it while its manifest is replaced",
+            do="leave the parallelism as it was, or start with a new checkpoint folder (which reads all input again)",
+        )
+
+
+def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
+    """ConfigError where there is no such bolt, or it cannot have so many tasks."""
+    for name, number in wanted.items():
+        if name not in tasks:
+            raise ConfigError(
+                f"there is no windowed bolt {name!r}{did_you_mean(name, tasks)}",
+                why=f"the checkpoint has {', '.join(tasks) or 'none'}; others keep nothing, and may have any "
+                "number of tasks",
+                do="name one of these",
+            )
+        if not 1 <= number <= MOST_TASKS:
+            raise ConfigError(
+                f"bolt {name!r} cannot have {number} tasks",
+                why=f"a bolt has from 1 to {MOST_TASKS:,}",
+                do="give a number of tasks such as twice the number of cores",
+            )
+
+
+def check_movable(path: str, tasks: Mapping[str, int], changed: Mapping[str, int], ways: Mapping[str, Movable]) -> None:
+    """CheckpointError that names every bolt whose state cannot be moved, and why."""
+    problems = []
+    for name, number in changed.items():
+        way = ways[name]
+        reasons = [*way.fixed, *(way.whole if tasks[name] % number else [])]
+        problems += [f"  - bolt {name!r}: {reason}" for reason in reasons]
+    if problems:
+        raise CheckpointError(
+            f"checkpoint {path!r} cannot be given other numbers of tasks:\n" + "\n".join(problems),
+            why="the output would not be that of a run that always had so many tasks",
+            do="leave these bolts as they are, or start with a new checkpoint folder (which reads all input again)",
+        )
+
+
+def _ways(halves: PairedCheckpoint, topology: Topology | None) -> Mapping[str, Movable]:
+    found = movable(topology) if topology is not None else read_movable(halves.files)
+    if found is None:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} does not say how its state can be moved",
+            why="its last run was one of an earlier windbolt, which noted nothing about that",
+            do="name the topology too (--topology FILE:NAME), or run it once more with this windbolt",
+        )
+    return found
+
+
+def _rescale(
+    halves: PairedCheckpoint,
+    before: Manifest,
+    changed: Mapping[str, int],
+    ways: Mapping[str, Movable],
+    topology: Topology | None,
+    done: Rescaled,
+) -> None:
+    checkpoint = FileCheckpoint(halves.files.root, halves.uri)
+    after = Manifest.from_values(before.to_values())
+    for name, number in changed.items():
+        bolt = None if topology is None else topology.windowed[name].bolt
+        route = Route(name, ways[name], number)
+        stateful = bolt if isinstance(bolt, StatefulWindowedBolt) else None
+        with checkpoint.segments.writer(checkpoint.folder(before)) as writer:
+            state = _moved(after.bolts[name], route, checkpoint.segments, writer, stateful)
+        _check(name, before.bolts[name], state)
+        after.bolts[name] = state
+        done.events[name] = sum(ref.needed for task in state.tasks for ref in task.refs)
+    checkpoint.replace(after)
+
+
+def _moved(
+    bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, code: StatefulWindowedBolt | None
+) -> BoltState:
+    before = bolt.tasks
+    shown: Sequence[dict[str, Ref]] = [{} for _ in range(route.parallelism)]
+    if any(isinstance(task.windows, QueueState) for task in before):
+        moved = move_queues(before, route, store, writer)
+    else:
+        held = HeldMove(before, route, store, writer)
+        moved, shown = held.moved(), held.shown()
+    states = move_bolt_states([task.bolt for task in before], route, store, writer, code)
+    tasks = [
+        TaskState(task.windows, task.refs, task.accounted_by_stream, replace(state, shown=rows))
+        for task, state, rows in zip(moved.tasks, states, shown, strict=True)
+    ]
+    bolt.accounts.add("unwindowed", moved.unwindowed)
+    return replace(bolt, tasks=tasks)
+
+
+def _check(name: str, before: BoltState, after: BoltState) -> None:
+    """Raise AccountsError where an event has been lost or doubled: a defect of windbolt."""
+    after.accounts.check(after.pending, name)
+    kept = [sum(counts) for counts in zip(*_needed(before), strict=True)]
+    moved = [sum(counts) for counts in zip(*_needed(after), strict=True)]
+    if kept != moved:
+        raise AccountsError(
+            f"bolt {name!r} had {kept} stored events, and would have {moved}",
+            why="its tasks must keep what they kept before",
+            do="this is a defect in windbolt: please report it; the checkpoint is as it was",
+        )
+
+
+def _needed(bolt: BoltState) -> Iterator[Sequence[int]]:
+    yield [0] * len(bolt.accounts.streams)
+    for task in bolt.tasks:
+        yield from (ref.by_stream for ref in task.refs)

@@ -1,0 +1,85 @@
+"""To which task of a bolt a stored row goes from now on: by the hash that also sends new events there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from topologies.checkpoints.rescaling.movable import Movable
+from topologies.graph.groupings import FieldsGrouping
+from windowing.data.schema import parse_schema
+from windowing.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass
+class Route:
+    """The way to the new tasks of one bolt."""
+
+    bolt: str
+    movable: Movable
+    parallelism: int
+    _known: dict[int, int] = field(default_factory=dict)
+    """The task of each key whose events have been seen, by the hash of the key."""
+
+    def of_rows(self, table: pa.Table, streams: NDArray[np.int8] | None) -> NDArray[np.int64]:
+        """The task of each row; ``streams`` is the input that each came by, None for the first."""
+        tasks = np.zeros(table.num_rows, np.int64)
+        if self.movable.in_one_task:
+            return tasks
+        for code, fields in enumerate(self.movable.fields):
+            rows = slice(None) if streams is None else np.flatnonzero(streams == code)
+            part = table if streams is None else table.take(pa.array(rows))
+            tasks[rows] = self._tasks(part, fields)
+            if streams is None:
+                break
+        return tasks
+
+    def of_keys(self, table: pa.Table) -> NDArray[np.int64]:
+        """The task of each row of a table that has the columns of the key."""
+        fields = self.movable.fields[0]
+        return self._tasks(table, fields) if fields else np.zeros(table.num_rows, np.int64)
+
+    def of_values(self, values: Sequence[Any]) -> int:
+        """The task of one key, by the values of the fields that the first input is grouped by."""
+        if self.movable.in_one_task:
+            return 0
+        schema = parse_schema(self.movable.types)
+        if len(values) != len(schema):
+            raise CheckpointError(
+                f"bolt {self.bolt!r} asks for the task of {values!r}",
+                why=f"its events are grouped by {', '.join(schema.names)}",
+                do="give task_of a value for each of these, in this order",
+            )
+        arrays = [pa.array([value]).cast(column.type) for value, column in zip(values, schema, strict=True)]
+        return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
+
+    def learn(self, hashes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:
+        """Note the tasks of keys whose events are known."""
+        distinct, firsts = np.unique(hashes, return_index=True)
+        self._known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
+
+    def of_hashes(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The task of each key, by its hash. CheckpointError where only an event could tell, and there is none."""
+        if self.movable.in_one_task:
+            return np.zeros(len(hashes), np.int64)
+        if self.movable.fields[0] == self.movable.keys[0]:
+            return (hashes.view(np.uint64) % np.uint64(self.parallelism)).astype(np.int64)
+        unknown = sum(each not in self._known for each in hashes.tolist())
+        if unknown:
+            raise CheckpointError(
+                f"bolt {self.bolt!r} cannot have {self.parallelism} tasks",
+                why=f"of {unknown} keys without events only the hash of {', '.join(self.movable.keys[0])} is kept, and "
+                f"events are grouped by {', '.join(self.movable.fields[0])}",
+                do="try again when they have been forgotten, or group its inputs by the whole key from the start",
+            )
+        return np.array([self._known[each] for each in hashes.tolist()], np.int64)
+
+    def _tasks(self, table: pa.Table, fields: Iterable[str]) -> NDArray[np.int64]:
+        return FieldsGrouping(tuple(fields)).tasks(table, None, self.parallelism)

@@ -1,0 +1,1 @@
+"""What OpenTelemetry is told of a run, through its API: the metrics, and spans of batches, phases and windows."""

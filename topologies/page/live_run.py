@@ -1,0 +1,275 @@
+"""A run of this process, as its page shows it: kept as it goes on, and told when somebody asks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.manifest import Manifest
+from topologies.checkpoints.runs_note import read_runs
+from topologies.checkpoints.timing_note import BoltTiming
+from topologies.engine.batch.report import BatchReport
+from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.work.output import TurnedAway
+from topologies.graph.describing import sink_in_words
+from topologies.graph.picture import boxes_and_arrows
+from topologies.io.sinks import FileSink
+from topologies.metrics.health import RunState
+from topologies.metrics.run_metrics import RunMetrics
+from topologies.page.bolt_view import bolt_view, open_view
+from topologies.page.placing import laid_out
+from topologies.page.points import Points, point_of
+from topologies.page.remarks import page_remark, remarks_of
+from topologies.page.run_view import run_view
+from topologies.page.sink_files import ShownSink, SinkFolders
+from topologies.run.observer import LagNow, RunObserver
+from topologies.run.options import RunOptions
+from topologies.topology import Topology
+from topologies.waiting.answer import WhyAnswer
+from topologies.waiting.asking import moment_of, not_started, timing_of
+from topologies.waiting.explaining import Explanation, Question
+from topologies.waiting.marks import marks_of
+
+BATCHES, EVENTS, COMPLAINTS = 80, 40, 40
+"""Numbers of the latest batches, events that were not admitted, and messages about unreadable input that are kept."""
+KEPT_MANIFESTS = 3
+"""So many states are kept for since when an input stands; the same as in a checkpoint, by default."""
+WINDOWS_SECONDS = 5.0
+"""Seconds for which open windows are not counted again: their events have to be read."""
+_LOG = logging.getLogger("windbolt.page")
+
+
+class LiveRun(RunObserver):
+    """Keeps what a run tells. What is shown is made of it when somebody asks, so a page that nobody looks at costs the
+    run next to nothing."""
+
+    wants_turned_away = True
+
+    def __init__(self, topology: Topology, options: RunOptions, metrics: RunMetrics) -> None:
+        """``metrics`` of the same run, told of everything before this."""
+        self.topology, self.metrics, self._clock = topology, metrics, options.clock
+        self._id, self._interval = uuid.uuid4().hex, options.interval
+        self._timing = {name: BoltTiming.of(node) for name, node in topology.windowed.items()}
+        self._graph = laid_out(*boxes_and_arrows(topology), topology.windowed)
+        self._sinks = SinkFolders(
+            [
+                ShownSink(name, sink_in_words(node.sink), node.sink.path if isinstance(node.sink, FileSink) else None)
+                for name, node in topology.sinks.items()
+            ]
+        )
+        self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        self._micro_batch: MicroBatch | None = None
+        self._kept: deque[Manifest] = deque(maxlen=KEPT_MANIFESTS)
+        self._points = Points()
+        self._batches: deque[dict[str, Any]] = deque(maxlen=BATCHES)
+        self._turned_away: deque[dict[str, Any]] = deque(maxlen=EVENTS)
+        self._complaints: deque[dict[str, Any]] = deque(maxlen=COMPLAINTS)
+        self._since: dict[str, dict[str, int]] = {name: {} for name in topology.windowed}
+        self._marks: dict[str, dict[str, int | None]] = {}
+        self._began: int | None = None
+        self._continues: int | None = None
+        self._ended: int | None = None
+        self._earlier: list[dict[str, Any]] = []
+        self._repeats, self._in_hand = 0, False
+        self._version = 0
+        self._windows: dict[str, Any] = {}
+        self._windows_of, self._windows_at = -1, 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of the topology."""
+        return self.topology.name
+
+    # -- called by the run
+
+    def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
+        """The state of the run before is what is shown until the first batch."""
+        manifest = micro_batch.manifest
+        with self._lock:
+            self._micro_batch = micro_batch
+            self._began = self._clock()
+            self._continues = manifest.batch if manifest.batch >= 0 else None
+            self._earlier = _earlier_runs(micro_batch)
+            if manifest.clock is not None:
+                self._keep(manifest, None)
+            self._version += 1
+
+    def phase(self, name: str) -> None:
+        """A batch that begins while one is in hand is one that begins again."""
+        if name == "ingest":
+            self._repeats += self._in_hand
+            self._in_hand = True
+        elif name == "committed":
+            self._in_hand = False
+
+    def turned_away(self, events: Sequence[TurnedAway]) -> None:
+        """The latest are kept."""
+        now = self._clock()
+        with self._lock:
+            self._turned_away.extend({**asdict(event), "at": now} for event in events)
+
+    def report(self, report: BatchReport) -> None:
+        """The state after the batch, and how long it took."""
+        now = self._clock()
+        assert self._micro_batch is not None
+        manifest = self._micro_batch.manifest
+        with self._lock:
+            self._keep(manifest, now)
+            self._batches.append(
+                {
+                    "batch": report.batch,
+                    "closing": report.closing,
+                    "at": now,
+                    "rows": report.rows,
+                    "seconds": {phase: round(spent, 5) for phase, spent in report.seconds.items()},
+                }
+            )
+            self._complaints.extend({"at": now, "batch": report.batch, "text": text} for text in report.complaints)
+            self._version += 1
+
+    def end(self, *, stopped: bool, error: BaseException | None) -> None:
+        """What it has come to stays."""
+        with self._lock:
+            self._ended = self._clock()
+            self._version += 1
+
+    def _keep(self, manifest: Manifest, at: int | None) -> None:
+        self._kept.append(manifest)
+        self._points.add(point_of(manifest, self._timing, at))
+        for name, timing in self._timing.items():
+            if timing.event_time and not timing.per_key and manifest.clock is not None:
+                marks, before = marks_of(timing, manifest.bolts[name]), self._marks.get(name, {})
+                moved = [source for source, mark in marks.items() if source not in before or before[source] != mark]
+                self._since[name].update(dict.fromkeys(moved, manifest.clock))
+                self._marks[name] = marks
+
+    # -- called for the page
+
+    def state(self, known: str, after: int) -> dict[str, Any]:
+        """All there is to show."""
+        with self._asking:
+            return self._state(known, after)
+
+    def _state(self, known: str, after: int) -> dict[str, Any]:
+        with self._lock:
+            kept, number = list(self._kept), self._version
+            points, batches = list(self._points), list(self._batches)
+            since = {name: dict(times) for name, times in self._since.items()}
+        run, _, version = known.partition(".")
+        seen: dict[str, Any] = {"run": self._id, "version": f"{self._id}.{number}", "now": self._now()}
+        if run != self._id:
+            after = -1
+            seen["graph"] = self._graph
+        elif version == str(number):
+            return seen
+        bolts = {name: bolt_view(name, timing, kept, since[name]) for name, timing in self._timing.items() if kept}
+        windows = self._open_windows(kept, number)
+        with self._lock:
+            turned_away, complaints = list(self._turned_away), list(self._complaints)
+        return seen | {
+            "bolts": {name: {**bolt, "open": windows.get(name)} for name, bolt in bolts.items()},
+            "points": [point for point in points if point["n"] > after],
+            "batches": batches,
+            "turned_away": turned_away[::-1],
+            "complaints": complaints[::-1],
+            "remarks": self._remarks(bolts, kept, points, batches),
+            "sinks": self._sinks.now(number),
+            "spouts": {} if not kept else kept[-1].spouts,
+            "runs": [self._this_run(), *self._earlier],
+        }
+
+    def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
+        """Why a window has not fired."""
+        timing = timing_of(self._timing, bolt, key)
+        with self._lock:
+            kept, micro_batch = list(self._kept), self._micro_batch
+        if not kept or micro_batch is None:
+            return not_started(bolt, key)
+        question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))
+        with self._asking:
+            return Explanation(
+                question, timing, kept, micro_batch.checkpoint.segments, _first_output(micro_batch)
+            ).answer()
+
+    def _now(self) -> dict[str, Any]:
+        """What moves between two batches."""
+        health = self.metrics.health()
+        return {
+            "clock": self._clock(),
+            "state": str(health.state),
+            "live": True,
+            "phase": health.phase,
+            "phase_seconds": health.phase_seconds,
+            "error": health.error,
+            "lag": [asdict(lag) for lag in self.metrics.lags()] if health.state is RunState.RUNNING else [],
+        }
+
+    def _open_windows(self, kept: Sequence[Manifest], number: int) -> dict[str, Any]:
+        """By bolt; counted now and then, and once more after the end."""
+        micro_batch, ended = self._micro_batch, self._ended is not None
+        fresh = time.monotonic() - self._windows_at < WINDOWS_SECONDS and not ended
+        if micro_batch is None or not kept or self._windows_of == number or (fresh and self._windows):
+            return self._windows
+        for name, timing in self._timing.items():
+            try:
+                seen = open_view(name, timing, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
+            except Exception:  # what it reads may be deleted by the run meanwhile
+                _LOG.debug("the open windows of %r are not known", name, exc_info=True)
+                continue
+            self._windows[name] = seen
+        self._windows_of, self._windows_at = number, time.monotonic()
+        return self._windows
+
+    def _remarks(
+        self,
+        bolts: dict[str, Any],
+        kept: Sequence[Manifest],
+        points: Sequence[dict[str, Any]],
+        batches: Sequence[dict[str, Any]],
+    ) -> list[dict[str, Any]]:
+        found = remarks_of(bolts, points, kept[-1].clock if kept else None)
+        recent = [batch["seconds"].get("total", 0.0) for batch in batches[-5:]]
+        if self._interval is not None and len(recent) == 5 and min(recent) > self._interval.micros / 1e6:
+            found.insert(
+                0,
+                page_remark(
+                    "warn",
+                    f"Each of the last batches took longer than the {self._interval} between them: the run falls "
+                    "behind its triggers.",
+                ),
+            )
+        if self._repeats:
+            times = "once" if self._repeats == 1 else f"{self._repeats:,} times"
+            found.append(page_remark("note", f"A batch was begun again {times} in this run, since a worker had died."))
+        return found
+
+    def _this_run(self) -> dict[str, Any]:
+        health = self.metrics.health()
+        return {
+            "run": self._id[:8],
+            "began": self._began,
+            "continues": self._continues,
+            "ended": self._ended,
+            "how": str(health.state),
+            "error": health.error,
+            "repeats": self._repeats,
+        }
+
+
+def _earlier_runs(micro_batch: MicroBatch) -> list[dict[str, Any]]:
+    """The runs that were on the checkpoint before, the last one first; none without a checkpoint in files."""
+    checkpoint = micro_batch.checkpoint
+    found = read_runs(checkpoint.files) if isinstance(checkpoint, FileCheckpoint) else []
+    return [run_view(run) for run in found[::-1] if run.run != micro_batch.run_id]
+
+
+def _first_output(micro_batch: MicroBatch) -> int | None:
+    return None if micro_batch.first is None else micro_batch.first.time

@@ -1,0 +1,54 @@
+"""What an executor is asked first. Its code is sent by value and imports nothing but Python's own, since windbolt, or
+what it needs, may be missing there."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import pickle
+import platform
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+
+def ask(
+    packages: Iterable[str], clock: Callable[[], float], look: str, told: bytes
+) -> Callable[[Iterable[int]], Iterator[dict[str, Any]]]:
+    """A function for a Spark task, which answers as a dict: who it is, and what is wrong.
+
+    ``packages`` have to be there. ``look`` names the function, ``module:name``, that looks at all else where they are;
+    it is given ``told``, which is a pickle, and the number of the task, and returns a dict that is added to the answer.
+    """
+
+    def answer(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        for number in numbers:
+            yield _answer(number)
+
+    def _answer(number: int) -> dict[str, Any]:
+        said: dict[str, Any] = {
+            "executor": os.environ.get("SPARK_EXECUTOR_DIRS", "") or str(os.getppid()),
+            "host": os.environ.get("SPARK_LOCAL_HOSTNAME") or socket.gethostname(),
+            "python": f"Python {platform.python_version()}, {sys.executable}",
+            "versions": {},
+            "missing": {},
+        }
+        for name in packages:
+            try:
+                found = importlib.import_module(name)
+                said["versions"][name] = str(getattr(found, "__version__", ""))
+            except Exception as error:
+                said["missing"][name] = f"{type(error).__name__}: {error}"
+        if not said["missing"]:
+            try:
+                module, _, function = look.partition(":")
+                said |= getattr(importlib.import_module(module), function)(pickle.loads(told), number)
+            except Exception as error:
+                said["failed"] = f"{type(error).__name__}: {error}"
+                said["traceback"] = traceback.format_exc()
+        return said | {"clock": clock()}
+
+    return answer
