@@ -109,7 +109,7 @@ class Disk:
 
     def short(self, path: str) -> str:
         """A path for people."""
-        return path.removeprefix(f"{self.data}/")
+        return "." if path == self.data else path.removeprefix(f"{self.data}/")
 
     # --- operations ---
 

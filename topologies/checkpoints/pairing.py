@@ -47,6 +47,10 @@ GOING_BACK = "going-back"
 """The note that somebody goes back to an earlier batch; while it is there, no run begins."""
 
 
+def _batches_of_spark(planned: list[int], committed: list[int]) -> str:
+    return f"Spark's half has batches up to {max(planned + committed, default=-1)}"
+
+
 def _this_process() -> Owner:
     return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock())
 
@@ -148,11 +152,11 @@ class PairedCheckpoint:
         return ours
 
     def _opened(self, topology: Topology, first_output: int | None, keep: int) -> FileCheckpoint:
-        if self.uri is not None:  # the run that has it may go on meanwhile, and loses it only to one that fits
-            self.check_fit(topology, first_output)
+        manifest = self._check_unclaimed(topology, first_output)
         ours = FileCheckpoint(self.files.root, self.uri, keep)
-        ours.claim(_this_process())
-        manifest = self.check_halves()
+        if self.uri is not None:
+            ours.claim(_this_process())
+            manifest = self.check_halves()
         ours.latest()
         note = ours.read_note(TOPOLOGY)
         if note is None:
@@ -168,6 +172,15 @@ class PairedCheckpoint:
             note_movable(self.files, topology)
         note_sinks(self.files, topology, -1 if manifest is None else manifest.batch)
         return ours
+
+    def _check_unclaimed(self, topology: Topology, first_output: int | None) -> Manifest | None:
+        """Nothing has been written when this refuses. In a store another run may go on meanwhile: what it may change is
+        checked when it cannot any more, and it loses the checkpoint only to a run that fits."""
+        if self.uri is None:
+            return self.check_halves()
+        self._check_ours_is_there()
+        self.check_fit(topology, first_output)
+        return None
 
     def claim(self, back_to: str) -> None:
         """Take the checkpoint from a run that may have it, where no lock keeps it off; the state is that of a batch."""
@@ -189,10 +202,7 @@ class PairedCheckpoint:
 
     def check_halves(self) -> Manifest | None:
         """The last manifest; CheckpointError where the halves do not belong together, or a part of them is missing."""
-        query, planned, committed = self.spark_half.query(), self.spark_half.offsets(), self.spark_half.commits()
-        seen = f"Spark's half has batches up to {max(planned + committed, default=-1)}"
-        if self._missing("windbolt") and planned + committed:
-            raise self._refused("the windbolt half is missing", seen)
+        query, planned, committed = self._check_ours_is_there()
         going = self.files.read(GOING_BACK)
         if going is not None:
             raise CheckpointError(
@@ -210,12 +220,19 @@ class PairedCheckpoint:
         if manifest is not None and (manifest.batch >= 0 or committed):
             self._check_query(manifest, query, max(committed, default=None))
         elif manifest is None and committed:
-            raise self._refused("the windbolt half holds no batch", seen)
+            raise self._refused("the windbolt half holds no batch", _batches_of_spark(planned, committed))
         self.spark_half.check(-1 if manifest is None else manifest.batch)
         for key in next_batches(committed_keys[-1] if committed_keys else batch_key(-1, True)):
             if not self.files.has(f"plans/{key}"):
                 check_not_begun(self.files, key)
         return manifest
+
+    def _check_ours_is_there(self) -> tuple[str | None, list[int], list[int]]:
+        """What Spark's half has: its query, the batches that it planned, and those that it committed."""
+        query, planned, committed = self.spark_half.query(), self.spark_half.offsets(), self.spark_half.commits()
+        if self._missing("windbolt") and planned + committed:
+            raise self._refused("the windbolt half is missing", _batches_of_spark(planned, committed))
+        return query, planned, committed
 
     @property
     def found(self) -> bool:

@@ -23,6 +23,7 @@ from topologies.engine.ledger.ledger import SAMPLED, Ledger
 from topologies.engine.ledger.trace import event_ids
 from topologies.engine.rows.rows import Rows
 from topologies.engine.work.output import TurnedAway
+from topologies.graph.inner_columns import reserved_of_inputs
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.streams import Stream
 from windowing.data.printable import cut
@@ -153,7 +154,8 @@ def _sample(
     chosen = np.flatnonzero(_late(codes) | (codes == Decision.EARLY))[-SAMPLED:]
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
     reasons = _reasons(node, codes[chosen], events.times[chosen], decisions.marks[chosen])
-    shown = [name for name in events.rows.table.column_names if not name.startswith("_")]
+    columns = events.rows.table.column_names
+    shown = [name for name in columns if name not in reserved_of_inputs(columns)]
     contents = take_rows(events.rows.table.select(shown), chosen).to_pylist()
     for row, reason, content in zip(chosen.tolist(), reasons, contents, strict=True):
         label = "early" if codes[row] == Decision.EARLY else "dropped" if dropped[row] else "late"
