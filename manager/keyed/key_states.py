@@ -64,8 +64,22 @@ class KeyStates:
             change = self._changed[key]
             return None if change is None else change[0]
         row = self._row(key)
-        if row is None or self._table is None:
-            return None
+        return None if row is None else self._record(row)
+
+    def caches_of(self, keys: Sequence[int]) -> list[str]:
+        """The caches of these keys as JSON, "" of each that has none."""
+        if self._table is None:
+            stored: dict[int, str] = {}
+        else:
+            wanted = np.array(keys, np.int64)
+            rows = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
+            rows = rows[self._hashes[rows] == wanted] if len(self._hashes) else rows[:0]
+            texts = self._table.column(_CACHE).take(pa.array(rows)).to_pylist()
+            stored = dict(zip(self._hashes[rows].tolist(), texts, strict=True))
+        changed = self._changed
+        return [_cache_of(changed[key]) if key in changed else stored.get(key, "") for key in keys]
+
+    def _record(self, row: int) -> KeyRecord:
         timer, empty, micros, zone, cache = (column[row].as_py() for column in self._columns)
         return KeyRecord(timer, empty, None if micros is None else DayTime(micros, zone), cache)
 
@@ -160,3 +174,7 @@ class KeyStates:
     def _row(self, key: int) -> int | None:
         row = int(np.searchsorted(self._hashes, key))
         return row if row < len(self._hashes) and self._hashes[row] == key else None
+
+
+def _cache_of(change: tuple[KeyRecord, int] | None) -> str:
+    return "" if change is None else change[0].cache

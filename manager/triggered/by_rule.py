@@ -27,8 +27,10 @@ def fire_by_rule(evaluation: Evaluation, trigger: RuleTrigger, key: Sequence[str
     _fire_quiet(evaluation, timeout, np.flatnonzero(~fresh))
     rows = arrivals.asked(trigger.rule)
     blocks = np.flatnonzero(fresh)
-    for block, value in zip(blocks.tolist(), arrivals.key_values(blocks, key), strict=True):
-        RuleWindow(evaluation, trigger, timeout, block, value).walk(rows)
+    numbers = blocks.tolist()
+    caches = evaluation.key_states.caches_of([arrivals.keys[block] for block in numbers])
+    for block, value, cache in zip(numbers, arrivals.key_values(blocks, key), caches, strict=True):
+        RuleWindow(evaluation, trigger, timeout, block, value, cache).walk(rows)
 
 
 def _fire_quiet(evaluation: Evaluation, timeout: Timeout, blocks: NDArray[np.int64]) -> None:
@@ -62,8 +64,10 @@ class RuleWindow:
         "_stored", "_timeout", "_value",
     )  # fmt: skip
 
-    def __init__(self, evaluation: Evaluation, trigger: RuleTrigger, timeout: Timeout, block: int, value: Any) -> None:
-        """``value`` is the value of the key."""
+    def __init__(
+        self, evaluation: Evaluation, trigger: RuleTrigger, timeout: Timeout, block: int, value: Any, cache: str
+    ) -> None:
+        """``value`` is the value of the key, ``cache`` the stored cache of its window as JSON."""
         arrivals, room = evaluation.arrivals, evaluation.room
         self._evaluation, self._block, self._value = evaluation, block, value
         self._rule, self._timeout = trigger.rule, timeout
@@ -73,8 +77,7 @@ class RuleWindow:
         self._start = room.open_start(block)
         self._held, self._filling = new - self._start, room.filling(block, self._start)
         self._first, self._last = self._ends(new) if self._held else (0, 0)
-        record = evaluation.key_states.get(self._key) if self._start == self._low else None
-        self._stored = RuleCache(record.cache if record is not None else "")
+        self._stored = RuleCache(cache if self._start == self._low else "")
         self._cache = self._stored.restored()
 
     @property

@@ -15,6 +15,7 @@ from tests.spark.kafka_shop import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.kafka import KafkaSink
+from topologies.sources.records import outgoing
 from topologies.spark import frames
 from topologies.spark.client import compiled
 from topologies.spark.client.senders import KafkaSenders
@@ -84,6 +85,17 @@ def test_the_records_are_those_that_spark_writes(
     assert written == [True]
     assert len(found[0]) == 6
     assert found[0] == found[1]
+
+
+def test_a_session_writes_in_each_of_its_runs(kafka: Kafka, spark: SparkSession, tmp_path: Path) -> None:
+    topic, store = kafka.topic("again"), FileSegments(str(tmp_path))
+    (tmp_path / "batch").mkdir()
+    records = outgoing(pa.table({"value": [b"small"]}), topic, "again/1", 0)
+    for _ in range(2):
+        senders = KafkaSenders(spark)
+        assert senders.send("out", KafkaSink(kafka.servers, topic), [records], store, "batch")
+        senders.close()
+    assert len(kafka.records(topic)) == 2
 
 
 def test_what_the_driver_cannot_write_is_spark_s(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -48,6 +49,15 @@ NULL = 0x9E3779B97F4A7C15
 def test_whole_numbers_are_themselves(values: list[int | None]) -> None:
     expected = [mix(NULL if value is None else value & MASK) for value in values]
     assert hashes(pa.array(values, pa.int64())) == expected
+
+
+@pytest.mark.parametrize(
+    "lengths", [[7] * 9, [7, 0, 7], [3, 5, 3, 1], range(40), [300, 2, 300], [1000]], ids=lambda each: f"{len(each)}"
+)
+def test_binaries_of_any_lengths_are_the_polynomial_of_their_bytes(lengths: Sequence[int]) -> None:
+    values = [bytes((at * 37 + place * 11) % 256 for place in range(length)) for at, length in enumerate(lengths)]
+    array = pa.array([b"before", *values, None], pa.binary())[1:]
+    assert hashes(array) == [*(mix(of_bytes(value)) for value in values), mix(NULL)]
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=20))))

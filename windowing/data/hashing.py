@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PRIME = np.uint64(1099511628211)
+_SHORT, _FEW = 256, 32
+"""Up to how many bytes values are short, and how many lengths are few: then those of one length are summed together."""
 
 
 def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
@@ -27,15 +29,49 @@ def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
     result = lengths.astype(np.uint64)
     if not lengths.any():
         return result
-    data = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64) + np.uint64(1)
-    filled_in = np.flatnonzero(lengths)
-    sizes = lengths[filled_in]
-    following = np.repeat(offsets[1:][filled_in] - offsets[0], sizes) - 1 - np.arange(len(data))
+    data = np.frombuffer(data_buffer, np.uint8)
+    sizes = _few_sizes(lengths)
+    if sizes is None:
+        filled_in = np.flatnonzero(lengths)
+        result[filled_in] += _of_any_size(data, offsets[:-1][filled_in], lengths[filled_in])
+    elif len(sizes) == 1 and lengths.all():
+        whole = data[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
+        result += _of_one_size(whole)
+    else:
+        for size in sizes:
+            same = np.flatnonzero(lengths == size)
+            result[same] += _of_one_size(data[offsets[same][:, None] + np.arange(size)])
+    return result
+
+
+def _few_sizes(lengths: NDArray[np.int64]) -> list[int] | None:
+    """The different lengths of short values, without zero; None where values are long, or of many lengths."""
+    if int(lengths.max()) > _SHORT:
+        return None
+    sizes: list[int] = np.flatnonzero(np.bincount(lengths)).tolist()
+    return [size for size in sizes if size] if len(sizes) <= _FEW else None
+
+
+def _of_one_size(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """The sums of values that are rows of bytes, by Horner's rule: a pass over all values for each of their bytes."""
+    sums = np.zeros(len(data), np.uint64)
+    for column in data.T:
+        sums *= _PRIME
+        sums += column
+        sums += np.uint64(1)
+    return sums
+
+
+def _of_any_size(data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The sums of values that lie one after another in ``data``, none of them empty."""
+    low, high = int(starts[0]), int(starts[-1] + sizes[-1])
+    numbers = data[low:high].astype(np.uint64) + np.uint64(1)
+    following = np.repeat(starts + sizes - low, sizes) - 1 - np.arange(len(numbers))
     powers = np.ones(int(sizes.max()), np.uint64)
     powers[1:] = _PRIME
     np.multiply.accumulate(powers, out=powers)
-    result[filled_in] += np.add.reduceat(data * powers[following], offsets[:-1][filled_in] - offsets[0])
-    return result
+    sums: NDArray[np.uint64] = np.add.reduceat(numbers * powers[following], starts - low)
+    return sums
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

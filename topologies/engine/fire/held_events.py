@@ -87,7 +87,7 @@ class TaskEvents:
         if new is not None:
             needed = is_needed(flags[offset:])
             if needed.any():
-                refs.append(_write(writer, new.take(np.flatnonzero(needed)), flags[offset:][needed], streams))
+                refs.append(_write(writer, new, np.flatnonzero(needed), flags[offset:], streams))
         return refs
 
     def accounted_by_stream(self, flags: NDArray[np.uint8] | None) -> list[int]:
@@ -121,10 +121,10 @@ class TaskEvents:
         remaining = int(np.count_nonzero(needed))
         if not remaining:
             return None
-        if remaining < len(held) // 2:
-            return replace(_write(writer, held.take(rows[needed]), flags[needed], self._streams), level=ref.level)
         changed = before.copy()
         changed[rows] = flags
+        if remaining < len(held) // 2:
+            return replace(_write(writer, held, rows[needed], changed, self._streams), level=ref.level)
         return ref if (changed == before).all() else flag(writer, ref, changed, held, self._streams)
 
 
@@ -140,11 +140,19 @@ def _with(held: Held, columns: Sequence[str]) -> Held:
     return replace(held, payload=held.payload.select(list(columns))) if columns else held
 
 
-def _write(writer: SegmentWriter, held: Held, flags: NDArray[np.uint8], streams: int) -> Ref:
+def _write(writer: SegmentWriter, held: Held, rows: NDArray[np.int64], flags: NDArray[np.uint8], streams: int) -> Ref:
+    """Write the events in these rows, in order of (key, time); ``flags`` are those of all events. They are taken once,
+    in that order."""
+    order = held.bare(rows).order()
+    if order is not None:
+        rows = rows[order]
+    if order is not None or len(rows) < len(held):
+        held = held.take(rows)
+    flags = flags[rows]
     held = replace(held, seen=(flags & SEEN) != 0)
     if (flags & LAST).any():
         held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
-    return write_held(writer, held.sorted(), streams)
+    return write_held(writer, held, streams)
 
 
 def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:

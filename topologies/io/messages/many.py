@@ -13,18 +13,22 @@ _AT_ONCE = 64
 
 
 def read_many(
-    messages: MessageFormat, values: Sequence[bytes | None], headers: Sequence[Headers] | None = None
+    messages: MessageFormat,
+    values: Sequence[bytes | None],
+    headers: Sequence[Headers] | None = None,
+    *,
+    again: bool = False,
 ) -> list[Any]:
     """The events in messages; in place of each that cannot be read, the Unreadable that says why.
 
-    ``headers`` of each message; None where none has any.
+    ``headers`` of each message; None where none has any. ``again``: all have been read before, and were messages.
     """
     if isinstance(messages, JsonMessages):  # which have no use for headers
-        return [
-            event
-            for low in range(0, len(values), _AT_ONCE)
-            for event in messages.read_all(values[low : low + _AT_ONCE])
-        ]
+        read_all = messages.read_all_again if again else messages.read_all
+        events: list[Any] = []
+        for low in range(0, len(values), _AT_ONCE):
+            events += read_all(values[low : low + _AT_ONCE])
+        return events
     return [
         _read(messages, value, NO_HEADERS if headers is None else headers[index]) for index, value in enumerate(values)
     ]

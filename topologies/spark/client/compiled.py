@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -14,13 +16,27 @@ FAILURES = (Py4JError, TypeError)
 """What is raised where Java fails, or has no compiler: to py4j a class that is not there is a package."""
 
 
+_COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+"""The constructors in each JVM, by the names of their classes. A class stays for the next run: by then Java has made
+fast code of it."""
+
+
 def compiled(spark: SparkSession, name: str) -> Any:
-    """The constructor of the class of a source beside this file; ``made`` calls it. Raises one of FAILURES."""
-    jvm: Any = spark._jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
-    compiler.cook((_FOLDER / f"{name}.java").read_text("utf-8"))
-    return compiler.getClassLoader().loadClass(f"windbolt.{name}").getConstructors()[0]
+    """The constructor of the class of a source beside this file; ``made`` calls it. Raises one of FAILURES.
+
+    The class has the digest of its source in its name, because py4j finds methods by the names of classes, and would
+    call those of another class that has the same name.
+    """
+    source = (_FOLDER / f"{name}.java").read_text("utf-8")
+    named = f"{name}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    here = _COMPILED.setdefault(spark.sparkContext._gateway, {})
+    if named not in here:
+        jvm: Any = spark._jvm
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
+        compiler.cook(source.replace(name, named))
+        here[named] = compiler.getClassLoader().loadClass(f"windbolt.{named}").getConstructors()[0]
+    return here[named]
 
 
 def made(spark: SparkSession, constructor: Any, *arguments: Any) -> Any:

@@ -23,8 +23,8 @@ from topologies.io.kafka import KafkaSink
 from topologies.spark.client.compiled import FAILURES, compiled, kafka_settings, made, properties
 from topologies.spark.kafka import WRITING
 
-MOST_ROWS, _MOST_BYTES = 10_000, 1 << 24
-"""Rows and bytes of a batch up to which the driver writes them: one thread writes these at once."""
+MOST_ROWS, _MOST_BYTES = 100_000, 1 << 26
+"""Rows and bytes of a batch up to which the driver writes them, with one thread and all of them in memory."""
 _LOG = logging.getLogger("windbolt.kafka")
 
 

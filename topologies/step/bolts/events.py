@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -26,12 +27,18 @@ _MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 2048, 1 << 20
 stay in the processor's cache."""
 
 
-def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
-    """The messages of a table, which has at least the columns ``ASKED``; read as they are asked for."""
-    table = table.select(list(ASKED))
+def read_messages(table: pa.Table, messages: MessageFormat, *, again: bool = False) -> Iterator[Read]:
+    """The messages of a table, which has at least the columns ``ASKED``; read as they are asked for.
+
+    ``again``: ``ReadMessages`` has passed all of them on, so they have been read before.
+    """
+    return chain.from_iterable(_pieces(table.select(list(ASKED)), messages, again=again))
+
+
+def _pieces(table: pa.Table, messages: MessageFormat, *, again: bool) -> Iterator[list[Read]]:
     step, any_headers = _at_once(table), has_headers(table)
     for low in range(0, table.num_rows, step):
-        yield from _read(table.slice(low, step), messages, any_headers=any_headers)
+        yield _read(table.slice(low, step), messages, any_headers=any_headers, again=again)
 
 
 def readable(read: Iterable[Read]) -> list[Event]:
@@ -59,7 +66,9 @@ class WindowEvents:
     def of(self, window: TupleWindow) -> list[Event]:
         """The messages of a window. Raises Unreadable for the first that is none."""
         if not isinstance(window, TupleWindow) or not isinstance(window.members, range):
-            return readable(read_messages(window.table, self._messages))  # there is nothing behind it to read
+            return readable(
+                read_messages(window.table, self._messages, again=True)
+            )  # there is nothing behind it to read
         members = window.members
         if (
             window.source is not self._source
@@ -75,7 +84,8 @@ class WindowEvents:
         ahead = min(members.start + _MESSAGES_AT_ONCE, len(source)) if isinstance(source, GatheredEvents) else 0
         table = source.table(range(members.start, max(members.stop, ahead)))
         self._source, self._low = source, members.start
-        self._ahead = list(read_messages(table.slice(0, max(len(members), _at_once(table))), self._messages))
+        read = table.slice(0, max(len(members), _at_once(table)))
+        self._ahead = list(read_messages(read, self._messages, again=True))
 
 
 def has_headers(table: pa.Table) -> bool:
@@ -83,22 +93,20 @@ def has_headers(table: pa.Table) -> bool:
     return bool(pc.max(pc.list_value_length(table.column("headers"))).as_py())
 
 
-def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> list[Read]:
+def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool, again: bool) -> list[Read]:
     values = objects_of(table.column("value"))
-    topic = table.column("topic")
-    topics = objects_of(topic.fill_null("") if topic.null_count else topic)
-    keys = _texts(table.column("key"))
     headers: list[dict[str, str]]
     if not any_headers:
-        read, headers = read_many(messages, values), [{} for _ in values]
+        read, headers = read_many(messages, values, again=again), [{} for _ in values]
     else:
         pairs: list[Pairs | None] = objects_of(table.column("headers"))
-        read = read_many(messages, values, [header_bytes(each) for each in pairs])
+        read = read_many(messages, values, [header_bytes(each) for each in pairs], again=again)
         headers = [header_texts(each) for each in pairs]
-    events: list[Read] = list(events_of(read, topics, keys, headers))
-    for index, value in enumerate(read):
-        if type(value) is Unreadable:
-            events[index] = value
+    topic = table.column("topic")
+    topics = objects_of(topic.fill_null("") if topic.null_count else topic)
+    events: list[Read] = list(events_of(read, topics, _texts(table.column("key")), headers))
+    if Unreadable in map(type, read):
+        return [value if type(value) is Unreadable else event for value, event in zip(read, events, strict=True)]
     return events
 
 

@@ -57,6 +57,19 @@ def test_messages_in_json_are_the_same_together_as_one_by_one(values: list[bytes
     assert told(read_many(JsonMessages(), values)) == told(one_by_one(JsonMessages(), values))
 
 
+@given(st.lists(messages_of_json, max_size=12))
+def test_messages_that_have_been_read_are_the_same_when_they_are_read_again(values: list[bytes | None]) -> None:
+    known = one_by_one(JsonMessages(), values)
+    good = [value for value, event in zip(values, known, strict=True) if not isinstance(event, Unreadable)]
+    assert told(read_many(JsonMessages(), good, again=True)) == told(one_by_one(JsonMessages(), good))
+
+
+@pytest.mark.parametrize("number", [b"18446744073709551616", b"-9223372036854775809", b"0.10000000000000000000", b"-0"])
+def test_numbers_are_exact_when_they_are_read_again(number: bytes) -> None:
+    values = [b"1", b'{"a":' + number + b"}", b"2"]
+    assert told(read_many(JsonMessages(), values, again=True)) == told(one_by_one(JsonMessages(), values))
+
+
 @pytest.mark.parametrize("name", list(FORMATS))
 def test_malformed_messages_do_not_harm_their_neighbours(name: str) -> None:
     form = FORMATS[name]
