@@ -7,6 +7,7 @@ What counts is the second batch of three, by kind of request, as the server sees
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -45,6 +46,16 @@ def topology(files: str, out: str, tasks: int, pieces: int) -> Topology:
     return builder.build()
 
 
+def write_pieces(folder: str, batches: int, pieces: int) -> None:
+    """Write the input of some batches, a minute each."""
+    os.makedirs(folder, exist_ok=True)
+    for number in range(batches * pieces):
+        with open(f"{folder}/{number:06d}.jsonl", "w", encoding="utf-8") as file:
+            for row in range(ROWS):
+                ts = f"2024-01-01T00:{number // pieces:02d}:{row % 60:02d}Z"
+                file.write(json.dumps({"user": f"u{number * 7 + row}", "ts": ts}) + "\n")
+
+
 def measure(store: S3, tasks: int, pieces: int) -> tuple[Counter[str], float]:
     """The requests of one batch, and the seconds between its commit and the one before it."""
     reports: list[tuple[Counter[str], float]] = []
@@ -53,11 +64,7 @@ def measure(store: S3, tasks: int, pieces: int) -> tuple[Counter[str], float]:
         reports.append((store.count(), time.perf_counter()))
 
     with tempfile.TemporaryDirectory() as files:
-        for number in range(3 * pieces):
-            with open(f"{files}/{number:06d}.jsonl", "w", encoding="utf-8") as file:
-                for row in range(ROWS):
-                    ts = f"2024-01-01T00:{number // pieces:02d}:{row % 60:02d}Z"
-                    file.write(json.dumps({"user": f"u{row}", "ts": ts}) + "\n")
+        write_pieces(files, 3, pieces)
         name = f"{tasks}x{pieces}"
         made = topology(files, store.uri(f"{name}/out"), tasks, pieces)
         with patch.object(local._Here, "slots", pieces):  # as many pieces as a cluster of so many slots cuts

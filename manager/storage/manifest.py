@@ -95,7 +95,7 @@ class Manifest:
 
     def segments(self) -> set[str]:
         """The names of all segments that are still needed."""
-        return {ref.segment for ref in self.refs()}
+        return {name for bolt in self.bolts.values() for task in bolt.tasks for name in task.segment_names()}
 
     def refs(self) -> Iterator[Ref]:
         """The references to all sections that are still needed."""

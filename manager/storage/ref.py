@@ -52,6 +52,14 @@ class Ref:
         """Whether a live row is at this time (microseconds) or before it."""
         return self.earliest_live is not None and self.earliest_live <= time
 
+    def needed_up_to(self, time: int) -> int:
+        """Number of rows still needed where one of the live ones may be at this time or before it; else 0."""
+        return self.needed if self.has_live_up_to(time) else 0
+
+    def segment_names(self) -> tuple[str, ...]:
+        """The name of its segment, and that of its flags."""
+        return (self.segment,) if self.flags is None else (self.segment, self.flags.segment)
+
     def has_live_after(self, time: int) -> bool:
         """Whether a live row is after this time (microseconds)."""
         return self.latest_live is not None and self.latest_live > time

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from manager.queue.queue_state import QueueState
 from manager.storage.ref import Ref
+from manager.storage.refs import Refs
 from policies.marks import NONE
 
 
@@ -97,7 +98,7 @@ class TaskState:
     """The state of one task: its events, by reference, and the states of its windows and of its bolt."""
 
     windows: WindowsState
-    refs: list[Ref] = field(default_factory=list)
+    refs: Refs = field(default_factory=Refs)
     accounted_by_stream: list[int] = field(default_factory=list)
     """Per input, the events kept for ``expired`` that are already in an account; empty for none."""
     bolt: BoltTaskState = field(default_factory=BoltTaskState)
@@ -106,7 +107,7 @@ class TaskState:
         """Per stream, the events that are in no window yet and may still be in one."""
         accounted = self.accounted_by_stream or [0] * streams
         waiting = self.waiting_edges or [0] * streams
-        held = [sum(ref.by_stream[code] for ref in self.refs) for code in range(streams)]
+        held = self.refs.by_stream(streams)
         return [held[code] - accounted[code] + waiting[code] for code in range(streams)]
 
     @property
@@ -138,6 +139,11 @@ class TaskState:
         """The references to all sections that the task still needs."""
         yield from (*self.refs, *self.tables, *self.bolt.user.values(), *self.bolt.shown.values())
 
+    def segment_names(self) -> set[str]:
+        """The names of the segments in which these are."""
+        others = (*self.tables, *self.bolt.user.values(), *self.bolt.shown.values())
+        return self.refs.segment_names().union(*(ref.segment_names() for ref in others))
+
     def to_json(self) -> dict[str, Any]:
         """The state in plain JSON, tagged with the family of its windows."""
         (family,) = (tag for tag, state in _FAMILIES.items() if type(self.windows) is state)
@@ -154,7 +160,7 @@ class TaskState:
         """The state from what ``to_json`` returns. Raises KeyError for an unknown family."""
         return TaskState(
             _windows(_FAMILIES[values["family"]], values["windows"]),
-            [Ref.from_json(ref) for ref in values["events"]],
+            Refs(map(Ref.from_json, values["events"])),
             values["accounted"],
             _bolt(values["bolt"]),
         )
@@ -176,8 +182,6 @@ def _bolt(values: Mapping[str, Any]) -> BoltTaskState:
 
 
 def _values(state: WindowsState | BoltTaskState) -> dict[str, Any]:
-    if isinstance(state, QueueState):
-        return asdict(state)
     return {column.name: getattr(state, column.name) for column in fields(state)}
 
 

@@ -12,6 +12,7 @@ from manager.keyed.held_segments import flag, write_held
 from manager.storage.manifest import BoltState
 from manager.storage.memory_segments import MemorySegments
 from manager.storage.ref import Ref
+from manager.storage.refs import Refs
 from manager.storage.task_state import AssignedState, TaskState
 from policies.marks import NONE
 from topologies import TopologyBuilder, spouts
@@ -58,5 +59,5 @@ def chain() -> Topology:
 
 @pytest.mark.parametrize(("refs", "latest"), [([(KEPT, KEPT)], NONE), ([(KEPT, KEPT), (KEPT, 0)], 20), ([], NONE)])
 def test_the_latest_event_of_a_bolt_behind_another_is_a_live_one(refs: list[tuple[int, ...]], latest: int) -> None:
-    task = TaskState(AssignedState(), [ref_of(*flags) for flags in refs])
+    task = TaskState(AssignedState(), Refs(ref_of(*flags) for flags in refs))
     assert latest_seen(chain().windowed["second"], BoltState(Accounts(["first"]), [task]), [], 0) == latest

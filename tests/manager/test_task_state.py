@@ -9,6 +9,7 @@ import pytest
 
 from manager.queue.queue_state import QueueState
 from manager.storage.ref import Flags, Ref
+from manager.storage.refs import Refs
 from manager.storage.task_state import AssignedState, BoltTaskState, TaskState, TriggeredState, WindowsState
 
 REF = Ref(
@@ -26,7 +27,7 @@ STATES: dict[str, WindowsState] = {
 @pytest.mark.parametrize("family", STATES)
 def test_a_state_is_what_it_was_after_json(family: str) -> None:
     bolt = BoltTaskState(4, 1, {"default": 9}, {"full": 1}, {"": REF}, {"late": REF})
-    state = TaskState(STATES[family], [REF], [1, 0], bolt)
+    state = TaskState(STATES[family], Refs([REF]), [1, 0], bolt)
     written = json.loads(json.dumps(state.to_json()))
     assert written["family"] == family
     assert TaskState.from_json(written) == state
@@ -40,7 +41,7 @@ def test_a_state_has_the_fields_of_its_family_and_no_others(windows: WindowsStat
 def test_all_sections_that_a_task_needs_are_named() -> None:
     one, two, three, four = (replace(REF, segment=f"0/{name}") for name in "wxyz")
     bolt = BoltTaskState(user={"": three}, shown={"default": four})
-    state = TaskState(AssignedState(keys=two), [one], [], bolt)
+    state = TaskState(AssignedState(keys=two), Refs([one]), [], bolt)
     assert {ref.segment for ref in state.all_refs()} == {"0/w", "0/x", "0/y", "0/z"}
 
 

@@ -164,11 +164,9 @@ def as_uri(path: str) -> str:
 
     Java's URIs keep letters of all alphabets as they are, and quote spaces and controls, wherever they are from.
     """
-    return "file://" + "".join(_kept(char) if char.isascii() else _other(char) for char in path)
-
-
-def _kept(char: str) -> str:
-    return quote(char, safe=_NOT_QUOTED)
+    if path.isascii():
+        return f"file://{quote(path, safe=_NOT_QUOTED)}"
+    return "file://" + "".join(quote(char, safe=_NOT_QUOTED) if char.isascii() else _other(char) for char in path)
 
 
 def _other(char: str) -> str:

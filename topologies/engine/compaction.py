@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from manager.queue.queue_state import QueueState
-from manager.storage.ref import Ref
 from topologies.engine.batch.executor import Executor
 from topologies.engine.batch.progress import BatchProgress
 from topologies.engine.tasks import compact
@@ -25,26 +24,14 @@ def compact_segments(topology: Topology, progress: BatchProgress, executor: Exec
     joined = executor.map(compact, [item for _, item in found], progress.context)
     for (start, item), ref in zip(found, joined, strict=True):
         task = progress.state.bolts[item.bolt].tasks[item.task]
-        task.refs[start : start + len(item.refs)] = [ref]
+        task.refs.join(start, start + len(item.refs), ref)
 
 
 def _to_compact(topology: Topology, progress: BatchProgress) -> Iterator[tuple[int, CompactItem]]:
     """Yield (index of the first segment, work item)."""
     for name in topology.windowed:
         for number, task in enumerate(progress.state.bolts[name].tasks):
-            run = _run_of_one_level(task.refs)
+            run = task.refs.run_of_one_level(_FANOUT)
             if run is not None:
                 previous = task.windows.previous_frontier if isinstance(task.windows, QueueState) else None
-                yield run.start, CompactItem(name, number, task.refs[run.start : run.stop], previous)
-
-
-def _run_of_one_level(refs: Sequence[Ref]) -> range | None:
-    """The first run of adjacent references of one level that is long enough to be compacted; None where there is
-    none."""
-    start = 0
-    for index in range(1, len(refs) + 1):
-        if index == len(refs) or refs[index].level != refs[start].level:
-            if index - start >= _FANOUT:
-                return range(start, index)
-            start = index
-    return None
+                yield run.start, CompactItem(name, number, task.refs.between(run.start, run.stop), previous)

@@ -96,9 +96,11 @@ def open_windows(node: WindowedNode, bolt_state: BoltState) -> int:
         return len(waiting)
     total = 0
     for task in waiting:
-        low = min(ref.earliest_live for ref in task.refs if ref.earliest_live is not None)
+        low, latest = task.refs.earliest_live, task.refs.latest_live
+        if low is None or latest is None:
+            continue
         if bolt_state.frontier is not None:
             low = max(low, bolt_state.frontier)
-        high = max(ref.latest_live for ref in task.refs if ref.latest_live is not None) + reach.micros
+        high = latest + reach.micros
         total += max((trigger.last_end(high) - trigger.last_end(low)) // trigger.slide.micros, 0)
     return total

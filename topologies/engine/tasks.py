@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from manager.storage.ref import Ref
+from manager.storage.refs import Refs
 from manager.storage.segments import SegmentStore
 from manager.storage.storage_errors import naming_owner
 from manager.storage.task_state import TaskState
@@ -79,7 +80,9 @@ def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router
     """Write what the task needs later, and count what became of its events."""
     with router.context.store.writer(router.context.key) as writer:
         after = windows.snapshot(writer)
-        state = TaskState(after.windows, after.refs, after.accounted_by_stream, calls.snapshot(after, writer))
+        state = TaskState(
+            after.windows, Refs.packed(after.refs), after.accounted_by_stream, calls.snapshot(after, writer)
+        )
     router.ledger.count_by_stream(node, after.counts)
     return state
 

@@ -90,7 +90,7 @@ def open_view(
     None where they are not counted; ``waiting`` the windows of keys that a trigger fires; ``next`` when the next one is
     due, or the least end of those whose end depends on their events."""
     state = kept[-1].bolts[name]
-    rows = sum(ref.needed for task in state.tasks for ref in task.refs)
+    rows = sum(task.refs.needed for task in state.tasks)
     regular = timing.slide is not None and timing.length is not None and not timing.trigger
     seen: dict[str, Any] = {"windows": None, "past_end": timing.past_end, "rows": rows, **_other_windows(state)}
     if regular and not rows:

@@ -220,7 +220,7 @@ def test_nothing_is_left_of_keys_that_are_done_with() -> None:
     for trigger in (CountTrigger(Count(1)), RuleTrigger(lambda event, call: "purge"), DailyTrigger(DayTime(0))):
         topology, _, _ = a_topology(Shown().with_key("key").with_trigger(trigger))
         task = run(topology, Events(0, (("a", "1"), ("b", "2"))), DAY).manifest.bolts["windows"].tasks[0]
-        assert (task.refs, task.windows) == ([], TriggeredState())
+        assert (list(task.refs), task.windows) == ([], TriggeredState())
 
 
 def test_what_a_rule_keeps_is_what_json_can_hold() -> None:

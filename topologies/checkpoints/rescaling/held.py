@@ -12,6 +12,7 @@ import pyarrow as pa
 from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed
 from manager.keyed.held_segments import KEY_COLUMN, read_held, write_held
 from manager.storage.ref import Ref
+from manager.storage.refs import Refs
 from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
 from policies.marks import NONE
@@ -49,7 +50,7 @@ class HeldMove:
         for state, parts in zip(windows, self._parts, strict=True):
             held = Held.concat(parts).sorted() if parts else None
             refs = [] if held is None else [write_held(self.writer, held, self.streams)]
-            tasks.append(TaskState(state, refs, self._accounted(held)))
+            tasks.append(TaskState(state, Refs(refs), self._accounted(held)))
         return MovedTasks(tasks, np.zeros(self.streams, np.int64))
 
     def shown(self) -> list[dict[str, Ref]]:

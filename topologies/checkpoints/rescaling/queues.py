@@ -12,6 +12,7 @@ import pyarrow as pa
 from manager.queue.event_queue import EventQueue
 from manager.queue.queue_state import QueueState
 from manager.storage.event_segments import read_events, write_events
+from manager.storage.refs import Refs
 from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
 from topologies.checkpoints.rescaling.routes import Route
@@ -138,4 +139,4 @@ def _joined(
     windows.settled_count = max(final, known, (windows.previous or [0, 0])[1])
     passed = events.take(np.flatnonzero(~accounted[:known])).by_stream(streams)
     ref = write_events(writer, events, streams)
-    return TaskState(windows, [ref], events.slice(0, known).by_stream(streams).tolist()), passed
+    return TaskState(windows, Refs([ref]), events.slice(0, known).by_stream(streams).tolist()), passed

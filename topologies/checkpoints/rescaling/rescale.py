@@ -150,7 +150,7 @@ def _rescale(
             state = _moved(after.bolts[name], route, checkpoint.segments, writer, stateful)
         _check(name, before.bolts[name], state)
         after.bolts[name] = state
-        done.events[name] = sum(ref.needed for task in state.tasks for ref in task.refs)
+        done.events[name] = sum(task.refs.needed for task in state.tasks)
     checkpoint.replace(after)
 
 

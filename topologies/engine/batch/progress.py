@@ -16,6 +16,7 @@ from topologies.engine.work.deferred_events import DeferredEvents
 from topologies.engine.work.input_progress import InputProgress
 from topologies.engine.work.items import FireItem, FireOutcome
 from topologies.engine.work.output import Output, TurnedAway
+from topologies.engine.work.sections import Sections
 
 _INPUT = "input"
 """Origin of rows that came with the input. The origin of a bolt's rows ends in a period and a task number."""
@@ -43,6 +44,8 @@ class BatchProgress:
     complaints: list[str] = field(default_factory=list)
     turned_away: list[TurnedAway] = field(default_factory=list)
     """Where the batch asks for it: some of the events that were not admitted."""
+    queued: dict[str, list[Sections]] = field(default_factory=dict)
+    """Per bolt, events that its tasks do not have yet: ``hand_on`` gives them."""
     deferred: dict[str, DeferredEvents] = field(default_factory=dict)
     """Per bolt, events not admitted yet."""
     inputs: dict[str, dict[str, InputProgress]] = field(default_factory=dict)
@@ -51,8 +54,8 @@ class BatchProgress:
     def take(self, output: Output, origin: str = _INPUT) -> None:
         """Add the output of a task. ``origin`` is the bolt and task that emitted its rows; the default is the input."""
         staged, recorded = output.staged, output.recorded
-        for name, task, ref in staged.queued:
-            self.state.bolts[name].tasks[task].refs.append(ref)
+        for name, sections in staged.queued.items():
+            self.queued.setdefault(name, []).append(sections)
         for name, events in staged.deferred.items():
             self.deferred.setdefault(name, DeferredEvents()).add(events)
         for name, ref in staged.for_sinks:
@@ -78,6 +81,14 @@ class BatchProgress:
             self.rows += counted["rows"]
             for what, number in counted.items():
                 spout[what] = spout.get(what, 0) + number
+
+    def hand_on(self, bolt: str) -> None:
+        """Give the tasks of a bolt what was written for their queues, in order of arrival."""
+        parts = self.queued.pop(bolt, None)
+        if parts:
+            whole, tasks = Sections.concat(parts), self.state.bolts[bolt].tasks
+            for task, places in whole.places_by_task():
+                tasks[task].refs.extend(whole.refs.take(places))
 
     def take_fired(self, item: FireItem, outcome: FireOutcome) -> None:
         """Add the outcome of a task of a windowed bolt."""

@@ -42,7 +42,7 @@ class Admitted:
 def admit(item: FireItem, node: WindowedNode, router: Router, admission_context: AdmissionContext) -> Admitted | None:
     """Admit the events that arrived for a task; the others are turned away as the rules say. None where none is
     admitted."""
-    if not item.admit.segments:
+    if item.admit.sections is None:
         return None
     rows = _read(item, router)
     events = _incoming(item, node, router, admission_context, rows)
@@ -59,10 +59,10 @@ def admit(item: FireItem, node: WindowedNode, router: Router, admission_context:
 def _read(item: FireItem, router: Router) -> Rows:
     """All events that arrived for the task, with their columns; positions count the events of the batch."""
     tables, numbers = [], []
-    for segment in item.admit.segments:
-        table = router.context.store.read(segment.ref)
+    for ref, first in item.admit.sections or ():
+        table = router.context.store.read(ref)
         tables.append(table)
-        numbers.append(table.column(SEQ_COLUMN).to_numpy() + segment.first)
+        numbers.append(table.column(SEQ_COLUMN).to_numpy() + first)
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     return Rows(table.combine_chunks(), None, np.concatenate(numbers), router.context.clock)
 

@@ -18,7 +18,8 @@ from policies.marks import NONE
 from topologies.engine.admission.late_rows import conform_input
 from topologies.engine.rows.source_batch import RowPartitions
 from topologies.engine.time.timed_rows import Timed
-from topologies.engine.work.deferred_events import DeferredEvents, DeferredSegment
+from topologies.engine.work.deferred_events import DeferredEvents
+from topologies.engine.work.sections import Sections
 from topologies.graph.hashing import hash_rows
 from topologies.graph.inner_columns import DECISION_COLUMN, END_EDGE_COLUMN, SEQ_COLUMN
 from topologies.graph.nodes.windowed import WindowedNode
@@ -111,8 +112,9 @@ class Arriving:
                 if edges[task + 1] > edges[task]:
                     split = table.slice(edges[task], edges[task + 1] - edges[task])
                     sections.append((task, _section(writer, split, len(node.inputs))))
-        by_task = {task: [DeferredSegment(ref, 0)] for task, ref in sections}
-        return DeferredEvents(by_task, [writer.add(self._order())] if self._arrivals else [], self.count)
+        return DeferredEvents(
+            [Sections.of(sections)], [0], [writer.add(self._order())] if self._arrivals else [], self.count
+        )
 
     def _order(self) -> pa.Table:
         """The order of arrival of all events; the partition is null where an event has none."""

@@ -20,6 +20,7 @@ from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.ingest.arriving import Arriving
 from topologies.engine.work.output import Staged
+from topologies.engine.work.sections import Sections
 from topologies.graph.groupings import AllGrouping
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.io.formats import write_table
@@ -79,11 +80,11 @@ class Staging:
 
     def write(self, writer: SegmentWriter) -> Staged:
         """Write everything; return the references."""
-        queued = []
+        queued = dict[str, Sections]()
         for name, of_bolt in self._queued.items():
             node = self._topology.windowed[name]
-            for task, events in self._by_task(node, of_bolt):
-                queued.append((name, task, write_events(writer, events, len(node.inputs))))
+            streams, parts = len(node.inputs), self._by_task(node, of_bolt)
+            queued[name] = Sections.of([(task, write_events(writer, events, streams)) for task, events in parts])
         deferred = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
         files, for_sinks = list[tuple[str, str]](), list[tuple[str, Ref]]()
         for name, tables in self._for_sinks.items():

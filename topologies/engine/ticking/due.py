@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from manager.queue.queue_state import QueueState
-from manager.storage.ref import Ref
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState
 from policies.eviction import CountEvictionPolicy, EvictionPolicy
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy, is_idle
-from topologies.engine.work.deferred_events import DeferredSegment
+from topologies.engine.work.deferred_events import DeferredSections
 from topologies.engine.work.items import Frontiers
 from topologies.graph.nodes.windowed import WindowedNode
 from windowing.time.timestamps import FOREVER
 
 
-def has_work(node: WindowedNode, task: TaskState, arrived: Sequence[DeferredSegment], frontiers: Frontiers) -> bool:
+def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers) -> bool:
     """Whether a task may have something to do at the current frontier."""
     frontier = frontiers.current
     if frontier is None:
         return False
     match task.windows:
         case QueueState() as queue:
-            refs = [*task.refs, *(segment.ref for segment in arrived)]
-            return not _queue_is_idle(node, queue, refs, frontiers.previous, frontier)
+            ready = task.refs.needed_up_to(frontier)
+            ready += arrived.refs.needed_up_to(frontier) if arrived is not None else 0
+            return not _queue_is_idle(node, queue, ready, frontiers.previous, frontier)
         case AssignedState(next_end=due) | TriggeredState(next_due=due):
             waits = due is not None and due <= frontier
-            return bool(arrived) or waits or (frontier == FOREVER and bool(task.refs))
+            return arrived is not None or waits or (frontier == FOREVER and bool(task.refs))
 
 
-def _queue_is_idle(
-    node: WindowedNode, queue: QueueState, refs: Sequence[Ref], previous: int | None, frontier: int
-) -> bool:
+def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: int | None, frontier: int) -> bool:
     """Whether a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
 
-    ``previous`` and ``frontier`` are the frontiers of the last evaluation and of this one, in microseconds.
+    ``ready``: the rows that are needed in sections with a live row up to the frontier. ``previous`` and ``frontier``
+    are the frontiers of the last evaluation and of this one, in microseconds.
     """
     seen = queue.settled_count
-    ready = sum(ref.needed for ref in refs if ref.has_live_up_to(frontier))
     if not ready:
         return True
     eviction, trigger = node.eviction, node.trigger

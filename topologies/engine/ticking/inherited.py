@@ -61,7 +61,7 @@ def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) ->
     Unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): a window that starts
     earlier because of such an event may be late for the next bolt.
     """
-    known = [ref.earliest_live for task in bolt_state.tasks for ref in task.refs]
+    known = [task.refs.earliest_live for task in bolt_state.tasks]
     held = min((time for time in known if time is not None), default=None)
     if node.assigners:
         return min(assigner.earliest_start(frontier, held) for assigner in anchored(node, bolt_state.anchor).assigners)

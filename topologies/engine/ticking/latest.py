@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from manager.storage.manifest import BoltState
 from policies.marks import NONE
-from topologies.engine.work.deferred_events import DeferredSegment
+from topologies.engine.work.deferred_events import DeferredSections
 from topologies.graph.nodes.windowed import WindowedNode
 
 
-def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[DeferredSegment], clock: int) -> int:
+def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[DeferredSections], clock: int) -> int:
     """The latest event time so far in microseconds, whatever task has the event; the clock in processing time.
 
     NONE where there is no event. Of what came from other windowed bolts only live events count, and those that
@@ -21,6 +21,7 @@ def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[Def
     own = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
     known = [bolt_state.watermark.latest[label] for label in own if label in bolt_state.watermark.latest]
     if len(own) < len(node.streams):
-        refs = [*(ref for task in bolt_state.tasks for ref in task.refs), *(segment.ref for segment in arrived)]
-        known += [ref.latest_live for ref in refs if ref.latest_live is not None]
+        times = [task.refs.latest_live for task in bolt_state.tasks]
+        times += [sections.refs.latest_live for sections in arrived]
+        known += [time for time in times if time is not None]
     return max(known, default=NONE)

@@ -21,8 +21,8 @@ def in_shares(topology: Topology, items: Sequence[FireItem], slots: int) -> list
 
 
 def _shares(topology: Topology, item: FireItem, count: int) -> Iterator[FireItem]:
-    few = sum(ref.needed for ref in item.state.refs) < _FEW
-    if few or item.frontiers.current is None or not topology.windowed[item.bolt].can_share_windows:
+    shared = item.frontiers.current is not None and topology.windowed[item.bolt].can_share_windows
+    if not shared or item.state.refs.needed < _FEW:
         yield item
         return
     for index in range(count):

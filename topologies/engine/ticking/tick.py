@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 
 from manager.storage.segments import SegmentStore
 from manager.storage.task_state import TaskState
@@ -27,6 +26,7 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
 
     Returns the work of its tasks that may have something to do.
     """
+    progress.hand_on(node.name)
     bolt_state = progress.state.bolts[node.name]
     if node.deferred and node.bolt.settings.anchor == START and bolt_state.anchor is None:
         bolt_state.anchor = first_clock(progress.seen(node.name), advance)
@@ -34,20 +34,20 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     before, forced = bolt_state.watermark.current, bolt_state.watermark.forced
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
     frontiers = frontiers_of(node, bolt_state, advance, progress.new_watermarks.get(node.name))
-    segments, items = progress.deferred_of(node.name).by_task, list[FireItem]()
+    sections, items = progress.deferred_of(node.name).by_task(), list[FireItem]()
     latest = NONE
     if frontiers.current == FOREVER and node.bolt.settings.empty_windows_until is not None:
-        latest = latest_seen(node, bolt_state, chain.from_iterable(segments.values()), advance.clock)
+        latest = latest_seen(node, bolt_state, sections.values(), advance.clock)
     end = BatchEnd(advance.clock, bolt_state.watermark.current, floor_of(node, bolt_state, advance.clock), latest)
     for number, state in enumerate(bolt_state.tasks):
         waiting = ToAdmit(
-            tuple(segments.get(number, ())),
+            sections.get(number),
             marks,
             watermark=NONE if before is None else before,
             closed_until=NONE if forced is None else forced,
         )
-        due = has_work(node, state, waiting.segments, frontiers)
-        if due or waiting.segments or _may_fire_otherwise(node, state, frontiers, end):
+        due = has_work(node, state, waiting.sections, frontiers)
+        if due or waiting.sections or _may_fire_otherwise(node, state, frontiers, end):
             evaluated = frontiers if due else Frontiers(frontiers.previous, None)
             items.append(
                 FireItem(node.name, number, state, evaluated, admit=waiting, end=end, anchor=bolt_state.anchor)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from manager.storage.ref import Ref
+from manager.storage.ref_columns import RefColumns
+from topologies.engine.work.sections import Sections
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class DeferredSegment:
-    """Events of one segment that a task has yet to admit."""
+class DeferredSections:
+    """The sections with the events that one task has yet to admit, in order of arrival."""
 
-    ref: Ref
-    first: int
-    """Number of its first event among those that ``DeferredEvents`` counts."""
+    refs: RefColumns
+    firsts: NDArray[np.int64]
+    """Per section, the number of its first event among those that ``DeferredEvents`` counts."""
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+    def __iter__(self) -> Iterator[tuple[Ref, int]]:
+        """Yield (section, number of its first event)."""
+        return zip(self.refs, self.firsts.tolist(), strict=True)
 
 
 @dataclass
@@ -21,16 +37,28 @@ class DeferredEvents:
     """Events that the tasks of one bolt have yet to admit, in order of arrival: what one task has read, or all that
     the tasks of a batch have."""
 
-    by_task: dict[int, list[DeferredSegment]] = field(default_factory=dict)
+    sections: list[Sections] = field(default_factory=list)
+    """Those of one reader after another."""
+    firsts: list[int] = field(default_factory=list)
+    """Per reader, how many events those before it have read."""
     order: list[Ref] = field(default_factory=list)
-    """Segments with the order of arrival, where the watermark follows it."""
+    """Sections with the order of arrival, where the watermark follows it."""
     count: int = 0
     """Number of events; one that goes to every task counts once."""
 
     def add(self, later: DeferredEvents) -> None:
         """Add the events that a further task has read."""
-        for task, segments in later.by_task.items():
-            renumbered = [DeferredSegment(segment.ref, self.count + segment.first) for segment in segments]
-            self.by_task.setdefault(task, []).extend(renumbered)
+        self.sections += later.sections
+        self.firsts += [self.count + first for first in later.firsts]
         self.order += later.order
         self.count += later.count
+
+    def by_task(self) -> dict[int, DeferredSections]:
+        """Per task that has some to admit, their sections."""
+        if not self.sections:
+            return {}
+        whole = Sections.concat(self.sections)
+        firsts = np.repeat(np.array(self.firsts, np.int64), [len(part.tasks) for part in self.sections])
+        return {
+            task: DeferredSections(whole.refs.take(places), firsts[places]) for task, places in whole.places_by_task()
+        }

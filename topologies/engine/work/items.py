@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from manager.storage.ref import Ref
+from manager.storage.refs import Refs
 from manager.storage.task_state import BoltTaskState, TaskState
 from policies.marks import NONE
-from topologies.engine.work.deferred_events import DeferredSegment
+from topologies.engine.work.deferred_events import DeferredSections
 from topologies.engine.work.output import Output
 
 Due = TypeVar("Due")
@@ -29,8 +30,8 @@ class Frontiers:
 class ToAdmit:
     """The events that a task has yet to admit, and the watermarks at which it does."""
 
-    segments: tuple[DeferredSegment, ...] = ()
-    """In order of arrival."""
+    sections: DeferredSections | None = None
+    """None where there are none."""
     marks: Ref | None = None
     """Segment of the watermarks before each event of the batch; None where ``watermark`` applies to all."""
     watermark: int = NONE
@@ -100,6 +101,6 @@ class CompactItem:
 
     bolt: str
     task: int
-    refs: Sequence[Ref]
+    refs: Refs
     previous_frontier: int | None = None
     """Frontier of the last evaluation in microseconds: the order and positions of events up to it are final."""

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from manager.storage.ref import Ref
 from topologies.engine.work.deferred_events import DeferredEvents
 from topologies.engine.work.input_progress import InputProgress
+from topologies.engine.work.sections import Sections
 
 
 @dataclass(frozen=True)
 class Staged:
     """What a task wrote for others."""
 
-    queued: Sequence[tuple[str, int, Ref]] = ()
-    """(bolt, task, rows): admitted events for the queues of windowed bolts."""
+    queued: Mapping[str, Sections] = field(default_factory=dict)
+    """Per windowed bolt: admitted events for the queues of its tasks."""
     deferred: Mapping[str, DeferredEvents] = field(default_factory=dict)
     """Per windowed bolt whose tasks admit events: those events."""
     for_sinks: Sequence[tuple[str, Ref]] = ()
