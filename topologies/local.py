@@ -88,7 +88,7 @@ class LocalRun(CheckpointedRun):
                 return self._batches_of_the_journal()
             except JournalMoved:  # by a run that has lost the checkpoint to this one, or to which this one has lost it
                 self.checkpoint.check_owner()
-                forget_unplanned(self.log.filesystem, self.log.root)
+                forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
     def _batches_of_the_journal(self) -> None:
         heartbeats = self.topology.needs_heartbeat

@@ -155,8 +155,8 @@ class FileCheckpoint:
                 self._refuse_uncommitted(batch)
 
     def check_owner(self) -> None:
-        """Raise CheckpointError where another run has taken the checkpoint over."""
-        if self._turns is not None:
+        """Raise CheckpointError where another run has taken the checkpoint over; not before the claim."""
+        if self._turns is not None and self.epoch:
             self._turns.check()
 
     def latest(self) -> Manifest | None:

@@ -23,7 +23,7 @@ from manager.storage.storage_errors import as_storage_error
 from windowing.errors import DamagedCheckpoint, StorageError
 
 _ALIGNMENT = 64
-_EPOCH = re.compile(r"(?:^|-)(\d{10})-[0-9a-f]{32}\.\w+$")
+_EPOCH = re.compile(r"(?:^|[-/])(\d{10})-[0-9a-f]{32}\.\w+$")
 _LARGE = 1 << 20
 """Size in bytes of a table from which its section is written piece by piece."""
 _CHECKED: set[tuple[object, ...]] = set()

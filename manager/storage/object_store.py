@@ -93,13 +93,20 @@ def delete_objects(uri: str, paths: Iterable[str]) -> None:
 
 
 def rename_objects(uri: str, names: Sequence[tuple[str, str]]) -> None:
-    """Copy objects of one bucket, several at a time, and then delete those that they were copied from."""
+    """Copy objects of one bucket, several at a time, and then delete those that they were copied from.
+
+    Another process may be doing the same, and have deleted some already: then those that they were copied to are there.
+    """
     if names:
         store, _ = _of(uri, names[0][0])
 
         def copy(pair: tuple[str, str]) -> None:
             with _as_os_error():
-                store.copy(_key(pair[0]), _key(pair[1]))
+                try:
+                    store.copy(_key(pair[0]), _key(pair[1]))
+                except FileNotFoundError:
+                    if not is_object(uri, pair[1]):
+                        raise
 
         with ThreadPoolExecutor(min(_AT_ONCE, len(names))) as threads:
             list(threads.map(copy, names))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.simulation.faults import KINDS as FAULTS
+from tests.simulation.faults import ALL_KINDS as FAULTS
 from tests.simulation.playing import Played
 from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, PASSING
-from tests.simulation.world.world import KAFKA, STEP, parts_of
+from tests.simulation.world.world import KAFKA, STEP, STORE, parts_of
 
-PARTS = sorted({STEP, KAFKA, *KINDS, *JOINS, *PASSING, *MEETING, *(name for name, _ in BOLTS)})
+PARTS = sorted({STEP, KAFKA, STORE, *KINDS, *JOINS, *PASSING, *MEETING, *(name for name, _ in BOLTS)})
 """All that a topology can be drawn from."""
 
 

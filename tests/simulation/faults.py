@@ -9,11 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.simulation.disk import Crash, Disk
 
 WRITES = ("create", "write", "sync", "rename", "delete", "delete folder", "make folder")
 READS = ("read", "list")
+STORE_WRITES = ("put", "create object", "upload", "copy", "delete objects")
+STORE_READS = ("get", "list objects", "look")
 TASKS = ("a task dies", "a task runs twice", "a task comes late")
 KINDS = {
     "the process dies": WRITES,
@@ -29,12 +32,39 @@ KINDS = {
     "a second driver": WRITES,
     "a bit flips": ("pause",),
     "it goes back": ("pause",),
+    "it is rescaled": ("pause",),
 }
 """By kind of fault, the operations that it may meet."""
-ENDS_THE_RUN = ("a read fails", "disk full", "a write fails", "an answer is lost", "a sink fails", "a bit flips")
+STORE_KINDS = {
+    "the process dies": STORE_WRITES,
+    "a read fails": STORE_READS,
+    "a write fails": STORE_WRITES,
+    "an answer is lost": STORE_WRITES,
+    "a request comes again": STORE_WRITES,
+    "a request arrives late": STORE_WRITES,
+    "the store is down": (*STORE_WRITES, *STORE_READS),
+    "another run takes over": (*STORE_WRITES, *STORE_READS),
+    "a task dies": ("task",),
+    "a task runs twice": ("task",),
+    "a task comes late": ("task",),
+    "a sink fails": ("call",),
+}
+"""The same for worlds in an object store."""
+ALL_KINDS = {kind: (*KINDS.get(kind, ()), *STORE_KINDS.get(kind, ())) for kind in {**KINDS, **STORE_KINDS}}
+ENDS_THE_RUN = (
+    "a read fails",
+    "disk full",
+    "a write fails",
+    "an answer is lost",
+    "a sink fails",
+    "a bit flips",
+    "a request arrives late",
+    "the store is down",
+)
 """Faults after which a run may end with an error."""
 WHERE = ("", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "windbolt/.", "-close", "out/")
 """Parts of paths at which faults are aimed."""
+STORE_WHERE = ("", "", "turns", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "-close", "out/")
 MOST_LIVES = 6
 CANNOT_READ = (errno.EIO, errno.EIO, errno.ETIMEDOUT, errno.ESTALE)
 """What a disk says that cannot read, or one in the network that does not answer."""
@@ -64,12 +94,14 @@ class Fault:
 
     def meets(self, operation: str, path: str) -> bool:
         """Whether an operation is one of those."""
-        return operation in KINDS[self.kind] and self.operation in ("", operation) and self.where in path
+        return operation in ALL_KINDS[self.kind] and self.operation in ("", operation) and self.where in path
 
 
 def schedule(seed: int) -> list[Fault]:
     """The faults of a seed; some seeds have one kind, others several."""
     chance = random.Random(f"faults {seed}")
+    if in_a_store(seed):
+        return _of_a_store(chance)
     kinds = chance.sample(sorted(KINDS), chance.choice([1, 1, 2, 3]))
     if chance.random() < 0.5:  # what tasks and sinks leave is met again after a death
         kinds.append(chance.choice(["the process dies", "power cut"]))
@@ -91,7 +123,42 @@ def schedule(seed: int) -> list[Fault]:
             fault = Fault(life + (kind in pauses), kind, int(2 ** chance.uniform(0, most)), operation, where)
             if fault not in faults:
                 faults.append(fault)
+    return faults + [
+        each for fault in faults if fault.kind == "it is rescaled" for each in _while_it_moves(fault.life, chance)
+    ]
+
+
+def in_a_store(seed: int) -> bool:
+    """Whether the checkpoint of a seed is in an object store."""
+    return random.Random(f"place {seed}").random() < 0.12
+
+
+def _of_a_store(chance: random.Random) -> list[Fault]:
+    kinds = chance.sample(sorted(STORE_KINDS), chance.choice([1, 1, 2, 3]))
+    if chance.random() < 0.6:
+        kinds.append(chance.choice(["the process dies", "another run takes over", "another run takes over"]))
+    faults = []
+    for life in range(chance.randint(1, MOST_LIVES)):
+        for _ in range(chance.choice([1, 1, 2])):
+            kind = chance.choice(kinds)
+            operation, where, most = "", "", 8.0
+            if len(STORE_KINDS[kind]) == 1:
+                most = 5
+            elif chance.random() < 0.6:
+                operation, where, most = chance.choice(["", *STORE_KINDS[kind]]), chance.choice(STORE_WHERE), 4
+            fault = Fault(life, kind, int(2 ** chance.uniform(0, most)), operation, where)
+            if fault not in faults:
+                faults.append(fault)
     return faults
+
+
+def _while_it_moves(life: int, chance: random.Random) -> list[Fault]:
+    """Faults of a process that begins with a move to other tasks, and of the one after it, which may do so again."""
+    found = []
+    for number in range(chance.choice([0, 1, 1, 2])):
+        kind = chance.choice(["the process dies", "the process dies", "power cut", "disk full", "an answer is lost"])
+        found.append(Fault(life + number, kind, int(2 ** chance.uniform(0, 5.5))))
+    return found
 
 
 @dataclass
@@ -119,13 +186,17 @@ class Weather:
     full: bool = False
     calm: bool = False
     """Whether all faults are over."""
+    down: bool = False
+    """Whether the store answers nothing any more."""
+    driver: Callable[[], Any] = lambda: None
+    """Which of several drivers makes the request."""
     second: Callable[[], None] = lambda: None
     """Starts another driver on the same checkpoint."""
 
     def begin(self) -> None:
         """A new process."""
         self.counts.clear()
-        self.justified = self.cut = self.full = False
+        self.justified = self.cut = self.full = self.down = False
         self.dying_in = None
 
     def end(self) -> None:
@@ -147,16 +218,49 @@ class Weather:
         if self._kind("call", "a sink's function"):
             raise SinkFailed("out of order")
 
+    def of_request(self, operation: str, path: str) -> str:
+        """What happens to a request to a store; Crash where its process dies."""
+        self.operations[operation, place(path)] += 1
+        self._dies_in_a_task(operation, path)
+        if self.down:
+            self._justify()
+            return "it is lost"
+        match self._kind(operation, path):
+            case "the process dies":
+                raise Crash
+            case "a read fails" | "a write fails":
+                return "it is lost"
+            case "an answer is lost":
+                return "its answer is lost"
+            case "a request comes again":
+                return "it comes again"
+            case "a request arrives late":
+                return "it arrives late"
+            case "the store is down":
+                self.down = True
+                return "it is lost"
+            case "another run takes over":
+                self.second()
+        return ""
+
+    def _dies_in_a_task(self, operation: str, path: str) -> None:
+        if self.dying_in is not None and operation in (*WRITES, *STORE_WRITES):
+            self.dying_in -= 1
+            if self.dying_in < 0:
+                self.dying_in = None
+                self._note("a task dies", operation, place(self.disk.short(path)), path)
+                raise TaskDied
+
+    def _justify(self) -> None:
+        self.justified, driver = True, self.driver()
+        if driver is not None:
+            driver.justified = True
+
     def before(self, operation: str, path: str) -> None:
         """Before an operation on the disk."""
         where = place(self.disk.short(path))
         self.operations[operation, where] += 1
-        if self.dying_in is not None and operation in WRITES:
-            self.dying_in -= 1
-            if self.dying_in < 0:
-                self.dying_in = None
-                self._note("a task dies", operation, where, path)
-                raise TaskDied
+        self._dies_in_a_task(operation, path)
         if self.full and operation in KINDS["disk full"]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         match self._kind(operation, path):
@@ -193,7 +297,8 @@ class Weather:
         return hit
 
     def _note(self, kind: str, operation: str, where: str, path: str) -> None:
-        self.justified |= kind in ENDS_THE_RUN
+        if kind in ENDS_THE_RUN:
+            self._justify()
         self.met[kind, operation, where] += 1
         phase = self.phase()
         during = f", in {phase}" if phase else ""

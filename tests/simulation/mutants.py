@@ -8,19 +8,21 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import Any
 from unittest.mock import patch
 
-from manager.storage import file_segments, files, sealed_folder
+from manager.storage import checkpoint, file_segments, files, object_store, sealed_folder
 from manager.storage.checkpoint import FileCheckpoint, batch_key
 from manager.storage.file_segments import FileSegments
-from manager.storage.files import sync_file
+from manager.storage.files import delete, sync_file
 from manager.storage.manifest import Manifest
 from manager.storage.sealed import seal
 from manager.storage.sealed_folder import SealedFolder
 from manager.watermarks.watermark import WaterMarkEventGenerator, WatermarkState
 from tests.simulation.executor import SimulatedExecutor
-from topologies.checkpoints import checkpointed_run, going_back, spark_files
+from topologies.checkpoints import checkpointed_run, going_back, spark_files, unplanned
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.pairing import START, PairedCheckpoint
+from topologies.checkpoints.rescaling import queues, rescale
+from topologies.checkpoints.rescaling.routes import Route
 from topologies.checkpoints.spark_half import SparkHalf
 from topologies.engine import micro_batch
 from topologies.engine.commit import sink_folders
@@ -153,6 +155,70 @@ def _watermark_too_far() -> AbstractContextManager[Any]:
     return patch.object(WaterMarkEventGenerator, "compute", one_more)
 
 
+def _forgotten_while_moving() -> AbstractContextManager[Any]:
+    move = queues.move_queues
+
+    def moved(before: Any, *rest: Any) -> Any:
+        return move(before[: max(len(before) - 1, 1)], *rest)
+
+    return patch.object(rescale, "move_queues", moved)
+
+
+def _moved_to_the_next_task() -> AbstractContextManager[Any]:
+    found = Route.of_rows
+
+    def of_rows(route: Route, *given: Any) -> Any:
+        return (found(route, *given) + 1) % route.parallelism
+
+    return patch.object(Route, "of_rows", of_rows)
+
+
+def _moved_without_sync() -> AbstractContextManager[Any]:
+    def replaced(checkpoint: FileCheckpoint, manifest: Manifest) -> None:
+        checkpoint.files.write(f"manifests/{batch_key(manifest.batch, manifest.closing)}", manifest.to_values())
+
+    return patch.object(FileCheckpoint, "replace", replaced)
+
+
+def _deleted_while_moving() -> AbstractContextManager[Any]:
+    replace = FileCheckpoint.replace
+
+    def replaced(checkpoint: FileCheckpoint, manifest: Manifest) -> None:
+        before = checkpoint.manifest(batch_key(manifest.batch, manifest.closing))
+        for segment in before.segments() - manifest.segments():
+            delete(checkpoint._fs, f"{checkpoint.root}/segments/{segment}", missing=True)
+        replace(checkpoint, manifest)
+
+    return patch.object(FileCheckpoint, "replace", replaced)
+
+
+def _claimed_without_condition() -> AbstractContextManager[Any]:
+    def created(uri: str, path: str, data: bytes) -> bool:
+        object_store.write_object(uri, path, data)
+        return True
+
+    return patch.object(object_store, "create_object", created)
+
+
+def _forgotten_by_a_loser() -> AbstractContextManager[Any]:
+    forget = unplanned.forget_unplanned
+
+    def forgotten(filesystem: Any, root: str, check_owner: Any) -> None:
+        forget(filesystem, root, _nothing)
+
+    return patch.object(checkpointed_run, "forget_unplanned", forgotten)
+
+
+def _own_answer_not_known() -> AbstractContextManager[Any]:
+    create = object_store.create_object
+
+    def created(uri: str, path: str, data: bytes) -> bool:
+        with patch.object(object_store, "read_object", _nothing):
+            return create(uri, path, data)
+
+    return patch.object(object_store, "create_object", created)
+
+
 MUTANTS: dict[str, Mutant] = {
     "segments are not synced": lambda: patch.object(FileSegments, "sync", _nothing),
     "files of sinks are not synced": lambda: patch.object(sink_folders, "sync_file", _nothing),
@@ -184,5 +250,17 @@ MUTANTS: dict[str, Mutant] = {
     "names of Spark's logs are not synced": lambda: patch.object(spark_files, "sync_names", _nothing),
     "names of sinks' files are not synced": lambda: patch.object(sink_folders, "sync_names", _nothing),
     "names that a dead run left are not synced": lambda: patch.object(checkpointed_run, "sync_folders_below", _nothing),
+    "the queue of a task is not moved": _forgotten_while_moving,
+    "events are moved to the wrong task": _moved_to_the_next_task,
+    "segments are not synced before a move": _moved_without_sync,
+    "old segments are deleted before a move": _deleted_while_moving,
+    "what cannot be moved is moved": lambda: patch.object(rescale, "check_movable", _nothing),
+    "a claim is not conditional": _claimed_without_condition,
+    "a run that has lost deletes segments of the winner": lambda: patch.object(checkpoint, "epoch_of", lambda name: 0),
+    "a run that has lost forgets files of the winner": _forgotten_by_a_loser,
+    "a run that has lost finds damage": lambda: patch.object(
+        PairedCheckpoint, "telling_who_took_over", lambda halves: nullcontext()
+    ),
+    "an answer that was lost is not known again": _own_answer_not_known,
     "a closing is not finished first": lambda: patch.object(CheckpointedRun, "_finish_closing", _nothing),
 }

@@ -8,8 +8,10 @@ import shutil
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,14 +19,21 @@ from manager.accounts import ACCOUNTS
 from manager.storage import file_segments
 from manager.storage.checkpoint import batch_of
 from tests.simulation import contents
+from tests.simulation.always import differing, rows_after
 from tests.simulation.broker import Ends
 from tests.simulation.case import Case
 from tests.simulation.disk import Crash, Disk
 from tests.simulation.faults import WRITES, SinkFailed, Weather
 from tests.simulation.judging import Outcome, differences, outcome
+from tests.simulation.layouts import Layouts, Tasks
 from tests.simulation.pauses import Stopped, flip_a_bit, flip_back, go_back_somewhere
+from tests.simulation.rescaling import REFUSED, Misplaced, Rescaling
 from tests.simulation.runs import CalmRun, Step, WildRun, in_time
+from tests.simulation.store.drivers import Driver
+from tests.simulation.store.place import EndlessRequests, StorePlace
 from tests.simulation.world.world import CannotBeBuilt, Told, World, words_of
+from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.rescaling.rescale import move_tasks
 from topologies.engine.batch.report import BatchReport
 from topologies.local import LocalRun
 from windowing.errors import CheckpointError, StorageError, WindboltError
@@ -89,16 +98,20 @@ class _Play:
         self.reports: list[BatchReport] = []
         """Of the steps without faults."""
         self.run: WildRun | None = None
+        self.layouts = Layouts(f"{self.disk.data}/ck")
+        self.rescaling = Rescaling(self.world, self.layouts, self.chance, self._tell)
+        self.rescaled = any(fault.kind == "it is rescaled" for fault in case.faults)
         self.folder = self.disk.data
+        self.store = StorePlace(self.chance, self.weather, self.plan.keep, self._committed) if self.plan.store else None
         try:
             wild = self._wild()
             self.played.problems += self._cut_alike()
             self._clear()
             calm = self._calm()
-            self.played.problems += differences(wild, calm)
+            self.played.problems += differences(wild, calm, losers=self.store is not None and self.store.taken_over)
             if not self.played.problems:
-                self.played.problems += self._contents()
-        except Wrong as error:
+                self.played.problems += self._contents() or self._as_always()
+        except (Wrong, Misplaced) as error:
             self.played.problems.append(str(error).replace(f"{self.folder}/", ""))
         played, weather = self.played, self.weather
         played.happened, played.met, played.operations = weather.happened, weather.met, weather.operations
@@ -109,19 +122,73 @@ class _Play:
 
     def _wild(self) -> Outcome:
         """All portions, with all faults."""
-        with self.disk.mounted():
+        with self._mounted():
             for portion in range(len(self.plan.portions)):
                 self.world.deliver(portion)
                 self.disk.settle()
                 last = portion == len(self.plan.portions) - 1
                 if last:
                     self.late.clear()
+                live = self._live if self.store is None else self._live_in(self.store)
                 for _ in range(100):
-                    if self._live(portion, calm=last):
+                    if live(portion, calm=last):
                         break
                 else:
                     raise Wrong("the run comes to no end")
-        return outcome(self.folder, self.world)
+        return self._outcome()
+
+    def _outcome(self) -> Outcome:
+        if self.store is not None:
+            self.store.objects.put_into(self.folder)
+        return outcome(self.folder, self.world, in_order=not self.rescaled)
+
+    @contextmanager
+    def _mounted(self) -> Iterator[None]:
+        with self.disk.mounted(), nullcontext() if self.store is None else self.store.mounted():
+            yield
+
+    def _live_in(self, store: StorePlace) -> Callable[..., bool]:
+        return partial(self._live_of_drivers, store)
+
+    def _live_of_drivers(self, store: StorePlace, portion: int, *, calm: bool) -> bool:
+        """One process, and perhaps some that take the checkpoint over; whether one has come to the end of the input."""
+        self.disk.start()
+        self.weather.begin()
+        self.weather.calm = calm
+        self.disk.before = self._count
+        self.world.before_call = (lambda: None) if calm else self.weather.of_sink
+        drivers = store.live(lambda: self._run_once(portion, rescaled=False), calm=calm)
+        for driver in drivers:
+            self._judge_driver(driver)
+        if not calm:
+            self.weather.end()
+        if store.watch.problems:
+            raise Wrong(store.watch.problems[0])
+        return any(driver.error is None and not driver.lost for driver in drivers)
+
+    def _judge_driver(self, driver: Driver) -> None:
+        match driver.error:
+            case None | Crash():
+                return
+            case CheckpointError() as error if driver.lost and "has been taken over by" in error.what and error.do:
+                self._tell(f"{driver.name} has lost: {error.what}")
+            case Exception() as error if not isinstance(error, Wrong):
+                self.weather.justified = driver.justified
+                self._judge(error)
+            case EndlessRequests() as error:
+                raise Wrong(str(error))
+            case error:
+                raise error
+
+    def _committed(self, run: WildRun, key: str) -> None:
+        """A store has a batch of this run."""
+        self.steps[key] = run.begun[key]
+
+    def begins(self, run: WildRun) -> None:
+        """Called when a run is made."""
+        self.run = run
+        if self.store is not None and self.store.drivers.now is not None:
+            self.store.drivers.now.run = run
 
     def _live(self, portion: int, *, calm: bool) -> bool:
         """One process; whether it has come to the end of the input."""
@@ -129,6 +196,7 @@ class _Play:
         self.disk.start()
         self.weather.begin()
         self.weather.calm = calm
+        self.layouts.note()
         pause = None if calm else self.weather.of_pause()
         flipped = flip_a_bit(f"{self.folder}/ck", self.chance) if pause == "a bit flips" else None
         if flipped is not None:
@@ -138,10 +206,12 @@ class _Play:
         try:
             if pause == "it goes back" or self.going_back is not None:
                 self._go_back()
-            self._run_once(portion)
+            self._run_once(portion, rescaled=pause == "it is rescaled")
         except Crash:
             if self.weather.cut:
                 self.weather.happened += [f"  lost: {words}" for words in self.disk.cut_power()]
+        except Misplaced:
+            raise
         except Exception as error:
             self._judge(error)
         else:
@@ -166,6 +236,7 @@ class _Play:
     def _going_back(self, key: str) -> None:
         """What later batches did is undone, from here on."""
         self.going_back, self.went_back = key, True
+        self.layouts.forget_after(key)
         for step in [step for step in self.steps if step > key]:
             del self.steps[step]
         for serial in [serial for serial in self.world.calls if serial > serial_of(key)]:
@@ -201,11 +272,28 @@ class _Play:
         if not clear(error):
             raise Wrong(f"an error without clear words: {said}")
 
-    def _run_once(self, portion: int) -> None:
+    def _tell(self, words: str) -> None:
+        self.weather.happened.append(f"life {self.weather.life}: {words}")
+
+    def opened(self, run: WildRun) -> None:
+        """Called when a run has opened the checkpoint."""
+        if run.options.allow_rescale and self.rescaling.wanted is not None:
+            self.rescaling.moved(self.world.tasks)
+
+    def _run_once(self, portion: int, *, rescaled: bool) -> None:
         flush = self.plan.portions[portion].flush
         triggers = self.plan.portions[portion].triggers
         rest = {"every": "1s", "stop": Stopped(triggers)} if triggers else {"flush": flush}
         options = self.world.options(clock=self._now, on_report=_check_accounts, **rest)
+        if self.rescaling.begin(asked=rescaled):
+            try:
+                with self.rescaling.by_the_run():
+                    run = WildRun(self.world.topology, replace(options, allow_rescale=True), self)
+                run.run()
+                return
+            except CheckpointError as error:
+                if REFUSED not in error.what:
+                    raise
         WildRun(self.world.topology, options, self).run()
 
     def _now(self) -> int:
@@ -223,13 +311,53 @@ class _Play:
     def _calm(self) -> Outcome:
         """The same steps, in one process that nothing happens to."""
         file_segments._CHECKED.clear()
-        with self.disk.mounted():
+        with self._mounted():
             self.disk.start()
+            if self.store is not None:
+                self.store.anew()
             self.disk.before = self._count
             self.world.before_call = lambda: None
             options = self.world.options(flush=False, on_report=self.reports.append)
-            CalmRun(self.world, options, self.steps).run()
-        return outcome(self.folder, self.world)
+            self.world.tasks = dict(next(iter(self.steps.values())).tasks) if self.steps else self.world.tasks
+            for moves, steps in self._between_moves():
+                for tasks in moves:
+                    self._move(tasks)
+                if any(step.tasks != self.world.tasks for step in steps.values()):
+                    raise Wrong(f"it has {self.world.tasks}, and ran with {[step.tasks for step in steps.values()]}")
+                CalmRun(self.world, options, steps).run()
+        return self._outcome()
+
+    def _between_moves(self) -> Iterator[tuple[list[Tasks], dict[str, Step]]]:
+        """The moves to other tasks, each followed by the steps up to the next one."""
+        moves: list[Tasks] = []
+        part: dict[str, Step] = {}
+        for key, step in sorted(self.steps.items(), key=in_time):
+            part[key] = step
+            after = self.layouts.moves(key)
+            if after:
+                yield moves, part
+                moves, part = after, {}
+        yield moves, part
+
+    def _move(self, tasks: Tasks) -> None:
+        self.world.tasks = {name: tasks[name] for name in self.world.tasks}
+        halves = PairedCheckpoint(f"{self.folder}/ck")
+        halves.lock()
+        try:
+            move_tasks(halves, self.world.tasks, self.world.topology)
+        finally:
+            halves.release()
+
+    def _as_always(self) -> list[str]:
+        """In what the output after the last move differs from that of a run that always had so many tasks."""
+        moved = [key for key in self.steps if self.layouts.moves(key)]
+        if not moved:
+            return []
+        found = rows_after(self.world, max(moved))
+        self._clear()
+        with self.disk.mounted():
+            CalmRun(self.world, self.world.options(flush=False), self.steps).run()
+        return differing(found, rows_after(self.world, max(moved)))
 
     def _contents(self) -> list[str]:
         """In what windows differ from those that the events and clocks of the steps demand."""
@@ -264,9 +392,10 @@ class _Play:
         for spout in () if self.plan.kafka else self.plan.spouts:
             found = [names for step in steps if (names := step.of(spout))]
             listed = [portion.named(spout) for portion in self.plan.portions]
-            if self.went_back:  # what had come in two portions comes again in one
+            recut = self.went_back or (self.store is not None and self.store.taken_over)
+            if recut:  # what had come in two portions comes again in one
                 found, listed = [[*chain(*found)]], [[*chain(*listed)]]
-            most = max(len(listed[0]), 1) if self.went_back else self.plan.per_batch
+            most = max(len(listed[0]), 1) if recut else self.plan.per_batch
             wanted = [names[at : at + most] for names in listed for at in range(0, len(names), most)]
             if [names for names in found if names] != wanted:
                 problems.append(f"the files of {spout} were read as {found} and not as {wanted}")

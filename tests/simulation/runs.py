@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from manager.storage.checkpoint import batch_key, batch_of
 from tests.simulation.broker import Broker, Ends, Range, RecordJournal, ingested, limited
 from tests.simulation.executor import SimulatedExecutor
 from tests.simulation.faults import Weather
+from tests.simulation.world.plan import WorldPlan
 from tests.simulation.world.world import World
 from topologies.checkpoints.checkpointed_run import IngestRows
 from topologies.engine.batch.context import Context
@@ -37,6 +38,8 @@ class Step(NamedTuple):
     """Those of the broker."""
     ends: Ends | None = None
     """How far it goes in each partition."""
+    tasks: Mapping[str, int] = MappingProxyType({})
+    """How many tasks bolts had."""
 
     def of(self, spout: str) -> list[str]:
         """The names of those of one spout."""
@@ -51,7 +54,10 @@ class Playing(Protocol):
     late: list[Callable[[], Any]]
     steps: dict[str, Step]
     world: World
-    run: WildRun | None
+    plan: WorldPlan
+
+    def begins(self, run: WildRun) -> None: ...
+    def opened(self, run: WildRun) -> None: ...
 
 
 class BrokerRun(LocalRun):
@@ -89,7 +95,9 @@ class WildRun(BrokerRun):
 
     def __init__(self, topology: Topology, options: RunOptions, play: Playing) -> None:
         self.play, self.simulated_phase, self.broker = play, "opening", play.world.broker
-        play.run = self
+        self.begun: dict[str, Step] = {}
+        """By its key, each batch that it has begun; in a store, which says itself what is committed."""
+        play.begins(self)
         super().__init__(topology, options)
 
     def _begin(self) -> None:
@@ -132,19 +140,30 @@ class WildRun(BrokerRun):
     def _hook(self, phase: str) -> None:
         self.simulated_phase = phase
 
+    def _open(self, topology: Topology, folder: str) -> None:
+        super()._open(topology, folder)
+        self.play.opened(self)
+
+    def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
+        self.plan = super()._planned(key, drafted)
+        return self.plan
+
     def _run(self, plan: BatchPlan) -> None:
-        key = batch_key(plan.batch, plan.closing)
-        with open(f"{self.checkpoint.root}/plans/{key}.json", encoding="utf-8") as file:
-            planned = json.loads(file.read().split("\n", 1)[1])["plan"]
+        key, planned = batch_key(plan.batch, plan.closing), self.plan
         files = tuple((spout, os.path.basename(path)) for spout, path in planned.get("files", ()))
+        now = Step(planned["clock"], planned.get("slots", 1), planned["run"], files, tasks=dict(self.play.world.tasks))
+        if self.broker is not None and not plan.closing:
+            now = now._replace(records=self.journal.ranges(plan.batch), ends=self.journal.ends(plan.batch))
+        self.begun[key] = now
+        if not self.play.plan.store:
+            self._note_begun(key, now)
+        super()._run(plan)
+
+    def _note_begun(self, key: str, now: Step) -> None:
         committed = self.micro_batch.manifest.batch, self.micro_batch.manifest.closing
         for step in [step for step in self.play.steps.items() if in_time(step) > committed]:
             del self.play.steps[step[0]]  # it did not come to its commit, or a power cut has taken that back
-        now = Step(planned["clock"], planned.get("slots", 1), planned["run"], files)
-        if self.broker is not None and not plan.closing:
-            now = now._replace(records=self.journal.ranges(plan.batch), ends=self.journal.ends(plan.batch))
         self.play.steps[key] = now
-        super()._run(plan)
 
 
 class CalmRun(BrokerRun):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, ClassVar
 
 from manager.storage.checkpoint import FileCheckpoint, batch_in_words, batch_key
 from manager.storage.files import sync_folders_below
-from manager.storage.storage_errors import UNREADABLE, during
+from manager.storage.storage_errors import during
 from topologies.checkpoints.memory import as_files
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import rescale_for
@@ -38,7 +38,6 @@ from topologies.sources.deaths import Death
 from topologies.sources.splits import file_splits
 from topologies.sources.unnameable import UTF8, refuse_unnameable, unnameable
 from topologies.topology import Topology
-from windowing.errors import CheckpointError, StorageError
 
 IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
 """What ingests the rows of a batch that are in no files: by the number of splits, and the partitions that there are."""
@@ -78,7 +77,7 @@ class CheckpointedRun(ABC):
             refuse_unnameable(topology, self.name_encoding)
             self.claims = Claims(topology)
             undo.callback(self.claims.release)
-            with self.halves.way_back():
+            with self.halves.way_back(), self.halves.telling_who_took_over():
                 self._open(topology, options.checkpoint)
             undo.pop_all()
 
@@ -117,27 +116,13 @@ class CheckpointedRun(ABC):
         }
         self.log = self.halves.source_log(*self._open_source())
         self.halves.spark_half.sweep()  # Spark begins no query beside the draft of a first batch
-        forget_unplanned(self.log.filesystem, self.log.root)
+        forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
     def run(self) -> Summary:
         """Run to the end of the input, or until stopped."""
         going_on = during("the run", "the next run goes on after the last batch that was committed")
-        with self.halves.way_back(), going_on, self._telling_who_took_over():
+        with self.halves.way_back(), going_on, self.halves.telling_who_took_over():
             return self._run_to_the_end()
-
-    @contextmanager
-    def _telling_who_took_over(self) -> Iterator[None]:
-        """Files that another run has deleted since it took the checkpoint over are no damage."""
-        try:
-            yield
-        except UNREADABLE as error:
-            try:
-                self.checkpoint.check_owner()
-            except CheckpointError as lost:
-                raise lost from error
-            except StorageError:
-                pass
-            raise
 
     def _run_to_the_end(self) -> Summary:
         started, run, last = time.perf_counter(), self.micro_batch.run_id, self.micro_batch.manifest.batch

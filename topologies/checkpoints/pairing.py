@@ -38,7 +38,7 @@ from topologies.io.paths import locate
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import system_clock
 from topologies.topology import Topology
-from windowing.errors import CheckpointError, DamagedCheckpoint
+from windowing.errors import CheckpointError, DamagedCheckpoint, StorageError
 from windowing.time.timestamps import show
 
 TOPOLOGY, START = "topology", "start"
@@ -68,6 +68,8 @@ class PairedCheckpoint:
         self.spark = f"{self.path}/spark" if uri else f"{self.root}/spark"
         self.uri = uri
         self._held: IO[str] | None = None
+        self._ours: FileCheckpoint | None = None
+        """Our half, once this process has opened it."""
         self.files = SealedFolder(f"{self.root}/windbolt", self.filesystem, uri)
         self.spark_half = SparkHalf(self.filesystem, f"{self.root}/spark")
         self.first_output: int | None = None
@@ -142,7 +144,7 @@ class PairedCheckpoint:
         start; None: at its input, or where the run before it did. ``keep``: so many of the last batches are kept.
         """
         fresh = self.uri is None and self._missing("windbolt")
-        with self.way_back():
+        with self.way_back(), self.telling_who_took_over():
             ours = self._opened(topology, first_output, keep)
         if fresh:
             for half in ("windbolt", "spark"):  # nobody else comes past these, whatever the files in them allow
@@ -154,6 +156,7 @@ class PairedCheckpoint:
     def _opened(self, topology: Topology, first_output: int | None, keep: int) -> FileCheckpoint:
         manifest = self._check_unclaimed(topology, first_output)
         ours = FileCheckpoint(self.files.root, self.uri, keep)
+        self._ours = ours
         if self.uri is not None:
             ours.claim(_this_process())
             manifest = self.check_halves()
@@ -257,6 +260,21 @@ class PairedCheckpoint:
             if error.do:
                 raise
             raise type(error)(error.what, why=error.why, do=self.advice()) from error
+
+    @contextmanager
+    def telling_who_took_over(self) -> Iterator[None]:
+        """What another run has changed since it took the checkpoint over is no damage."""
+        try:
+            yield
+        except UNREADABLE as error:
+            if self._ours is not None:
+                try:
+                    self._ours.check_owner()
+                except CheckpointError as lost:
+                    raise lost from error
+                except StorageError:
+                    pass
+            raise
 
     def advice(self) -> str:
         """What to do about a checkpoint that is damaged."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +44,43 @@ class Few(Plain):
 
     reads = "id"
     parallel_windows = True
+
+
+class PerUser(StatefulWindowedBolt):
+    """How many windows, and which last few events, each user has had: a dict and a table by key."""
+
+    outputs = "user string, stop long, ids string, windows long"
+    state_types = {"windows": dict, "seen": "user string, id long", "name": str}  # noqa: RUF012 - declared so by users
+    state_keys = {"windows": "user", "seen": "user", "name": ()}  # noqa: RUF012
+
+    def execute(self, window: TupleWindow) -> EmittedRows:
+        """A row for each user of the window."""
+        rows = window.table.select(["user", "id"]).to_pylist()
+        for user in sorted({row["user"] for row in rows if row["user"] is not None}):
+            number = self.state["windows"][user] = self.state["windows"].get(user, 0) + 1
+            ids = [row["id"] for row in rows if row["user"] == user]
+            before = self.state["seen"].to_pylist()
+            old = [row["id"] for row in before if row["user"] == user]
+            kept = [row for row in before if row["user"] != user] + [{"user": user, "id": max(ids)}]
+            self.state["seen"] = pa.Table.from_pylist(kept, self.state["seen"].schema)
+            yield user, window.end_timestamp, f"{sorted(ids)} after {old}", number
+
+
+class ByMethod(PerUser):
+    """The same, moved by a method."""
+
+    state_keys = {}  # noqa: RUF012
+
+    def move_state(self, states: Any, task_of: Callable[..., int], tasks: int) -> list[dict[str, Any]]:
+        """Users go to their tasks."""
+        moved = [self.initial_state() for _ in range(tasks)]
+        for state in states:
+            for user, number in state["windows"].items():
+                moved[task_of(user)]["windows"][user] = number
+            for row in state["seen"].to_pylist():
+                there = moved[task_of(row["user"])]
+                there["seen"] = pa.concat_tables([there["seen"], pa.Table.from_pylist([row], there["seen"].schema)])
+        return moved
 
 
 class Expired(WindowedBolt):

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from tests.simulation.contents import drawn
-from tests.simulation.faults import schedule
-from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, NUMBERED, PASSING, REST
+from tests.simulation.faults import in_a_store, schedule
+from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, MOVED, NUMBERED, PASSING, REST
 from tests.simulation.world.making import made
 from tests.simulation.world.plan import BoltPlan, Format, WorldPlan
 from tests.simulation.world.portions import portions
@@ -25,24 +25,27 @@ def draw(seed: int) -> Iterator[WorldPlan]:
     """What a seed runs: the first of these that can be built."""
     chance = random.Random(f"world {seed}")
     returns = any(fault.kind == "it goes back" for fault in schedule(seed))  # over several batches, if there are some
+    rescaled = any(fault.kind == "it is rescaled" for fault in schedule(seed))
     large = chance.random() < (0.6 if returns else 0.05)
-    if chance.random() < 0.1:
+    store = in_a_store(seed)
+    if chance.random() < 0.1 and not rescaled and not store:
         yield _step(chance, large=large)
         return
-    kafka = chance.random() < 0.15
+    kafka = chance.random() < 0.15 and not store
     spouts = ["in"] if kafka else chance.choice([["in"], ["in"], ["in", "more"]])
     plan = WorldPlan(
         bolts=(),
         portions=tuple(portions(chance, spouts, "partitions" if kafka else "files", large=large)),
         spouts=tuple(spouts),
         kafka=kafka,
+        store=store,
         keep=chance.choice([1, 2, 3, 3, 5]),
         per_batch=chance.choice([1, 1, 2, 3]),
         names=chance.choice(["kept", "kept", "free"]),
     )
     while True:
         with suppress(ConfigError, ValueError):
-            yield _Drawing(chance, plan).plan()
+            yield _Drawing(chance, plan, rescaled=rescaled).plan()
 
 
 def _step(chance: random.Random, *, large: bool) -> WorldPlan:
@@ -59,8 +62,8 @@ def _step(chance: random.Random, *, large: bool) -> WorldPlan:
 
 
 class _Drawing:
-    def __init__(self, chance: random.Random, plan: WorldPlan) -> None:
-        self.chance, self.base = chance, plan
+    def __init__(self, chance: random.Random, plan: WorldPlan, *, rescaled: bool) -> None:
+        self.chance, self.base, self.rescaled = chance, plan, rescaled
         self.feed = list(plan.spouts)
 
     def plan(self) -> WorldPlan:
@@ -73,7 +76,7 @@ class _Drawing:
         return replace(self.base, bolts=tuple(bolts), doubled=doubled, errors=errors)
 
     def _bolt(self, name: str) -> BoltPlan:
-        return self._told(name) if self.chance.random() < 0.3 else self._drawn(name)
+        return self._told(name) if self.chance.random() < (0.1 if self.rescaled else 0.3) else self._drawn(name)
 
     def _told(self, name: str) -> BoltPlan:
         """One that reads a spout with one task, under rules that an oracle knows."""
@@ -87,6 +90,8 @@ class _Drawing:
         inputs = self.base.spouts if both else (chance.choice(self.feed),)
         special = {**PASSING, **(JOINS if both else {})}
         rules, does = chance.choice(sorted(KINDS)), chance.choice([name for name, _ in BOLTS])
+        if self.rescaled and chance.random() < 0.7:
+            does = chance.choice(MOVED)
         if chance.random() < (0.6 if both else 0.2):
             rules, does = chance.choice(sorted(special)), ""
         meeting = chance.choice(sorted(MEETING)) if both else ""
@@ -108,8 +113,8 @@ class _Drawing:
         return replace(
             plan,
             made=repr(bolt),
-            tasks=chance.choice([1, 2, 3]) if by_key else 1,
-            keyed=by_key and chance.random() < 0.8,
+            tasks=chance.choice([1, 2, 3]) if by_key or self.rescaled else 1,
+            keyed=(by_key or self.rescaled) and chance.random() < (0.95 if self.rescaled else 0.8),
             sinks=sinks,
             called=chance.random() < 0.3,
             then=length if chained else None,

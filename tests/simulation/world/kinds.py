@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.world.bolts import Expired, Few, Ids, Plain, by_amount, picks, sums
+from tests.simulation.world.bolts import ByMethod, Expired, Few, Ids, PerUser, Plain, by_amount, picks, sums
 from windowing import (
     Changes,
     Deduplicate,
@@ -123,6 +123,8 @@ BOLTS: list[tuple[str, Maker]] = [
     ("Plain", lambda _: Plain()),
     ("Few", lambda _: Few()),
     ("Expired", lambda _: Expired()),
+    ("PerUser", lambda _: PerUser()),
+    ("ByMethod", lambda _: ByMethod()),
     ("sums", lambda _: sums()),
     ("picks", lambda _: picks()),
     ("TopN", lambda c: TopN(c.randint(1, 3), "amount", by="user", start="since")),
@@ -132,6 +134,9 @@ BOLTS: list[tuple[str, Maker]] = [
 
 NUMBERED = {"Ids", "Plain", "Few", "Expired"}
 """Those whose windows may be the events of a second bolt."""
+
+MOVED = ["Plain", "Few", "PerUser", "ByMethod", "sums", "picks"]
+"""Those that can be moved to other tasks, if their windows can."""
 
 PASSING: dict[str, Maker] = {
     "Deduplicate": lambda c: Deduplicate("at", within=_time(c), rest="rest"),

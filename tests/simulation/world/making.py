@@ -39,8 +39,9 @@ def _not_called(table: pa.Table, step: int) -> None:
     """For a topology that is only looked at."""
 
 
-def makes(plan: WorldPlan, folder: str = "/nowhere", called: Called = _not_called) -> Topology:
-    """The topology, with its files below a folder."""
+def makes(plan: WorldPlan, folder: str = "/nowhere", called: Called = _not_called, out: str = "") -> Topology:
+    """The topology, with its files below a folder; those of its sinks below ``out``, if that is given."""
+    out = out or folder
     if plan.step is not None:
         return step_made(plan.step, plan.per_batch, folder)
     builder = TopologyBuilder("world")
@@ -53,9 +54,9 @@ def makes(plan: WorldPlan, folder: str = "/nowhere", called: Called = _not_calle
     if plan.doubled:
         builder.set_bolt("doubled", Doubled(), plan.doubled).shuffle_grouping(plan.spouts[0])
     for bolt in plan.bolts:
-        _add(builder, bolt, folder, called)
+        _add(builder, bolt, out, called)
     if plan.errors is not None:
-        builder.set_sink("bad", _files(folder, "bad", plan.errors)).from_(plan.spouts[0], "errors")
+        builder.set_sink("bad", _files(out, "bad", plan.errors)).from_(plan.spouts[0], "errors")
     return builder.build()
 
 

@@ -63,6 +63,8 @@ class WorldPlan:
     """The format of the files for input that cannot be read; None where nobody asks for it."""
     kafka: bool = False
     """Whether the spout is a topic of the broker, whose partitions are named like files: ``in/0``."""
+    store: bool = False
+    """Whether the checkpoint and the sinks are in an object store."""
     step: Plain | None = None
     """The configuration of an aggregation step, which is then all there is."""
     names: Order = "kept"

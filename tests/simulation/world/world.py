@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,11 +13,14 @@ from tests.simulation.broker import Broker
 from tests.simulation.world.making import makes
 from tests.simulation.world.plan import Format, WorldPlan
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 Calls = dict[int, list[list[dict[str, Any]]]]
 
-STEP, KAFKA = "a step", "a topic of Kafka"
+STEP, KAFKA, STORE = "a step", "a topic of Kafka", "an object store"
+PLACE = "s3://sim"
+"""The bucket of the store."""
 
 
 class CannotBeBuilt(Exception):
@@ -36,16 +40,33 @@ class World:
 
     def __init__(self, plan: WorldPlan, folder: str) -> None:
         self.plan, self.folder = plan, folder
+        self.place = PLACE if plan.store else folder
+        """What the checkpoint and the sinks are below."""
         self.calls: Calls = {}
         """What the function of a sink was given, each time, by the number of the step."""
         self.before_call: Callable[[], None] = lambda: None
         """Called before the function of a sink."""
         self.broker = Broker() if plan.kafka else None
+        self.tasks = {bolt.name: bolt.tasks for bolt in plan.bolts}
+        """How many tasks bolts have in the runs that begin now."""
+        self._topologies: dict[tuple[int, ...], Topology] = {}
         try:
-            self.topology = makes(plan, folder, self._called)
+            self._topologies[tuple(self.tasks.values())] = makes(plan, folder, self._called, self.place)
         except (ConfigError, ValueError) as error:  # TopologyError, which names all mistakes
             raise CannotBeBuilt(plan) from error
+
+    @property
+    def topology(self) -> Topology:
         """One for all processes: to build it takes longer than to run a batch, and what they know is not in it."""
+        return self.with_tasks(self.tasks)
+
+    def with_tasks(self, tasks: Mapping[str, int]) -> Topology:
+        """The topology with other numbers of tasks."""
+        wanted = tuple(tasks.get(name, number) for name, number in self.tasks.items())
+        if wanted not in self._topologies:
+            bolts = tuple(replace(bolt, tasks=number) for bolt, number in zip(self.plan.bolts, wanted, strict=True))
+            self._topologies[wanted] = makes(replace(self.plan, bolts=bolts), self.folder, self._called, self.place)
+        return self._topologies[wanted]
 
     @property
     def told(self) -> dict[str, Told]:
@@ -58,7 +79,7 @@ class World:
 
     def options(self, **rest: Any) -> RunOptions:
         """Those of a run."""
-        return RunOptions(f"{self.folder}/ck", keep_batches=self.plan.keep, **rest)
+        return RunOptions(f"{self.place}/ck", keep_batches=self.plan.keep, **rest)
 
     def deliver(self, portion: int) -> None:
         """Put what comes into the folders of the input, or give it to the broker."""
@@ -79,7 +100,7 @@ class World:
 def parts_of(plan: WorldPlan) -> list[str]:
     """What of the settings, windows and bolts that can be drawn is in it."""
     found = [] if plan.step is None else [STEP, f"step by {plan.step['trigger']['type']}"]
-    found += [KAFKA] if plan.kafka else []
+    found += [KAFKA] * plan.kafka + [STORE] * plan.store
     for bolt in plan.bolts:
         found += ["told"] if isinstance(bolt.rules, dict) else [bolt.rules, bolt.does, bolt.meeting]
     return [each for each in found if each]
@@ -88,6 +109,8 @@ def parts_of(plan: WorldPlan) -> list[str]:
 def words_of(plan: WorldPlan) -> list[str]:
     """The topology, for people."""
     found = [f"names of files: their order is {'kept' if plan.names == 'kept' else 'not kept'}"]
+    if plan.store:
+        found = ["the checkpoint and the sinks are in an object store"]
     if plan.step is not None:
         found.append(f"an aggregation step: {plan.step}")
     for bolt in plan.bolts:

@@ -12,7 +12,7 @@ import pytest
 
 from manager.storage import object_store
 from manager.storage.checkpoint import FileCheckpoint, batch_key
-from manager.storage.file_segments import FileSegments
+from manager.storage.file_segments import FileSegments, epoch_of
 from manager.storage.manifest import Manifest
 from manager.storage.turns import Owner
 from tests.helpers.races import Driver, alone, judge, published, race, topology, write_input
@@ -268,3 +268,21 @@ def test_a_run_of_another_topology_does_not_take_it_over(store: S3, files: str) 
     assert other.error is not None
     assert "belongs to another topology" in other.error.what
     assert [name for name in store.names() if name.startswith("other/ck/windbolt/turns/")] == before
+
+
+def test_the_epoch_of_a_segment_is_found_behind_its_folder() -> None:
+    name = f"0000000006-{'93ef' * 8}"
+    assert epoch_of(f"{name}.arrow") == 6
+    assert epoch_of(f"0000000003-close/{name}.arrow") == 6
+    assert epoch_of(f".0000000003-close-{name}.jsonl") == 6
+    assert epoch_of(f"0000000003/{'93ef' * 8}.arrow") == 0
+
+
+def test_files_that_another_run_has_named_meanwhile_are_named(store: S3) -> None:
+    uri = store.uri("named")
+    object_store.write_object(uri, "bucket/named/draft", b"rows")
+    object_store.rename_objects(uri, [("bucket/named/draft", "bucket/named/file")])
+    object_store.rename_objects(uri, [("bucket/named/draft", "bucket/named/file")])
+    assert store.body("named/file") == b"rows"
+    with pytest.raises(FileNotFoundError):
+        object_store.rename_objects(uri, [("bucket/named/draft", "bucket/named/other")])

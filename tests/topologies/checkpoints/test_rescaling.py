@@ -8,12 +8,11 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.simulation.world.bolts import COLUMNS, Expired, Few, Plain, picks, sums
+from tests.simulation.world.bolts import COLUMNS, ByMethod, Expired, Few, PerUser, Plain, picks, sums
 from tests.simulation.world.kinds import JOINS, KINDS, MEETING, PASSING, lagging
 from tests.simulation.world.portions import Input
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -21,48 +20,10 @@ from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import move_tasks
 from topologies.run.summary import Summary
 from topologies.topology import Topology
-from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt
-from windowing.data.rows import EmittedRows
+from windowing import WindowedBolt
 from windowing.errors import ConfigError, TopologyError
 
 _MINUTE = 60_000_000
-
-
-class PerUser(StatefulWindowedBolt):
-    """How many windows, and which last few events, each user has had: a dict and a table by key."""
-
-    outputs = "user string, stop long, ids string, windows long"
-    state_types = {"windows": dict, "seen": "user string, id long", "name": str}  # noqa: RUF012 - declared so by users
-    state_keys = {"windows": "user", "seen": "user", "name": ()}  # noqa: RUF012
-
-    def execute(self, window: TupleWindow) -> EmittedRows:
-        """A row for each user of the window."""
-        rows = window.table.select(["user", "id"]).to_pylist()
-        for user in sorted({row["user"] for row in rows if row["user"] is not None}):
-            number = self.state["windows"][user] = self.state["windows"].get(user, 0) + 1
-            ids = [row["id"] for row in rows if row["user"] == user]
-            before = self.state["seen"].to_pylist()
-            old = [row["id"] for row in before if row["user"] == user]
-            kept = [row for row in before if row["user"] != user] + [{"user": user, "id": max(ids)}]
-            self.state["seen"] = pa.Table.from_pylist(kept, self.state["seen"].schema)
-            yield user, window.end_timestamp, f"{sorted(ids)} after {old}", number
-
-
-class ByMethod(PerUser):
-    """The same, moved by a method."""
-
-    state_keys = {}  # noqa: RUF012
-
-    def move_state(self, states: Any, task_of: Callable[..., int], tasks: int) -> list[dict[str, Any]]:
-        """Users go to their tasks."""
-        moved = [self.initial_state() for _ in range(tasks)]
-        for state in states:
-            for user, number in state["windows"].items():
-                moved[task_of(user)]["windows"][user] = number
-            for row in state["seen"].to_pylist():
-                there = moved[task_of(row["user"])]
-                there["seen"] = pa.concat_tables([there["seen"], pa.Table.from_pylist([row], there["seen"].schema)])
-        return moved
 
 
 BOLTS: dict[str, Callable[[], WindowedBolt]] = {

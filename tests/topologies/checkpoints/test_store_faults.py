@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 
 from benchmarks.requests import measure
 from manager.storage import object_store
+from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.manifest import Manifest
 from manager.storage.read_ahead import read_section
 from tests.helpers.races import Driver, alone, judge, topology, write_input
 from tests.helpers.s3 import S3, s3_server
+from windowing.errors import StorageError
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +42,30 @@ def test_every_tenth_request_fails(store: S3, files: str, how: str) -> None:
         store.fail()
     assert driver.error is None
     judge(store, how, [driver], expected)
+
+
+@pytest.mark.parametrize("how", ["503", "lost"])
+def test_a_run_on_a_store_that_stays_down_ends_and_the_next_one_goes_on(store: S3, files: str, how: str) -> None:
+    expected = alone(store, files, f"up-{how}")
+    made = topology(files, store.uri(f"down-{how}/out"))
+    stopped, again = (Driver(made, store.uri(f"down-{how}/ck")) for _ in range(2))
+    commit = FileCheckpoint.commit
+
+    def goes_down(ours: FileCheckpoint, manifest: Manifest) -> None:
+        if manifest.batch == 1:
+            store.fail(1, how)
+        commit(ours, manifest)
+
+    try:
+        with patch.object(FileCheckpoint, "commit", goes_down), pytest.raises(StorageError) as told:
+            stopped.run()
+    finally:
+        store.fail()
+    assert "batch 1" in told.value.doing
+    assert told.value.do
+    again.run()
+    again.steps = [step for step in again.steps if step not in stopped.steps]
+    judge(store, f"down-{how}", [again], expected)
 
 
 def test_requests_grow_with_tasks_and_pieces_not_with_their_product(store: S3) -> None:

@@ -51,7 +51,7 @@ def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: To
     others. CheckpointError or ConfigError, naming all that cannot be, before anything is written.
     """
     _check_place(halves)
-    with halves.way_back():
+    with halves.way_back(), during("looking at what is to be moved", "nothing was changed"):
         manifest, tasks = halves.check_halves(), halves.tasks()
     check_numbers(tasks, wanted)
     changed = {name: number for name, number in wanted.items() if number != tasks[name]}
@@ -61,7 +61,7 @@ def move_tasks(halves: PairedCheckpoint, wanted: Mapping[str, int], topology: To
     ways = _ways(halves, topology)
     check_movable(halves.path, tasks, changed, ways)
     done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
-    with during("changing the number of tasks", "the checkpoint is as it was"):
+    with during("changing the number of tasks", "all of it has been done, or nothing; nothing is lost"):
         if manifest is not None:
             _rescale(halves, manifest, changed, ways, topology, done)
         halves.note_parallelism(changed)
