@@ -206,6 +206,7 @@ class _Play:
         try:
             if pause == "it goes back" or self.going_back is not None:
                 self._go_back()
+                self.layouts.note()
             self._run_once(portion, rescaled=pause == "it is rescaled")
         except Crash:
             if self.weather.cut:

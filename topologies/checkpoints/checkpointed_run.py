@@ -171,13 +171,16 @@ class CheckpointedRun(ABC):
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
         """What a batch is, as it was planned first.
 
-        A run that has lost the checkpoint may have planned it, with other files than the source's log has by now: that
-        plan is none any more.
+        A run that has lost the checkpoint may have planned it, with other files than the source's log has by now, or at
+        a time before the last batch: that plan is none any more.
         """
         batch = batch_in_words(key)
         with during(f"planning {batch}", self.checkpoint.after_failure(batch)):
             plan, is_new = self.checkpoint.plan(key, drafted)
-            others = not is_new and self.checkpoint.epoch and _files(plan) != _files(drafted)
+            stale = _files(plan) != _files(drafted) or plan["clock"] < (
+                self.micro_batch.manifest.clock or plan["clock"]
+            )
+            others = not is_new and self.checkpoint.epoch and stale
             return drafted if others and self.checkpoint.plan_anew(key, drafted) else plan
 
     def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan]) -> None:
