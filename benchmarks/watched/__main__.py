@@ -130,16 +130,13 @@ def browser(url: str) -> Iterator[None]:
     """The page, open in a browser without a screen until the end of the block."""
     from playwright.sync_api import Error, sync_playwright
 
-<<<<<<< HEAD
-=======
     path = executable()  # Playwright is asked for its own before it is opened here: it cannot be opened twice
     if path is None:
         raise RuntimeError(
             "--ui needs Chromium or Chrome: install one, as ./run tests does, or set CHROMIUM to its path"
         )
->>>>>>> 1685097 (The benchmark of watching finds Playwright's own browser, and says when there is none)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable(), args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         page = chromium.new_page()
         for left in reversed(range(_SERVED)):
             try:
