@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from topologies.local import run_local
     from topologies.replaying import replay
     from topologies.run.options import RunOptions
+    from topologies.run.restart import Restart
     from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from topologies.waiting.asking import why
 
 __all__ = [
+    "Restart",
     "Run",
     "RunOptions",
     "RunPhase",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Restart": "topologies.run.restart",
     "Run": "topologies.starting.background_run",
     "RunOptions": "topologies.run.options",
     "RunPhase": "topologies.starting.status",

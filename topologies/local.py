@@ -24,6 +24,7 @@ from topologies.io.spouts import FileSpout, FoundFile, MemorySpout
 from topologies.metrics.source_lag import files_behind
 from topologies.page.observing import observed
 from topologies.preflight.in_process import check_local
+from topologies.run.attempts import Attempts
 from topologies.run.built import check_built
 from topologies.run.closing import closes
 from topologies.run.engine import Engine
@@ -51,9 +52,9 @@ def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
     options = options or RunOptions()
     check_local(topology, options)
 
-    def run(observers: Observers) -> Summary:
+    def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
         if options.checkpoint is not None:
-            return LocalRun(topology, options, observers).run()
+            return LocalRun(topology, options, observers, attempts).run()
         refuse_unnameable(topology)
         claims = Claims(topology)
         try:

@@ -16,6 +16,7 @@ from windowing.time.durations import Duration
 if TYPE_CHECKING:
     from topologies.engine.batch.report import BatchReport
     from topologies.run.engine import EngineName
+    from topologies.run.restart import Restart
     from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.starting.background_run import Run
@@ -37,6 +38,7 @@ class Topology(Graph):
         first_output: datetime | str | None = None,
         keep_batches: int | None = None,
         allow_rescale: bool = False,
+        restart: Restart | None = None,
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         metrics: TimeMetrics | None = None,
@@ -63,6 +65,7 @@ class Topology(Graph):
             first_output,
             keep_batches,
             allow_rescale,
+            restart,
             on_report,
             serve_metrics,
             otel,
@@ -82,6 +85,7 @@ class Topology(Graph):
         first_output: datetime | str | None = None,
         keep_batches: int | None = None,
         allow_rescale: bool = False,
+        restart: Restart | None = None,
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         metrics: TimeMetrics | None = None,
@@ -103,6 +107,7 @@ class Topology(Graph):
             first_output,
             keep_batches,
             allow_rescale,
+            restart,
             on_report,
             serve_metrics,
             otel,

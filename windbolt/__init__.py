@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from topologies.local import run_local
     from topologies.replaying import replay
     from topologies.run.options import RunOptions
+    from topologies.run.restart import Restart
     from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
@@ -134,6 +135,7 @@ __all__ = [
     "Panes",
     "Rank",
     "RateLimit",
+    "Restart",
     "Run",
     "RunOptions",
     "RunPhase",
@@ -187,8 +189,8 @@ __all__ = [
 
 _MODULES = {"aggregates", "kinds", "panes", "presets", "sinks", "spouts", "step", "testing", "triggers"}
 _IN_TOPOLOGIES = {
-    "Run", "RunOptions", "RunPhase", "RunStatus", "Summary", "TimeMetrics", "Topology", "TopologyBuilder", "replay",
-    "run_local", "run_on_spark", "runs", "why",
+    "Restart", "Run", "RunOptions", "RunPhase", "RunStatus", "Summary", "TimeMetrics", "Topology", "TopologyBuilder",
+    "replay", "run_local", "run_on_spark", "runs", "why",
 }  # fmt: skip
 
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 class WindboltError(Exception):
     """The root of every error that windbolt raises on purpose."""
 
-    def __init__(self, what: str, *, why: str = "", do: str = "") -> None:
+    def __init__(self, what: str, *, why: str = "", do: str = "", transient: bool = False) -> None:
         self.what, self.why, self.do = what, why, do
+        self.transient = transient
+        """Whether it may pass by itself, so that the same run may succeed later: a server that does not answer."""
         super().__init__(what, why, do)
 
     def __str__(self) -> str:
@@ -48,7 +50,8 @@ class DataError(WindboltError):
 
 
 class UnreachableError(WindboltError):
-    """Input that cannot be reached: a disk, a network or a store does not give it. What is in it may be all right."""
+    """Something that cannot be reached: a disk, a network or a store does not give a file, a server does not answer.
+    What is there may be all right."""
 
 
 class MissingError(UnreachableError):
@@ -63,6 +66,10 @@ class CheckpointError(WindboltError):
     """A checkpoint that does not belong to this topology, or of which a part is missing."""
 
 
+class TakenOver(CheckpointError):
+    """A checkpoint that belongs to another run by now; this run commits nothing more."""
+
+
 class DamagedCheckpoint(CheckpointError):
     """A file of a checkpoint that is not what was written there, or is gone."""
 
@@ -73,25 +80,34 @@ class StorageError(WindboltError):
     What it holds may be all right.
     """
 
-    def __init__(self, what: str, *, why: str = "", do: str = "", doing: str = "") -> None:
-        super().__init__(f"{doing} failed: {what}" if doing else what, why=why, do=do)
+    def __init__(self, what: str, *, why: str = "", do: str = "", doing: str = "", transient: bool = False) -> None:
+        super().__init__(f"{doing} failed: {what}" if doing else what, why=why, do=do, transient=transient)
         self.doing = doing
         """What windbolt was doing, such as ``committing batch 7``; "" where the error does not say so."""
 
     def about(self, whose: str) -> StorageError:
         """The same, with whose file it is."""
-        return StorageError(f"{whose}: {self.what}", why=self.why, do=self.do)
+        return StorageError(f"{whose}: {self.what}", why=self.why, do=self.do, transient=self.transient)
 
     def during(self, doing: str, after: str) -> StorageError:
         """The same, with what windbolt was doing, and what comes of that after the error."""
-        return StorageError(self.what, why=self.why, do=f"{self.do}: {after}", doing=doing)
+        return StorageError(self.what, why=self.why, do=f"{self.do}: {after}", doing=doing, transient=self.transient)
 
 
 class BoltError(WindboltError):
     """An exception in a user's bolt, with the bolt, the window and the batch it happened in."""
 
-    def __init__(self, what: str, *, why: str = "", do: str = "", bolt: str = "", task: int | None = None) -> None:
-        super().__init__(what, why=why, do=do)
+    def __init__(
+        self,
+        what: str,
+        *,
+        why: str = "",
+        do: str = "",
+        bolt: str = "",
+        task: int | None = None,
+        transient: bool = False,
+    ) -> None:
+        super().__init__(what, why=why, do=do, transient=transient)
         self.bolt = bolt
         """The name of the bolt."""
         self.task = task

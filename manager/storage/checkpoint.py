@@ -143,19 +143,19 @@ class FileCheckpoint:
         """The number of this run's claim; 0 where a lock keeps others off, and before the claim."""
         return 0 if self._turns is None else self._turns.epoch
 
-    def claim(self, owner: Owner, back_to: str | None = None) -> None:
+    def claim(self, owner: Owner, back_to: str | None = None, *, again: bool = False) -> None:
         """Take the checkpoint over from whoever had it, where there is no lock; the loser cannot commit any more.
 
-        ``back_to``: the checkpoint is to be what it was after this batch.
+        ``back_to``: the checkpoint is to be what it was after this batch. ``again``: from the same run only.
         """
         if self._turns is not None:
-            batch = self._turns.claim(owner, lambda before: back_to or self._settle(before))
+            batch = self._turns.claim(owner, lambda before: back_to or self._settle(before), again=again)
             self.segments = replace(self.segments, epoch=self.epoch)
             if back_to is None:
                 self._refuse_uncommitted(batch)
 
     def check_owner(self) -> None:
-        """Raise CheckpointError where another run has taken the checkpoint over; not before the claim."""
+        """Raise TakenOver where another run has taken the checkpoint over; not before the claim."""
         if self._turns is not None and self.epoch:
             self._turns.check()
 

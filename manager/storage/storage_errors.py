@@ -6,9 +6,11 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 
+from manager.storage.transient import is_transient
 from windowing.errors import CheckpointError, StorageError
 
 UNREADABLE = (CheckpointError, StorageError)
@@ -76,9 +78,11 @@ def during(doing: str, after: str) -> Iterator[None]:
         raise error.during(doing, after) from error
 
 
-def why_and_do(error: Exception) -> dict[str, str]:
-    """The arguments ``why`` and ``do`` of an error: the reason that the file system gives, and what to do about it."""
-    return {"why": system_reason(error), "do": f"{remedy(_number(error))}, then rerun"}
+def why_and_do(error: Exception) -> dict[str, Any]:
+    """The arguments ``why``, ``do`` and ``transient`` of an error: the reason that the file system gives, what to do
+    about it, and whether it may pass by itself."""
+    do = f"{remedy(_number(error))}, then rerun"
+    return {"why": system_reason(error), "do": do, "transient": is_transient(error)}
 
 
 def remedy(number: int) -> str:

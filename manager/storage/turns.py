@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from manager.storage.sealed_folder import SealedFolder
-from windowing.errors import CheckpointError
+from windowing.errors import CheckpointError, TakenOver
 from windowing.time.timestamps import show
 
 _FOLDER = "turns"
@@ -23,7 +23,8 @@ _ATTEMPTS = 1000
 
 Turn = dict[str, Any]
 """A document of the sequence: ``batch`` (the key of the batch committed last, or None), ``manifest`` (of a commit; None
-in a claim), ``owner``, ``since`` and ``epoch`` of the run that wrote it, and ``id``, which no other document has."""
+in a claim), ``owner``, ``since``, ``run`` and ``epoch`` of the run that wrote it, and ``id``, which no other document
+has."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Owner:
     """Such as ``process 4711 on host``."""
     since: int
     """When it claims it, in microseconds."""
+    run: str = ""
+    """The id of the run, which stays the same where it is started again by itself."""
 
 
 class Turns:
@@ -47,8 +50,11 @@ class Turns:
         """The number of the last document that this run has written."""
         self._owner: Owner | None = None
 
-    def claim(self, owner: Owner, settle: Callable[[Turn | None], str | None]) -> str | None:
+    def claim(self, owner: Owner, settle: Callable[[Turn | None], str | None], *, again: bool = False) -> str | None:
         """Take the checkpoint over: from now on no run that claimed it before can commit.
+
+        ``again``: the same run had it before, and takes it from nobody else: TakenOver where another run has claimed it
+        since.
 
         ``settle`` is called with the last document, perhaps several times; it sees to it that all that the document
         says is done, and returns the key of the batch that the checkpoint is at then. Returns that key.
@@ -58,9 +64,10 @@ class Turns:
             before = self._files.read(self._name(number)) if number else None
             if number and before is None:
                 continue  # its owner has gone on, and deleted it
+            if again and before is not None and before["run"] != owner.run:
+                raise self._lost()
             batch = settle(before)
-            claim = {"owner": owner.name, "since": owner.since, "epoch": number + 1, "batch": batch, "manifest": None}
-            if self._take(number + 1, claim):
+            if self._take(number + 1, _turn(owner, number + 1, batch)):
                 self.epoch, self._owner = number + 1, owner
                 return batch
         raise CheckpointError(
@@ -70,16 +77,14 @@ class Turns:
         )
 
     def commit(self, batch: str, manifest: Any) -> None:
-        """Make a manifest the state of the checkpoint. CheckpointError where somebody else has it by now; whether
+        """Make a manifest the state of the checkpoint. TakenOver where somebody else has it by now; whether
         this batch is committed is then for the new owner to say."""
         assert self._owner is not None, "claim() comes before the first commit"
-        name, since = self._owner.name, self._owner.since
-        turn = {"owner": name, "since": since, "epoch": self.epoch, "batch": batch, "manifest": manifest}
-        if not self._take(self._last + 1, turn):
+        if not self._take(self._last + 1, _turn(self._owner, self.epoch, batch, manifest)):
             raise self._lost()
 
     def check(self) -> None:
-        """Raise CheckpointError where somebody else has claimed the checkpoint since this run did."""
+        """Raise TakenOver where somebody else has claimed the checkpoint since this run did."""
         if max(self._numbers(), default=0) > self._last:
             raise self._lost()
 
@@ -89,7 +94,7 @@ class Turns:
         self._files.delete(*(self._name(number) for number in self._numbers() if number < self._last))
 
     def _take(self, number: int, turn: Turn) -> bool:
-        """Write a document where there is none; False where there is one. CheckpointError where there are later ones:
+        """Write a document where there is none; False where there is one. TakenOver where there are later ones:
         then the number had been used, or somebody else has taken over at once."""
         if not self._files.create(self._name(number), {**turn, "id": uuid.uuid4().hex}):
             return False
@@ -97,10 +102,10 @@ class Turns:
         self.check()
         return True
 
-    def _lost(self) -> CheckpointError:
+    def _lost(self) -> TakenOver:
         latest = self._files.read(self._name(max(self._numbers()))) or {"owner": "another run", "since": None}
         since = f" at {show(latest['since'])}" if latest["since"] is not None else ""
-        return CheckpointError(
+        return TakenOver(
             f"checkpoint {self._files.root.removesuffix('/windbolt')} has been taken over by {latest['owner']}{since}",
             why="a checkpoint belongs to the run that was started on it last; this run commits nothing more",
             do="let that run go on; or stop it, and start this one again",
@@ -111,3 +116,8 @@ class Turns:
 
     def _name(self, number: int) -> str:
         return f"{_FOLDER}/{number:010d}"
+
+
+def _turn(owner: Owner, epoch: int, batch: str | None, manifest: Any = None) -> Turn:
+    about = {"owner": owner.name, "since": owner.since, "run": owner.run, "epoch": epoch}
+    return about | {"batch": batch, "manifest": manifest}

@@ -19,7 +19,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -57,9 +56,38 @@ num.io.threads=2
 """
 
 
+class RunningBroker:
+    """A broker in a process of its own, which can be away for a while."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+        self._process, self.address = process, address
+
+    def stop(self) -> None:
+        """Kill it, as a machine that fails would; what it was given stays on its disk."""
+        self._ask("stop", "stopped")
+
+    def start(self) -> None:
+        """Start it again, at the same address, with what it had; returns when it answers."""
+        self._ask("start", "listening")
+
+    def _ask(self, what: str, answer: str) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(what, file=self._process.stdin, flush=True)
+        said = self._process.stdout.readline()
+        assert said.startswith(answer), said
+
+
 @contextlib.contextmanager
 def broker(topics: Sequence[str] = ()) -> Iterator[str]:
     """A broker in a process of its own; its address. It ends with the block, or with this process."""
+    with running_broker(topics) as running:
+        yield running.address
+
+
+@contextlib.contextmanager
+def running_broker(topics: Sequence[str] = ()) -> Iterator[RunningBroker]:
+    """A broker that can be away for a while; it ends with the block, or with this process."""
     command = [sys.executable, "-m", "tests.helpers.broker", "--port", "0", "--until-eof", *topics]
     pipe = subprocess.PIPE
     with (
@@ -72,7 +100,7 @@ def broker(topics: Sequence[str] = ()) -> Iterator[str]:
             process.wait()
             errors.seek(0)
             raise RuntimeError(f"the broker did not start:\n{said}{errors.read()[-2000:]}")
-        yield said.split()[-1]
+        yield RunningBroker(process, said.split()[-1])
 
 
 def serve(port: int, topics: Sequence[str], *, until_eof: bool) -> None:
@@ -86,21 +114,26 @@ def serve(port: int, topics: Sequence[str], *, until_eof: bool) -> None:
         port, controller = _free_ports(port)
         settings = folder / "server.properties"
         settings.write_text(_SETTINGS.format(port=port, controller=controller, folder=folder.as_posix()), "utf-8")
-        with open(folder / "said", "w+", encoding="utf-8") as said:
+        with open(folder / "said", "a", encoding="utf-8") as said:
             tool = [_java(), *_JAVA, "-cp", path]
             form = [*tool, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
             if subprocess.run(form, check=False, stdout=said, stderr=said).returncode:
                 raise _not_started(folder / "said")
-            java = subprocess.Popen(
-                [*tool, "kafka.Kafka", str(settings)], stdout=said, stderr=said, start_new_session=os.name != "nt"
-            )
-            _wait(java, port, folder / "said")
+        java = _begun([*tool, "kafka.Kafka", str(settings)], port, folder / "said")
         _make(f"127.0.0.1:{port}", topics)
         print(f"listening at 127.0.0.1:{port}", flush=True)
         if until_eof:
-            threading.Thread(target=_end_with_input, args=(java,), daemon=True).start()
-        java.wait()
-        if not until_eof:
+            for line in sys.stdin:
+                if line.strip() == "stop":
+                    java.kill()
+                    java.wait()
+                    print("stopped", flush=True)
+                else:
+                    java = _begun([*tool, "kafka.Kafka", str(settings)], port, folder / "said")
+                    _make(f"127.0.0.1:{port}", ())
+                    print(f"listening at 127.0.0.1:{port}", flush=True)
+        else:
+            java.wait()
             raise SystemExit(f"the broker has ended:\n{(folder / 'said').read_text('utf-8')[-2000:]}")
     finally:
         if java is not None:
@@ -109,9 +142,17 @@ def serve(port: int, topics: Sequence[str], *, until_eof: bool) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_with_input(java: subprocess.Popen[bytes]) -> None:
-    sys.stdin.read()
-    java.kill()
+def _begun(command: Sequence[str], port: int, path: Path) -> subprocess.Popen[bytes]:
+    """A broker that has been started, and listens."""
+    with open(path, "a", encoding="utf-8") as said:
+        java = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=os.name != "nt")
+    try:
+        _wait(java, port, path)
+    except BaseException:
+        java.kill()
+        java.wait()
+        raise
+    return java
 
 
 def _wait(java: subprocess.Popen[bytes], port: int, said: Path) -> None:

@@ -16,6 +16,7 @@ from windbolt import (
     Arrival,
     Bounds,
     DayTime,
+    Restart,
     RunOptions,
     Summary,
     TopologyBuilder,
@@ -148,6 +149,7 @@ OPTIONS: dict[str, Any] = {
     "on_report": lambda report: None,
 }
 WITH_SPARK: dict[str, Any] = {
+    "restart": None,
     "serve_metrics": None,
     "otel": False,
     "serve_page": None,
@@ -329,6 +331,7 @@ CALLS: dict[str, Valid] = {
     "micros": NUMBER,
     "parse_duration": Valid({"text": "5s"}),
     # running
+    "Restart": Valid({"attempts": 3, "initial_backoff": "2s", "max_backoff": "5m"}, fine={"attempts": (10**6,)}),
     "RunOptions": Valid(
         {
             "checkpoint": "ck",
@@ -337,6 +340,8 @@ CALLS: dict[str, Valid] = {
             "first_output": "2024-01-01T06:00:00Z",
             "keep_batches": 3,
             "allow_rescale": True,
+            "restart": Restart(),
+            "on_restart": print,
             "clock": lambda: 0,
             "on_report": print,
             "serve_metrics": 9464,
@@ -585,7 +590,8 @@ CALLED_BY_WINDBOLT = {
 
 OF_ITS_PARTS = {
     "Answer.draw", "DayTime.next", "Run.ask_to_stop", "Run.end_within",
-    "RunOptions.clock", "RunOptions.on_begin", "RunOptions.on_report", "Summary.note", "TimeMetrics.tell",
+    "RunOptions.clock", "RunOptions.on_begin", "RunOptions.on_report",
+    "RunOptions.on_restart", "Restart.seconds_before", "Summary.note", "TimeMetrics.tell",
     "TimeMetrics.settle", "Graph.columns_of", "Graph.spouts_before", "Aggregate.bound", "Aggregate.refusal",
     "Aggregate.finish", "PaneTrigger.due", "Preset.changes", "Preset.but", "Preset.with_rules", "ConsoleSink.check",
     "DiscardSink.check", "FileSink.check", "FunctionSink.check", "KafkaSink.check", "KafkaSink.check_columns",

@@ -42,7 +42,7 @@ from topologies.spark.jvm import connector
 from topologies.topology import Topology
 from windowing import BatchBolt, presets
 from windowing.data.rows import EmittedRows
-from windowing.errors import ConfigError, DataError, EnvironmentMissing
+from windowing.errors import ConfigError, DataError, EnvironmentMissing, UnreachableError
 from windowing.settings.rules import Arrival
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -325,12 +325,12 @@ def test_missing_topics_and_brokers_are_told_soon_and_plainly(kafka: Kafka, tmp_
     nowhere = "127.0.0.1:1"
     topology, _ = reading(records=spouts.kafka(nowhere, topic, options=IMPATIENT))
     started = time.perf_counter()
-    with pytest.raises(EnvironmentMissing, match=r"spout 'records': Kafka at 127.0.0.1:1 does not answer"):
+    with pytest.raises(UnreachableError, match=r"spout 'records': Kafka at 127.0.0.1:1 does not answer"):
         run(topology, tmp_path / "two")
     builder = TopologyBuilder("nowhere")
     builder.set_spout("in", spouts.memory("value string", [("a",)]))
     builder.set_sink("out", sinks.kafka(nowhere, topic, options=IMPATIENT)).from_("in")
-    with pytest.raises(EnvironmentMissing, match=r"sink 'out': Kafka at 127.0.0.1:1 does not answer"):
+    with pytest.raises(UnreachableError, match=r"sink 'out': Kafka at 127.0.0.1:1 does not answer"):
         run(builder.build(), tmp_path / "three")
     assert time.perf_counter() - started < 20
 
@@ -346,7 +346,7 @@ def test_a_topic_of_a_sink_that_is_missing_is_told(kafka: Kafka, tmp_path: Path)
     builder = TopologyBuilder("unknown")
     builder.set_spout("in", spouts.memory("value string, topic string", [("a", "nobody-made-it")]))
     builder.set_sink("out", sinks.kafka(kafka.servers, options={"kafka.max.block.ms": 500})).from_("in")
-    with pytest.raises(EnvironmentMissing, match=r"sink 'out': .*nobody-made-it"):
+    with pytest.raises(UnreachableError, match=r"sink 'out': .*nobody-made-it"):
         run(builder.build(), tmp_path / "unknown")
     builder = TopologyBuilder("nothing")
     builder.set_spout("in", spouts.memory("value string, topic string", [("a", None)]))

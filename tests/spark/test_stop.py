@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -119,15 +119,15 @@ def descendants(process: int) -> list[int]:
 
 
 @contextmanager
-def command(tmp_path: Path, orders: Path, out: Path) -> Iterator[subprocess.Popen[str]]:
-    """``windbolt run`` of the shop, until it is stopped, in a process group of its own."""
+def command(tmp_path: Path, orders: Path, out: Path, within: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
+    """``windbolt run`` of the shop, until it is stopped, in a process group of its own; started by ``within``."""
     script = tmp_path / "shop_topology.py"
     script.write_text(
         "from pathlib import Path\n"
         "from tests.spark.shop import shop_in_files\n"
         f"topology = shop_in_files(Path({str(orders)!r}), Path({str(out)!r}))\n"
     )
-    words = [sys.executable, "-c", "from topologies.cli.app import main; main()", "run", f"{script}:topology"]
+    words = [*within, sys.executable, "-c", "from topologies.cli.app import main; main()", "run", f"{script}:topology"]
     words += ["--checkpoint", str(out / "checkpoint"), "--every", "100ms", "--json", "--master", "local[2]"]
     words += [part for key, value in CONF.items() for part in ("--conf", f"{key}={value}")]
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -175,6 +175,56 @@ def test_a_signal_ends_the_command_after_the_batch_in_hand(
         assert drafts(out / name) == []
 
 
+def as_first_process() -> list[str]:
+    """How a process becomes the first one of its namespace, as that of a container is; skips where nobody may."""
+    for user in ([], ["--user", "--map-root-user"]):
+        within = ["unshare", *user, "--pid", "--fork", "--kill-child", "--mount-proc"]
+        with suppress(OSError):
+            if subprocess.run([*within, "true"], capture_output=True, check=False).returncode == 0:
+                return within
+    pytest.skip("namespaces of processes are not allowed here")
+
+
+def only_child(process: int) -> int:
+    """The child of unshare, by its number outside."""
+    (child,) = Path(f"/proc/{process}/task/{process}/children").read_text("utf-8").split()
+    return int(child)
+
+
+def test_the_first_process_of_a_container_stops_cleanly_at_sigterm(tmp_path: Path) -> None:
+    orders, out = tmp_path / "orders", tmp_path / "out"
+    write_orders(orders, range(2))
+    with command(tmp_path, orders, out, as_first_process()) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        os.kill(only_child(process.pid), signal.SIGTERM)
+        rest = process.stdout.readlines()
+        status = process.wait(60)
+    assert status == 0, (tmp_path / "said").read_text("utf-8")
+    assert json.loads(first)["batch"] == 0
+    assert json.loads(rest[-1])["stopped"]
+    run(shop_in_files(orders, out), out / "checkpoint")
+    assert drafts(out / "revenue") == []
+
+
+def test_the_first_process_of_a_container_ends_at_sigterm_before_its_run(tmp_path: Path) -> None:
+    """While the topology is loaded nobody handles the signal yet, and the kernel would drop it."""
+    script = tmp_path / "slow.py"
+    script.write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
+    words = [*as_first_process(), sys.executable, "-c", "from topologies.cli.app import main; main()"]
+    words += ["run", f"{script}:topology", "--engine", "local"]
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline() == "loading\n"
+            os.kill(only_child(process.pid), signal.SIGTERM)
+            assert process.wait(30) == 128 + signal.SIGTERM
+        finally:
+            process.kill()
+
+
 def test_a_java_that_is_killed_is_told_of_in_three_lines(orders: Path, tmp_path: Path) -> None:
     with command(tmp_path, orders, tmp_path / "out") as process:
         assert process.stdout is not None
@@ -183,13 +233,14 @@ def test_a_java_that_is_killed_is_told_of_in_three_lines(orders: Path, tmp_path:
         os.kill(java, signal.SIGKILL)
         process.stdout.readlines()
         status = process.wait(60)
-    *before, what, why, do = (tmp_path / "said").read_text("utf-8").splitlines()
+    *before, what, why, do, ends = (tmp_path / "said").read_text("utf-8").splitlines()
     others = [line for line in before if not line.lower().startswith("warning: ")]  # of Java's start, and of the data
     assert others == []
     assert what == "error: Java was killed (SIGKILL) in the middle of the run"
     assert why.startswith("  why: somebody did that, or the system, for want of memory")
     assert do.startswith("  do:  rerun: the current batch was not committed")
-    assert status == 1
+    assert ends == "  exit: 75, may pass by itself: to be started again, which --restart does"
+    assert status == 75
     run(shop_in_files(orders, tmp_path / "out"), tmp_path / "out/checkpoint")
 
 

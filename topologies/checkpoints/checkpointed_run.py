@@ -14,7 +14,7 @@ from manager.storage.storage_errors import during
 from topologies.checkpoints.memory import as_files
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import rescale_for
-from topologies.checkpoints.runs_note import noted_run
+from topologies.checkpoints.runs_note import RunNote, noted_run
 from topologies.checkpoints.source_log import Partitions, SourceLog
 from topologies.checkpoints.unplanned import forget_unplanned
 from topologies.compose.needed_columns import with_needed_columns
@@ -28,7 +28,9 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.output import Output
 from topologies.metrics.source_lag import files_behind
+from topologies.run.attempts import Attempts
 from topologies.run.bolt_totals import BoltTotals
+from topologies.run.clock import system_clock
 from topologies.run.closing import closes
 from topologies.run.engine import Engine
 from topologies.run.observer import NOBODY, Observers, SourceLag
@@ -57,9 +59,16 @@ class CheckpointedRun(ABC):
     micro_batch: MicroBatch
     log: SourceLog
 
-    def __init__(self, topology: Topology, options: RunOptions, observers: Observers = NOBODY) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        options: RunOptions,
+        observers: Observers = NOBODY,
+        attempts: Attempts | None = None,
+    ) -> None:
         assert options.checkpoint is not None
         self.options, self.observers = options, observers
+        self.attempts = attempts or Attempts()
         self.halves = PairedCheckpoint(options.checkpoint)
         self.summary = Summary()
         self.name_encoding = UTF8
@@ -102,7 +111,9 @@ class CheckpointedRun(ABC):
     def _open(self, topology: Topology, folder: str) -> None:
         if self.options.allow_rescale:
             self.summary.rescaled = rescale_for(self.halves, topology)
-        self.checkpoint = self.halves.open(topology, self.options.first_output_at, self.options.keep_batches)
+        self.checkpoint = self.halves.open(
+            topology, self.options.first_output_at, self.options.keep_batches, self.attempts
+        )
         if self.halves.uri is None:
             sync_folders_below(self.halves.root)
         self.topology = as_files(with_needed_columns(topology), folder)
@@ -127,7 +138,8 @@ class CheckpointedRun(ABC):
     def _run_to_the_end(self) -> Summary:
         started, run, last = time.perf_counter(), self.micro_batch.run_id, self.micro_batch.manifest.batch
         try:
-            with noted_run(self.halves.files, run, self.engine, None if last < 0 else last, self.summary):
+            began = RunNote(run=run, engine=self.engine, began=system_clock(), continues=None if last < 0 else last)
+            with noted_run(self.halves.files, began, self.summary, self.attempts):
                 self._all_batches()
         finally:
             self.executor.close()

@@ -26,6 +26,7 @@ from manager.storage.files import is_there
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.storage_errors import UNREADABLE, as_storage_error, system_reason
+from manager.storage.transient import is_transient
 from manager.storage.turns import Owner
 from topologies.checkpoints.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
 from topologies.checkpoints.rescaling.movable import note_movable
@@ -35,10 +36,11 @@ from topologies.checkpoints.spark_half import SparkHalf
 from topologies.checkpoints.timing_note import note_timing
 from topologies.engine.commit.sink_folders import next_batches
 from topologies.io.paths import locate
+from topologies.run.attempts import Attempts
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import system_clock
 from topologies.topology import Topology
-from windowing.errors import CheckpointError, DamagedCheckpoint, StorageError
+from windowing.errors import CheckpointError, DamagedCheckpoint, TakenOver
 from windowing.time.timestamps import show
 
 TOPOLOGY, START = "topology", "start"
@@ -51,8 +53,8 @@ def _batches_of_spark(planned: list[int], committed: list[int]) -> str:
     return f"Spark's half has batches up to {max(planned + committed, default=-1)}"
 
 
-def _this_process() -> Owner:
-    return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock())
+def _this_process(run: str = "") -> Owner:
+    return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock(), run)
 
 
 class PairedCheckpoint:
@@ -85,6 +87,7 @@ class PairedCheckpoint:
                 f"checkpoint {self.path!r} cannot be reached",
                 why=system_reason(error),
                 do="check its address, the network and the credentials of this user, or name a folder on this machine",
+                transient=is_transient(error),
             ) from error
 
     def lock(self) -> None:
@@ -137,15 +140,22 @@ class PairedCheckpoint:
         if self._held is not None:
             self._held.close()
 
-    def open(self, topology: Topology, first_output: int | None = None, keep: int = KEPT_BATCHES) -> FileCheckpoint:
+    def open(
+        self,
+        topology: Topology,
+        first_output: int | None = None,
+        keep: int = KEPT_BATCHES,
+        attempts: Attempts | None = None,
+    ) -> FileCheckpoint:
         """Our half; CheckpointError, with what to do, where it does not fit the other, the topology or the start.
 
-        Where no lock keeps others off, a run that has it loses it to this one. ``first_output``: where the run is to
-        start; None: at its input, or where the run before it did. ``keep``: so many of the last batches are kept.
+        Where no lock keeps others off, a run that has it loses it to this one; but a further attempt of a run that had
+        it takes it from no other run. ``first_output``: where the run is to start; None: at its input, or where the run
+        before it did. ``keep``: so many of the last batches are kept.
         """
         fresh = self.uri is None and self._missing("windbolt")
         with self.way_back(), self.telling_who_took_over():
-            ours = self._opened(topology, first_output, keep)
+            ours = self._opened(topology, first_output, keep, attempts or Attempts())
         if fresh:
             for half in ("windbolt", "spark"):  # nobody else comes past these, whatever the files in them allow
                 with as_storage_error(f"{self.root}/{half}", "made"):
@@ -153,12 +163,13 @@ class PairedCheckpoint:
                     os.chmod(f"{self.root}/{half}", 0o700)
         return ours
 
-    def _opened(self, topology: Topology, first_output: int | None, keep: int) -> FileCheckpoint:
+    def _opened(self, topology: Topology, first_output: int | None, keep: int, attempts: Attempts) -> FileCheckpoint:
         manifest = self._check_unclaimed(topology, first_output)
         ours = FileCheckpoint(self.files.root, self.uri, keep)
         self._ours = ours
         if self.uri is not None:
-            ours.claim(_this_process())
+            ours.claim(_this_process(attempts.token), again=attempts.has_claimed)
+            attempts.has_claimed = True
             manifest = self.check_halves()
         ours.latest()
         note = ours.read_note(TOPOLOGY)
@@ -259,20 +270,23 @@ class PairedCheckpoint:
         except CheckpointError as error:
             if error.do:
                 raise
-            raise type(error)(error.what, why=error.why, do=self.advice()) from error
+            raise type(error)(error.what, why=error.why, do=self.advice(), transient=error.transient) from error
 
     @contextmanager
     def telling_who_took_over(self) -> Iterator[None]:
-        """What another run has changed since it took the checkpoint over is no damage."""
+        """Where another run has taken the checkpoint over, that is what is wrong: what it has changed since is no
+        damage, and a query that Spark ended for its sake is not to be started again."""
         try:
             yield
-        except UNREADABLE as error:
+        except TakenOver:
+            raise
+        except Exception as error:
             if self._ours is not None:
                 try:
                     self._ours.check_owner()
-                except CheckpointError as lost:
+                except TakenOver as lost:
                     raise lost from error
-                except StorageError:
+                except UNREADABLE:
                     pass
             raise
 

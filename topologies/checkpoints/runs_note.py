@@ -9,6 +9,7 @@ from typing import Any
 
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.storage_errors import UNREADABLE
+from topologies.run.attempts import Attempts
 from topologies.run.clock import system_clock
 from topologies.run.summary import Summary
 from windowing.data.printable import told
@@ -20,7 +21,7 @@ KEPT_RUNS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class RunNote:
-    """One run; times in microseconds, by the clock of the machine."""
+    """One run, with all its restarts; times in microseconds, by the clock of the machine."""
 
     run: str
     """Its id."""
@@ -31,28 +32,40 @@ class RunNote:
     ended: int | None = None
     """None for a run that goes on, or that died."""
     how: str | None = None
-    """``finished``, ``stopped`` or ``failed``; None with ``ended``."""
+    """``finished``, ``stopped``, ``failed``, or ``restarting`` where it failed and is started again; None with
+    ``ended``."""
     error: str | None = None
-    """What a failed run ended with."""
+    """What a failed run ended with; of one that goes on, why it was restarted last."""
+    restarts: int = 0
+    """How often it was started again after a failure."""
 
 
 @contextmanager
-def noted_run(files: SealedFolder, run: str, engine: str, continues: int | None, summary: Summary) -> Iterator[None]:
-    """Note a run that begins and ends with the block; ``summary`` says whether it was stopped.
+def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: Attempts) -> Iterator[None]:
+    """Note a run that begins and ends with the block; ``summary`` says whether it was stopped. All attempts of a run
+    are one note.
 
     In object stores runs are not noted: one that has lost the checkpoint to another must write nothing there.
     """
     if files.uri is not None:
         yield
         return
-    note = RunNote(run=run, engine=engine, began=system_clock(), continues=continues)
+    note = replace(_noted_before(files, attempts) or began, ended=None, how=None, restarts=attempts.restarts)
+    attempts.first_run = note.run
     _write(files, note)
     try:
         yield
     except BaseException as error:
-        _write(files, replace(note, ended=system_clock(), how="failed", error=told(error)))
+        how = "restarting" if attempts.restarts_after(error) else "failed"
+        _write(files, replace(note, ended=system_clock(), how=how, error=told(error)))
         raise
-    _write(files, replace(note, ended=system_clock(), how="stopped" if summary.stopped else "finished"))
+    how = "stopped" if summary.stopped else "finished"
+    _write(files, replace(note, ended=system_clock(), how=how, error=None))
+
+
+def _noted_before(files: SealedFolder, attempts: Attempts) -> RunNote | None:
+    """The note of an earlier attempt of the same run; None for the first one."""
+    return next((note for note in read_runs(files) if note.run == attempts.first_run), None)
 
 
 def read_runs(files: SealedFolder) -> list[RunNote]:

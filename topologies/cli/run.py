@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from manager.storage.checkpoint import KEPT_BATCHES
-from topologies.cli.running import loaded, run_watched
+from topologies.cli.running import end_at_sigterm_in_a_container, loaded, run_watched
 from topologies.cli.staying import staying
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
 from topologies.cli.terminal.consoles import err, out, say
@@ -19,10 +20,12 @@ from topologies.preflight.sources import dubious_input
 from topologies.run.address import PAGE_PORT
 from topologies.run.engine import Engine, refuse_for_spark
 from topologies.run.options import RunOptions
+from topologies.run.restart import RESTARTS, Restart
 from topologies.run.without_checkpoint import refuse_in_process, refuse_on_spark
 from topologies.starting.start import runner
 from topologies.topology import Topology
 from windowing.errors import ConfigError
+from windowing.time.durations import as_duration
 
 Reference = Annotated[
     str,
@@ -55,6 +58,26 @@ def run(
         bool,
         typer.Option("--allow-rescale", help="Move the checkpoint's state where bolts have other numbers of tasks."),
     ] = False,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Start again from the checkpoint after failures that may pass by themselves."),
+    ] = False,
+    restart_attempts: Annotated[
+        int | None,
+        typer.Option(
+            "--restart-attempts",
+            metavar="N",
+            help=f"Number of restarts in a row without a batch done, after which it fails; {RESTARTS} if not given.",
+        ),
+    ] = None,
+    restart_max_backoff: Annotated[
+        str | None,
+        typer.Option(
+            "--restart-max-backoff",
+            metavar="TIME",
+            help="The longest pause before a restart, 1m if not given; the first is 1s, or this.",
+        ),
+    ] = None,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].")] = None,
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
@@ -90,7 +113,8 @@ def run(
 
     Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
     """
-    with staying(as_json=as_json) as page, readable_errors(debug=debug):
+    end_at_sigterm_in_a_container()
+    with staying(as_json=as_json) as page, readable_errors(debug=debug, restart=restart):
         options = RunOptions(
             checkpoint,
             every,
@@ -98,6 +122,7 @@ def run(
             first_output=first_output,
             keep_batches=keep_batches,
             allow_rescale=allow_rescale,
+            restart=_restart(restart, restart_attempts, restart_max_backoff),
             serve_metrics=metrics,
             otel=otel,
             serve_page=ui,
@@ -115,6 +140,26 @@ def run(
                 say(out(), Text(f"{name}: its state was moved from {before} to {now} tasks"))
             print_summary(out(), topology, summary, checkpoint)
         _tell_doubts(topology, strict=strict, told=doubts)
+
+
+def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Restart | None:
+    """The restarts that the command line asks for; None for none."""
+    given = {"--restart-attempts": attempts, "--restart-max-backoff": max_backoff}
+    if not wanted:
+        names = [name for name, value in given.items() if value is not None]
+        if names:
+            raise ConfigError(
+                f"{' and '.join(names)} without --restart",
+                why="a run ends with its first failure unless it is told to start again",
+                do="add --restart",
+            )
+        return None
+    first = Restart()
+    if max_backoff is None:
+        return replace(first, attempts=first.attempts if attempts is None else attempts)
+    longest = as_duration(max_backoff)
+    initial = min(as_duration(first.initial_backoff), longest, key=lambda pause: pause.micros)
+    return Restart(first.attempts if attempts is None else attempts, initial, longest)
 
 
 def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:

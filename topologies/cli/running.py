@@ -16,10 +16,13 @@ from topologies.cli.steps import NO_OPTIONS, StepOptions
 from topologies.cli.terminal.progress import ProgressDisplay, shown_progress
 from topologies.named_topology import load_topology
 from topologies.run.options import RunOptions
+from topologies.run.restart import ComingRestart
 from topologies.run.summary import Summary
 from topologies.starting.background_run import Run, Runner
 from topologies.step.config import is_step
 from topologies.topology import Topology
+from windowing.data.printable import printable, told
+from windowing.errors import WindboltError
 
 
 def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
@@ -35,12 +38,31 @@ def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
         return load_topology(reference)
 
 
+def end_at_sigterm_in_a_container() -> None:
+    """Let SIGTERM end this process until a run handles it, as it ends others: the kernel drops a signal without a
+    handler for the first process of a container, which would then be killed after its time of grace."""
+    if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
+
+
 def run_watched(topology: Topology, runner: Runner, options: RunOptions, *, as_json: bool) -> Summary:
     """Run with progress on standard output; a first Ctrl-C or SIGTERM ends the run after the current batch."""
     with shown_progress(topology, as_json=as_json, stop=options.stop.set) as progress:
-        summary = _in_background(topology.name, runner, replace(options, on_report=progress.report), progress)
+
+        def tell(coming: ComingRestart) -> None:
+            progress.note(restart_in_words(coming), until_batch=True)
+
+        watched = replace(options, on_report=progress.report, on_restart=tell)
+        summary = _in_background(topology.name, runner, watched, progress)
         progress.end(summary)
     return summary
+
+
+def restart_in_words(coming: ComingRestart) -> str:
+    """A restart that is to come, on one line."""
+    why = coming.error.what if isinstance(coming.error, WindboltError) else told(coming.error)
+    number = f"{coming.in_a_row} of at most {coming.most} without a batch"
+    return printable(f"restarting in {coming.seconds:.1f} s ({number}): {why}")
 
 
 def _in_background(name: str, runner: Runner, options: RunOptions, progress: ProgressDisplay) -> Summary:

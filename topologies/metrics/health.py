@@ -19,6 +19,7 @@ class RunState(StrEnum):
 
     STARTING = "starting"
     RUNNING = "running"
+    RESTARTING = "restarting"
     STALLED = "stalled"
     FINISHED = "finished"
     STOPPED = "stopped"
@@ -39,7 +40,9 @@ class Health:
     phase_seconds: float | None
     """How long the batch in hand has taken so far."""
     error: str | None
-    """What a failed run ended with."""
+    """What a failed run ended with, or one that is to be started again failed with."""
+    restarts: int = 0
+    """How often it was started again."""
 
     @property
     def live(self) -> bool:
@@ -67,6 +70,7 @@ class Health:
             if self.phase is None or self.phase_seconds is None
             else {"phase": self.phase, "seconds": round(self.phase_seconds, 3)},
             "error": self.error,
+            "restarts": self.restarts,
         }
 
 
@@ -80,10 +84,11 @@ class RunHealth:
         self._began = 0.0
         self._longest = 0.0
         self._error: str | None = None
+        self._restarts = 0
 
     def begin(self, batch: int) -> None:
         """Called when the state is restored. ``batch``: the last one that is committed, negative for none."""
-        self._state = RunState.RUNNING
+        self._state, self._error = RunState.RUNNING, None
         self._batch = batch if batch >= 0 else None
 
     def phase(self, name: str) -> None:
@@ -98,6 +103,11 @@ class RunHealth:
             self._longest = max(self._longest, time.monotonic() - self._began)
         self._batch, self._phase = batch, None
 
+    def restarting(self, error: BaseException) -> None:
+        """Called when it has failed, and is to be started again."""
+        self._phase, self._state, self._error = None, RunState.RESTARTING, told(error)
+        self._restarts += 1
+
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
         """Called at the end of the run."""
         self._phase = None
@@ -110,4 +120,4 @@ class RunHealth:
         state = self._state
         if seconds is not None and seconds > max(STALL_SECONDS, STALL_FACTOR * self._longest):
             state = RunState.STALLED
-        return Health(state, self._batch, committed, self._phase, seconds, self._error)
+        return Health(state, self._batch, committed, self._phase, seconds, self._error, self._restarts)

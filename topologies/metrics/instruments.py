@@ -164,8 +164,15 @@ COMMITTED = Instrument(
 HEALTHY = Instrument(
     "windbolt.run.healthy", InstrumentKind.GAUGE, "", "0 where the run has failed or stalls, else 1.", ("topology",)
 )
+RESTARTS = Instrument(
+    "windbolt.restarts",
+    InstrumentKind.COUNTER,
+    "{restart}",
+    "Restarts by this process, after failures that may pass by themselves.",
+    ("topology",),
+)
 
 INSTRUMENTS = (
     EVENTS, RECEIVED, PENDING, NOTED, WATERMARK, BOLT_WATERMARK, IDLE, DELAY, EMIT_DELAY, WINDOWS, OPEN, EMITTED,
-    ANSWERS, COUNTED, SPOUT, LAG, PHASE, BATCHES, COMMITTED, HEALTHY,
+    ANSWERS, COUNTED, SPOUT, LAG, PHASE, BATCHES, COMMITTED, HEALTHY, RESTARTS,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from topologies.metrics.instruments import Instrument
 from topologies.metrics.sample import Sample, of_bolt
 from topologies.run.clock import Clock
 from topologies.run.observer import LagNow, RunObserver, SourceLag
+from topologies.run.restart import ComingRestart
 from topologies.topology import Topology
 
 LAG_SECONDS = 5.0
@@ -100,6 +101,12 @@ class RunMetrics(RunObserver):
             if phase != "total":
                 self._observe(self._phases, (self._name, phase), [(seconds, 1)])
 
+    def restarting(self, coming: ComingRestart) -> None:
+        """It is well while it is being started again, and not ready."""
+        with self._lock:
+            self._health.restarting(coming.error)
+            self.version += 1
+
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
         """The last values stay."""
         with self._lock:
@@ -111,7 +118,7 @@ class RunMetrics(RunObserver):
         lags = self.lags()
         with self._lock:
             bolts, spouts = self._bolts, self._spouts
-            batches, committed, healthy = self._batches, self._committed, self._health.now().well
+            batches, committed, health = self._batches, self._committed, self._health.now()
         name, nodes = self._name, self.topology.windowed
         found = [sample for bolt, report in bolts.items() for sample in of_bolt(name, nodes[bolt], report)]
         found += [
@@ -123,7 +130,8 @@ class RunMetrics(RunObserver):
         found.append(Sample(of.BATCHES, (name,), batches))
         if committed is not None:
             found.append(Sample(of.COMMITTED, (name,), committed / 1e6))
-        found.append(Sample(of.HEALTHY, (name,), int(healthy)))
+        found.append(Sample(of.HEALTHY, (name,), int(health.well)))
+        found.append(Sample(of.RESTARTS, (name,), health.restarts))
         return found
 
     def distributions(self) -> list[tuple[Instrument, tuple[str, ...], Distribution]]:

@@ -31,6 +31,7 @@ from topologies.page.run_view import run_view
 from topologies.page.sink_files import ShownSink, SinkFolders
 from topologies.run.observer import LagNow, RunObserver
 from topologies.run.options import RunOptions
+from topologies.run.restart import ComingRestart
 from topologies.topology import Topology
 from topologies.waiting.answer import WhyAnswer
 from topologies.waiting.asking import moment_of, not_started, timing_of
@@ -94,11 +95,12 @@ class LiveRun(RunObserver):
         """The state of the run before is what is shown until the first batch."""
         manifest = micro_batch.manifest
         with self._lock:
-            self._micro_batch = micro_batch
-            self._began = self._clock()
-            self._continues = manifest.batch if manifest.batch >= 0 else None
-            self._earlier = _earlier_runs(micro_batch)
-            if manifest.clock is not None:
+            self._micro_batch, self._in_hand = micro_batch, False
+            if self._began is None:  # else it is started again, and the page goes on
+                self._began = self._clock()
+                self._continues = manifest.batch if manifest.batch >= 0 else None
+                self._earlier = _earlier_runs(micro_batch)
+            if manifest.clock is not None and not self._kept:
                 self._keep(manifest, None)
             self._version += 1
 
@@ -133,6 +135,11 @@ class LiveRun(RunObserver):
                 }
             )
             self._complaints.extend({"at": now, "batch": report.batch, "text": text} for text in report.complaints)
+            self._version += 1
+
+    def restarting(self, coming: ComingRestart) -> None:
+        """The state after the last batch stays until it goes on."""
+        with self._lock:
             self._version += 1
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
@@ -261,6 +268,7 @@ class LiveRun(RunObserver):
             "how": str(health.state),
             "error": health.error,
             "repeats": self._repeats,
+            "restarts": health.restarts,
         }
 
 

@@ -12,21 +12,25 @@ from topologies.page.live_run import LiveRun
 from topologies.page.run_page import RunPage
 from topologies.page.site import PageSite
 from topologies.run.address import Address
+from topologies.run.attempts import Attempts, run_in_attempts
 from topologies.run.observer import Observers, RunObserver
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.topology import Topology
 
 
-def observed(topology: Topology, options: RunOptions, run: Callable[[Observers], Summary]) -> Summary:
-    """What ``run`` returns, which is given those who watch it; they are told of its end.
+def observed(
+    topology: Topology, options: RunOptions, run: Callable[[RunOptions, Observers, Attempts], Summary]
+) -> Summary:
+    """What ``run`` returns, in as many attempts as the options allow; it is given those who watch it, and they are told
+    of its restarts and its end.
 
     Raises EnvironmentMissing where a package is missing, and ConfigError where the metrics or the page cannot be
     served.
     """
     observers = Observers(_asked_for(topology, options))
     try:
-        summary = run(observers)
+        summary = run_in_attempts(options, lambda own, attempts: run(own, observers, attempts), observers.restarting)
     except BaseException as error:
         observers.end(stopped=False, error=error)
         raise

@@ -129,7 +129,7 @@ def _now(runs: Sequence[RunNote]) -> dict[str, Any]:
         "live": False,
         "phase": None,
         "phase_seconds": None,
-        "error": None if last is None else last.error,
+        "error": None if last is None or last.how is None else last.error,
         "lag": [],
     }
 

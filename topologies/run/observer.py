@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.work.output import TurnedAway
+from topologies.run.restart import ComingRestart
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class RunObserver:
     def report(self, report: BatchReport) -> None:
         """Called with the report of a batch that has been committed."""
 
+    def restarting(self, coming: ComingRestart) -> None:
+        """Called when the run has failed and is to be started again, before the pause; ``begin`` follows, unless it
+        fails again before."""
+
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
         """Called when the run has ended, once. ``error``: with which, if it failed."""
 
@@ -104,6 +109,11 @@ class Observers(RunObserver):
         """Passed on."""
         for observer in self.observers:
             observer.report(report)
+
+    def restarting(self, coming: ComingRestart) -> None:
+        """Passed on."""
+        for observer in self.observers:
+            observer.restarting(coming)
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
         """Passed on."""

@@ -13,6 +13,7 @@ from topologies.engine.time.first_output import as_moment
 from topologies.run.address import Address, address_of
 from topologies.run.checkpoint_name import check_named
 from topologies.run.clock import Clock, system_clock
+from topologies.run.restart import Restart
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import of_fields
 from windowing.errors import ConfigError
@@ -21,6 +22,7 @@ from windowing.time.durations import Duration, as_duration
 if TYPE_CHECKING:
     from topologies.engine.batch.report import BatchReport
     from topologies.run.bolt_totals import BoltTotals
+    from topologies.run.restart import ComingRestart
 
 SPARK_KEEPS = 100
 """Number of batches whose logs Spark keeps (``spark.sql.streaming.minBatchesToRetain``)."""
@@ -32,8 +34,8 @@ class RunOptions:
     """The options of a run, the same for ``run_local``, ``run_on_spark`` and the command ``windbolt run``.
 
     Raises ConfigError for ``keep_batches`` out of its range, for an interval ``every`` of zero, for a checkpoint
-    without a name, for a ``first_output`` that is not a time, and for ``serve_metrics`` or ``serve_page`` that is no
-    address.
+    without a name, for a ``first_output`` that is not a time, for a ``restart`` without a checkpoint, and for
+    ``serve_metrics`` or ``serve_page`` that is no address.
     """
 
     checkpoint: str | None = None
@@ -60,6 +62,11 @@ class RunOptions:
     the checkpoint."""
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
+    restart: Restart | None = None
+    """How the run is started again, from its checkpoint, after a failure that may pass by itself: a server or a store
+    that does not answer, an executor or a process that is gone. None: the run ends with its first failure."""
+    on_restart: Callable[[ComingRestart], None] = lambda coming: None
+    """Called before the pause before each restart."""
     serve_metrics: int | str | None = None
     """Port at which metrics for Prometheus (``/metrics``) and the health of the run (``/health``) are served until the
     process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all; None for none."""
@@ -87,6 +94,12 @@ class RunOptions:
             )
         if self.first_output is not None:
             as_moment(self.first_output)
+        if self.restart is not None and self.checkpoint is None:
+            raise ConfigError(
+                "restarts without a checkpoint",
+                why="a restart goes on from the checkpoint; without one it would write everything again",
+                do="give a folder: checkpoint='ck/', or --checkpoint ck/",
+            )
         _ = self.metrics_address, self.page_address
         if self.interval is not None and self.interval.micros == 0:
             raise ConfigError(

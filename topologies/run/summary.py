@@ -38,6 +38,9 @@ class Summary:
     rescaled: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Per bolt whose state was moved to other tasks (``allow_rescale``): how many tasks it had before, and has."""
 
+    restarts: int = 0
+    """How often the run was started again after a failure (``RunOptions.restart``)."""
+
     def __repr__(self) -> str:
         end = ", stopped" if self.stopped else ""
         told = f", {len(self.complaints)} complaints" if self.complaints else ""
@@ -101,6 +104,7 @@ class Summary:
                 name: {"accounts": bolt.accounts, "fired": bolt.fired, "emitted": bolt.emitted}
                 for name, bolt in self.this_run().items()
             },
+            **({"restarts": self.restarts} if self.restarts else {}),
             **({"rescaled": {name: list(tasks) for name, tasks in self.rescaled.items()}} if self.rescaled else {}),
         }
 

@@ -27,7 +27,7 @@ from topologies.run.masters import is_cluster
 from topologies.spark.code.reached import Reached, reached_by
 from topologies.spark.code.shipping import forget_others, ship
 from topologies.spark.code.whose import is_users, own_paths
-from topologies.spark.spark_errors import kafka_error_in, storage_error_in
+from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.through_java import failure_in, run_for_java
 from topologies.topology import Topology
 from windowing.errors import WindboltError
@@ -162,7 +162,7 @@ def spark_failures() -> Iterator[None]:
         failure = failure_in(str(error))
         if failure is not None:
             raise failure  # noqa: B904  (its cause is the traceback of the task)
-        known = kafka_error_in(str(error)) or storage_error_in(str(error))
+        known = kafka_error_in(str(error)) or storage_error_in(str(error)) or passing_error_in(str(error))
         if known is not None:
             raise known from error
         raise WindboltError(

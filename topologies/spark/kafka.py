@@ -61,8 +61,8 @@ def reaches_kafka(topology: Topology) -> bool:
 
 
 def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame:
-    """The records of a spout as a streaming DataFrame. Raises ConfigError where a topic is missing, EnvironmentMissing
-    where Kafka is unreachable."""
+    """The records of a spout as a streaming DataFrame. Raises ConfigError where a topic is missing,
+    UnreachableError where Kafka does not answer."""
     topics = _described(spark, f"spout {name!r}", spout)
     reader = spark.readStream.format("kafka").options(**{**READING, **spout.options})
     reader = reader.option("kafka.bootstrap.servers", spout.servers).option(
@@ -79,7 +79,7 @@ def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame
 
 
 def check_sinks(spark: SparkSession, topology: Topology) -> None:
-    """Raise EnvironmentMissing where a sink's Kafka does not answer, ConfigError where topics are missing.
+    """Raise UnreachableError where a sink's Kafka does not answer, ConfigError where topics are missing.
 
     If the brokers create topics themselves, none is missing.
     """
@@ -204,7 +204,8 @@ def _naming_sink(name: str) -> Iterator[None]:
     try:
         yield
     except WindboltError as error:
-        raise type(error)(f"sink {name!r}: {error.what}", why=error.why, do=error.do) from error
+        named = f"sink {name!r}: {error.what}"
+        raise type(error)(named, why=error.why, do=error.do, transient=error.transient) from error
 
 
 def _missing_topics(
@@ -282,7 +283,7 @@ def _described(spark: SparkSession, whose: str, spout: KafkaSpout) -> dict[str, 
 
 @contextmanager
 def _admin(spark: SparkSession, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[Any]:
-    """Kafka's own client for queries about topics. Raises EnvironmentMissing where no server answers."""
+    """Kafka's own client for queries about topics. Raises UnreachableError where no server answers."""
     jvm: Any = spark._jvm
     properties = jvm.java.util.Properties()
     given = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}

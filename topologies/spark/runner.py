@@ -23,6 +23,7 @@ from topologies.io.paths import shown_path
 from topologies.metrics.source_lag import records_behind
 from topologies.page.observing import observed
 from topologies.preflight.early import refuse_early
+from topologies.run.attempts import Attempts
 from topologies.run.built import check_built
 from topologies.run.engine import Engine
 from topologies.run.masters import is_cluster
@@ -41,7 +42,7 @@ from topologies.spark.jvm.sharing import shared_session
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.source import StreamSource
-from topologies.spark.spark_errors import kafka_error_in, storage_error_in
+from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.through_java import failure_in
 from topologies.spark.workers.autopsy import DeathLog, autopsy, is_of_input
 from topologies.spark.workers.pool import executor_for
@@ -84,12 +85,12 @@ def run_on_spark(
     check_built("run_on_spark", topology)
     refuse_on_spark(options)
 
-    def run(observers: Observers) -> Summary:
+    def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
         refuse_early(topology, options)
         kafka = reaches_kafka(topology)
         with shared_session(spark, master, conf or {}, kafka=kafka) as session, explaining_javas_end():
             check_session(session, kafka=kafka)
-            return SparkRun(session, topology, options, metrics, observers).run()
+            return SparkRun(session, topology, options, metrics, observers, attempts).run()
 
     return observed(topology, options, run)
 
@@ -107,10 +108,11 @@ class SparkRun(CheckpointedRun):
         options: RunOptions,
         metrics: TimeMetrics | None = None,
         observers: Observers = NOBODY,
+        attempts: Attempts | None = None,
     ) -> None:
         self.spark, self.metrics = spark, metrics
         self.query: StreamingQuery | None = None
-        super().__init__(topology, options, observers)
+        super().__init__(topology, options, observers, attempts)
 
     def run(self) -> Summary:
         """Run to the end of the input, or until stopped."""
@@ -157,7 +159,7 @@ class SparkRun(CheckpointedRun):
             try:
                 query = self.query = writer.trigger(**trigger).start()
             except (Py4JJavaError, PySparkException) as error:
-                raise storage_error_in(str(error)) or error from error
+                raise storage_error_in(str(error)) or passing_error_in(str(error)) or error from error
             try:
                 guarded.wait(query)
             finally:
@@ -258,7 +260,7 @@ class Guarded:
 def _explained(error: StreamingQueryException) -> WindboltError:
     """Spark's own error in one sentence."""
     text = str(error)
-    known = failure_in(text) or kafka_error_in(text) or storage_error_in(text)
+    known = failure_in(text) or kafka_error_in(text) or storage_error_in(text) or passing_error_in(text)
     if known is not None:
         return known
     first = next((line for line in text.splitlines() if line.strip()), text)

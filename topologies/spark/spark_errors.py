@@ -7,7 +7,8 @@ import os
 import re
 
 from manager.storage.storage_errors import remedy
-from windowing.errors import DataError, EnvironmentMissing, StorageError, WindboltError
+from manager.storage.transient import passes_in_java
+from windowing.errors import DataError, EnvironmentMissing, StorageError, UnreachableError, WindboltError
 
 _TIMEOUT = re.compile(r"(?:kafka\.common\.errors\.\w*Timeout\w*|TimeoutException|KAFKA_\w*TIMEOUT\w*): ?([^\n]*)")
 _LOST = re.compile(r"\[KAFKA_DATA_LOSS[^\]]*\] ?([^\n]*)|([^\n]*may have been lost[^\n]*)")
@@ -22,15 +23,18 @@ _OF_DISKS = {
 """Texts of the system's errors about files, which Java passes on unchanged, and their numbers."""
 _OF_DISK = re.compile(rf"^(?!.*\[Errno)[^\n]*\b({'|'.join(map(re.escape, _OF_DISKS))})\b[^\n]*", re.MULTILINE)
 """Matches Java's errors only: Python's contain a number, and may be about a user's file."""
+_LONGEST = 500
+"""Maximum length of a line of Java's that is passed on."""
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 
 
 def unreachable(whose: str, servers: str, said: str) -> WindboltError:
     """The error for servers that do not answer, or not as expected."""
-    return EnvironmentMissing(
+    return UnreachableError(
         f"{whose}: Kafka at {servers} does not answer",
         why=said.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1],
         do="start it, or correct the servers; encryption and passwords are options={'kafka.security.protocol': ...}",
+        transient=passes_in_java(said),
     )
 
 
@@ -42,6 +46,20 @@ def storage_error_in(text: str) -> StorageError | None:
     why = match[0].strip().rsplit("Exception: ", 1)[-1]
     do = f"{remedy(_OF_DISKS[match[1]])}, then rerun"
     return StorageError("Spark cannot write or read a file of its own", why=why, do=do)
+
+
+def passing_error_in(text: str) -> UnreachableError | None:
+    """The error of a server or an executor that is gone, as Spark's long text has it; None where it has none that may
+    pass by itself."""
+    line = next((line for line in text.splitlines() if passes_in_java(line)), None)
+    if line is None:
+        return None
+    return UnreachableError(
+        "Spark lost an executor, or the connection to a server or a store",
+        why=line.strip()[:_LONGEST],
+        do="see that executors, servers and stores are there, then rerun: the batch was not committed, and runs again",
+        transient=True,
+    )
 
 
 def kafka_error_in(text: str) -> WindboltError | None:
@@ -58,10 +76,11 @@ def kafka_error_in(text: str) -> WindboltError | None:
         )
     late = _TIMEOUT.search(text)
     if late is not None:
-        return EnvironmentMissing(
+        return UnreachableError(
             "Kafka does not answer, or does not have the topic",
             why=late[1].strip() or "it took too long",
             do="check the brokers and topics, then rerun: the batch was not committed, and runs again",
+            transient=True,
         )
     large = _TOO_LARGE.search(text)
     if large is not None:

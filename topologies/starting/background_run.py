@@ -15,6 +15,7 @@ from topologies.engine.batch.report import BatchReport, frame_of
 from topologies.run.bolt_totals import BoltTotals
 from topologies.run.clock import system_clock
 from topologies.run.options import RunOptions
+from topologies.run.restart import ComingRestart
 from topologies.run.summary import Summary
 from topologies.starting.going_on import RunsGoingOn
 from topologies.starting.showing import Display, run_html
@@ -58,12 +59,14 @@ class Run:
         self._summary, self._began = Summary(), time.perf_counter()
         self._reports: deque[BatchReport] = deque(maxlen=KEPT_REPORTS)
         self._error: BaseException | None = None
+        self._passing: BaseException | None = None
+        """Why it is to be started again."""
         self._trace: TracebackType | None = None
         self._ended = threading.Event()
         self.error_was_told = False
         """Whether somebody has seen the error of the run, if it failed."""
         self._display = Display(self)
-        own = replace(options, on_begin=self._begin, on_report=self._report)
+        own = replace(options, on_begin=self._begin, on_report=self._report, on_restart=self._restart)
         thread = threading.Thread(target=copy_context().run, args=(self._work, run, own), name="windbolt-run")
         thread.daemon = True  # the end of the process stops it (going_on.py), and does not wait for ever
         _GOING_ON.add(self)
@@ -99,8 +102,9 @@ class Run:
     def status(self) -> RunStatus:
         """What it is doing now."""
         with self._lock:
-            summary, phase, since, error = self._snapshot(), self._phase, self._since, self._error
-        if phase in (RunPhase.STARTING, RunPhase.RUNNING) and self._stop.is_set():
+            summary, phase, since = self._snapshot(), self._phase, self._since
+            error = self._error or self._passing
+        if phase in (RunPhase.STARTING, RunPhase.RUNNING, RunPhase.RESTARTING) and self._stop.is_set():
             phase = RunPhase.STOPPING
         bolts = {} if summary.last is None else summary.last.bolts
         return RunStatus(
@@ -117,6 +121,7 @@ class Run:
                 for name, bolt in bolts.items()
             },
             error=None if error is None else said(error),
+            restarts=summary.restarts,
         )
 
     @property
@@ -195,7 +200,7 @@ class Run:
             error = failure
         with self._lock:
             self._error, self._trace = error, None if error is None else error.__traceback__
-            self._since = system_clock()
+            self._since, self._passing = system_clock(), None
             if summary is not None:
                 self._summary = summary
             stopped = summary is not None and summary.stopped
@@ -205,8 +210,16 @@ class Run:
     def _begin(self, before: Mapping[str, BoltTotals]) -> None:
         with self._lock:
             self._summary.before = dict(before)
-            self._phase, self._since, self._began = RunPhase.RUNNING, system_clock(), time.perf_counter()
+            self._phase, self._since, self._passing = RunPhase.RUNNING, system_clock(), None
+            if not self._summary.batches:
+                self._began = time.perf_counter()
         self._options.on_begin(before)
+
+    def _restart(self, coming: ComingRestart) -> None:
+        with self._lock:
+            self._summary.restarts = coming.restarts
+            self._phase, self._since, self._passing = RunPhase.RESTARTING, system_clock(), coming.error
+        self._options.on_restart(coming)
 
     def _report(self, report: BatchReport) -> None:
         with self._lock:

@@ -11,6 +11,7 @@ from topologies.engine.batch.report import BatchReport
 from topologies.preflight.in_process import check_local
 from topologies.run.engine import Engine, EngineName, engine_of, refuse_for_spark
 from topologies.run.options import RunOptions
+from topologies.run.restart import Restart
 from topologies.run.summary import Summary
 from topologies.run.without_checkpoint import refuse_on_spark
 from topologies.starting.background_run import Run, Runner
@@ -29,6 +30,7 @@ def options_of(
     first_output: datetime | str | None,
     keep_batches: int | None,
     allow_rescale: bool,
+    restart: Restart | None,
     on_report: Callable[[BatchReport], None] | None,
     serve_metrics: int | str | None,
     otel: bool,
@@ -42,6 +44,7 @@ def options_of(
         flush,
         first_output,
         allow_rescale=allow_rescale,
+        restart=restart,
         serve_metrics=serve_metrics,
         otel=otel,
         serve_page=serve_page,

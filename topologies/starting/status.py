@@ -18,6 +18,8 @@ class RunPhase(StrEnum):
     """Its engine is being started, or its state restored."""
     RUNNING = "running"
     """It runs batches, or waits for input."""
+    RESTARTING = "restarting"
+    """It failed, and is started again after a pause."""
     STOPPING = "stopping"
     """It was asked to stop, and completes the current batch."""
     FINISHED = "finished"
@@ -53,7 +55,9 @@ class RunStatus:
     """By windowed bolt: the watermark that each of its inputs alone would allow. An input that has delivered nothing
     is missing; it, or else the one that is furthest behind, holds the bolt's watermark back."""
     error: str | None = None
-    """What a failed run ended with, in a sentence."""
+    """What a failed run ended with, or failed with before it is started again, in a sentence."""
+    restarts: int = 0
+    """Number of times it was started again after a failure."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -61,6 +65,7 @@ class RunStatus:
     def __str__(self) -> str:
         text = f"{self.phase} since {show_moment(self.since)}: {counted(self.batches, 'batch', 'batches')}"
         text += f", {counted(self.rows, 'row')} read, {counted(self.emitted, 'row')} emitted"
+        text += f", {counted(self.restarts, 'restart')}" if self.restarts else ""
         return text if self.error is None else f"{text}; {self.error}"
 
 

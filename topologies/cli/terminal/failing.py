@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sysconfig
 import traceback
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from windowing.errors import (
     EnvironmentMissing,
     ScenarioError,
     SchemaError,
+    TakenOver,
     TopologyError,
     WindboltError,
 )
@@ -28,6 +30,10 @@ FAILED = 1
 """Exit status: something failed while running, or differs from what was expected."""
 UNUSABLE = 2
 """Exit status: unusable input (an option, a topology, a checkpoint, a scenario), or something is not installed."""
+TAKEN_OVER = 3
+"""Exit status: the checkpoint belongs to another run by now."""
+TRANSIENT = os.EX_TEMPFAIL
+"""Exit status (75, EX_TEMPFAIL of sysexits.h): a failure that may pass by itself, so the same may succeed later."""
 
 _UNUSABLE = (ConfigError, TopologyError, ScenarioError, CheckpointError, EnvironmentMissing)
 
@@ -35,16 +41,41 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 @contextmanager
-def readable_errors(*, debug: bool) -> Iterator[None]:
-    """Print windbolt's errors and exit with their status; other exceptions are defects, and keep their traceback."""
+def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[None]:
+    """Print windbolt's errors and exit with their status; other exceptions are defects, and keep their traceback.
+
+    ``restart``: whether a run may be started again by itself, None for what is no run. The exit status is told where
+    somebody may have to start it again, or must not.
+    """
     try:
         yield
     except WindboltError as error:
         console = err()
         if debug:
             console.print_exception(width=None)
-        say(console, in_words(error).append(users_line(error)))
-        raise typer.Exit(UNUSABLE if isinstance(error, _UNUSABLE) else FAILED) from error
+        status = exit_status(error)
+        text = in_words(error).append(users_line(error))
+        if restart or (restart is not None and status in (TAKEN_OVER, TRANSIENT)):
+            text.append("\n  exit:", "cyan").append(f" {status}, {_STATUSES[status]}", "not bold default")
+        say(console, text)
+        raise typer.Exit(status) from error
+
+
+def exit_status(error: WindboltError) -> int:
+    """The exit status of a command that ends with this error."""
+    if isinstance(error, TakenOver):
+        return TAKEN_OVER
+    if error.transient:
+        return TRANSIENT
+    return UNUSABLE if isinstance(error, _UNUSABLE) else FAILED
+
+
+_STATUSES = {
+    FAILED: "failed: a restart alone does not help",
+    UNUSABLE: "refused: a restart alone does not help",
+    TAKEN_OVER: "taken over by another run: to be left to that",
+    TRANSIENT: "may pass by itself: to be started again, which --restart does",
+}
 
 
 _HOME = Path(__file__).parents[3]

@@ -42,8 +42,9 @@ class ProgressDisplay(Protocol):
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
 
-    def note(self, text: str) -> None:
-        """Called with a remark about the run, for example that it is being stopped."""
+    def note(self, text: str, *, until_batch: bool = False) -> None:
+        """Called with a remark about the run, for example that it is being stopped. ``until_batch``: it is true until
+        the next batch is done."""
 
     def beat(self) -> None:
         """Called several times a second, from the thread that waits for the run."""
@@ -79,7 +80,7 @@ class JsonProgress:
         if not self.write(report.to_json()):
             self.stop()
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, until_batch: bool = False) -> None:
         """Called with a remark about the run."""
         warn(text)
 
@@ -121,7 +122,7 @@ class LineProgress:
             lines += self._bolt(name, bolt)
         self._print("\n".join(lines))
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, until_batch: bool = False) -> None:
         """Called with a remark about the run."""
         warn(text)
 
@@ -157,7 +158,7 @@ class LiveProgress:
         self.topology, self.speed, self.started = topology, _Speed(), time.perf_counter()
         self.console = console
         self.last: BatchReport | None = None
-        self.remark = ""
+        self.remark, self.remark_until_batch = "", False
         self.ended = False
         self.complaints = Complaints()
         self.in_words = False
@@ -168,10 +169,12 @@ class LiveProgress:
         self.complaints.tell(report, self.console)
         self.speed.add(report)
         self.last = report
+        if self.remark_until_batch:
+            self.remark = ""
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, until_batch: bool = False) -> None:
         """Called with a remark about the run."""
-        self.remark = text
+        self.remark, self.remark_until_batch = text, until_batch
 
     def beat(self) -> None:
         """Nothing is to be done: the display shows how long the run takes."""

@@ -36,6 +36,9 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
     rows = "1 row" if summary.rows == 1 else f"{number(summary.rows)} rows"
     text = f": {rows} in {batches}, {speed}"
     console.print(Text.assemble((topology.name, "bold"), text))
+    if summary.restarts:
+        often = "once" if summary.restarts == 1 else f"{number(summary.restarts)} times"
+        console.print(Text(f"It was started again {often}, after failures that passed.", "yellow"))
     if summary.stopped:
         console.print(Text("Stopped cleanly, before the end of the input.", "yellow"))
     of_all = ", of all runs on this checkpoint" if summary.before else ""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from manager.storage.storage_errors import UNREADABLE
+from manager.storage.transient import is_transient
 from windowing.data.printable import told
 from windowing.errors import BoltError
 from windowing.suggestions import did_you_mean_column
@@ -52,6 +53,7 @@ def failed(
         do=f"fix it and rerun: batch {batch} was not committed, and runs again",
         bolt=bolt,
         task=task,
+        transient=is_transient(error),
     )
 
 

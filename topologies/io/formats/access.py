@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from manager.storage.storage_errors import system_reason
+from manager.storage.transient import is_transient
 from topologies.io.formats.file_errors import reading
 from windowing.errors import DataError, MissingError, UnreachableError
 
@@ -107,6 +108,7 @@ def unreachable(path: str, error: Exception) -> UnreachableError:
         f"{path!r} cannot be reached",
         why=system_reason(error).split(_TEXT_END, 1)[0],
         do="make it readable for the machines that read it, then rerun: its batch was not committed",
+        transient=is_transient(error),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from topologies.engine.batch.report import BatchReport
 from topologies.run.clock import Clock
 from topologies.run.observer import RunObserver
+from topologies.run.restart import ComingRestart
 from topologies.topology import Topology
 from windowing.data.printable import told
 from windowing.time.timestamps import show
@@ -90,6 +91,10 @@ class BatchSpans(RunObserver):
         )
         self._batch.end(self._now())
         self._batch = None
+
+    def restarting(self, coming: ComingRestart) -> None:
+        """The batch in hand has failed; it is a batch anew after the restart."""
+        self.end(stopped=False, error=coming.error)
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
         """A batch that is not done failed."""

@@ -218,11 +218,13 @@ export function runsPanel(view) {
     run.continues === null ? "began anew" : `went on after batch ${run.continues}`, "; ",
     make("span", {class: "tag"}, ENDS[run.how] || run.how), run.ended ? ` ${time(run.ended, run.began)}` : "",
     run.repeats ? `; a batch was begun again ${plural(run.repeats, "time")}` : "",
+    run.restarts ? `; restarted ${plural(run.restarts, "time")}` : "",
     run.error ? make("span", {class: "error"}, run.error) : null));
   return rows.length ? [make("ol", {class: "runlist"}, rows)] : [make("p", {class: "dim"}, "None is noted in this checkpoint.")];
 }
 
 const ENDS = {
   starting: "starting", running: "running", stalled: "stalls", finished: "finished", stopped: "stopped", failed: "failed",
+  restarting: "failed, to be started again",
   "no end": "no end is noted: it goes on, or it died",
 };

@@ -132,6 +132,7 @@ def _ended(status: int) -> WindboltError:
         why=f"{why}; Spark runs in it",
         do="rerun: the current batch was not committed, and runs again. "
         "It takes less memory with --conf spark.driver.memory=1g",
+        transient=True,
     )
 
 

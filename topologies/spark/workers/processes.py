@@ -32,13 +32,15 @@ _POLL_SECONDS = 1.0
 """Seconds between checks of silent processes: one may have died and left its socket to a child of its own."""
 _GRACE_SECONDS = 5.0
 """Seconds that a process has to end after closing its socket."""
+_KILLED = (signal.SIGKILL, signal.SIGTERM)
+"""The signals that come from outside: a process that broke ends with another one."""
 
 
 class WorkerDied(WindboltError):
     """A worker process ended during a task; ``item`` and ``context`` are those of the task, if known."""
 
-    def __init__(self, what: str, why: str = "", do: str = "", *, how: str = "") -> None:
-        super().__init__(what, why=why, do=do)
+    def __init__(self, what: str, why: str = "", do: str = "", *, how: str = "", transient: bool = False) -> None:
+        super().__init__(what, why=why, do=do, transient=transient)
         self.how = how
         """How it ended, such as ``crashed (SIGSEGV)``."""
         self.item: Any = None
@@ -180,6 +182,7 @@ class WorkerPool:
             why=why,
             do=f"fix it and rerun: batch {batch} was not committed, and runs again",
             how=how,
+            transient=-status in _KILLED,
         )
 
     def _dismiss(self, workers: Iterable[_WorkerProcess]) -> None:
@@ -285,6 +288,6 @@ def _end(status: int) -> tuple[str, str]:
     if status >= 0:
         return f"ended with status {status}", "something that a bolt called ended the whole process (os._exit)"
     name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-    if -status in (signal.SIGKILL, signal.SIGTERM):
+    if -status in _KILLED:
         return f"was killed ({name})", "somebody did that, or the system, for want of memory: local[N] has N workers"
     return f"crashed ({name})", "a library that is not Python's broke; what it was doing is on stderr"
