@@ -86,6 +86,7 @@ DOORS = {
         "topologies.starting.start",  # topology.start() and topology.run()
         "topologies.starting.background_run",
         "topologies.run.engine",
+        "topologies.run.restart",
         "topologies.run.summary",
         "topologies.engine.batch.report",
         "topologies.spark.metrics",
