@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from manager.storage.transient import is_transient
+from manager.outside.transient import is_transient
 from windowing.errors import CheckpointError, StorageError
 
 UNREADABLE = (CheckpointError, StorageError)

@@ -58,7 +58,7 @@ LAYERS = {
 
 
 ORDER = {
-    "manager": "accounts queue watermarks storage keyed triggered slices window_manager",
+    "manager": "accounts queue watermarks outside storage keyed triggered slices window_manager",
     "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
     "windowing.bolts": "state component configured_bolt windowed_bolt asking batch_windowed_bolt plain_bolts operators"
     " joins ready",

@@ -9,9 +9,9 @@ import socket
 import pyarrow.fs as pafs
 import pytest
 
+from manager.outside.transient import is_transient, passes_in_java
 from manager.storage import object_store
 from manager.storage.storage_errors import as_storage_error
-from manager.storage.transient import is_transient, passes_in_java
 from windowing.errors import BoltError, CheckpointError, DataError, StorageError, TakenOver, UnreachableError
 
 S3_LOST = "When reading information for key 'x' in bucket 'b': AWS Error NETWORK_CONNECTION during HeadObject operation"

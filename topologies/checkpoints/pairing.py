@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from manager.outside.transient import is_transient
 from manager.storage.checkpoint import (
     KEPT_BATCHES,
     FileCheckpoint,
@@ -26,7 +27,6 @@ from manager.storage.files import is_there
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.storage_errors import UNREADABLE, as_storage_error, system_reason
-from manager.storage.transient import is_transient
 from manager.storage.turns import Owner
 from topologies.checkpoints.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
 from topologies.checkpoints.rescaling.movable import note_movable

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from manager.storage.transient import is_transient
+from manager.outside.transient import is_transient
 from topologies.run.bolt_totals import BoltTotals
 from topologies.run.restart import ComingRestart, Restart
 from topologies.run.summary import Summary

@@ -6,8 +6,8 @@ import errno
 import os
 import re
 
+from manager.outside.transient import passes_in_java
 from manager.storage.storage_errors import remedy
-from manager.storage.transient import passes_in_java
 from windowing.errors import DataError, EnvironmentMissing, StorageError, UnreachableError, WindboltError
 
 _TIMEOUT = re.compile(r"(?:kafka\.common\.errors\.\w*Timeout\w*|TimeoutException|KAFKA_\w*TIMEOUT\w*): ?([^\n]*)")

@@ -7,8 +7,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from manager.outside.transient import is_transient
 from manager.storage.storage_errors import UNREADABLE
-from manager.storage.transient import is_transient
 from windowing.data.printable import told
 from windowing.errors import BoltError
 from windowing.suggestions import did_you_mean_column

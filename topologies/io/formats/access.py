@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from manager.outside.transient import is_transient
 from manager.storage.storage_errors import system_reason
-from manager.storage.transient import is_transient
 from topologies.io.formats.file_errors import reading
 from windowing.errors import DataError, MissingError, UnreachableError
 

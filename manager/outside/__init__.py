@@ -1,0 +1,1 @@
+"""What lies outside this process: its names, and which of its failures pass."""
