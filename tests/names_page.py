@@ -17,7 +17,7 @@ from tests.helpers.places import ROOT
 
 PAGE = ROOT / "docs" / "names.md"
 COMMAND = "python -m tests.names_page"
-MODULES = ("", "spouts", "sinks", "kinds", "panes", "triggers", "presets", "aggregates", "step", "testing")
+MODULES = ("", "spouts", "sinks", "kinds", "panes", "triggers", "presets", "aggregates", "step", "testing", "state")
 
 HEAD = f"""# Public names
 

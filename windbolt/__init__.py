@@ -20,8 +20,8 @@
 ``windbolt run file.py:topology`` runs it, and so do ``run_local`` (in this process, without Java) and ``run_on_spark``;
 ``topology.start()`` runs it in the background.
 ``spouts`` and ``sinks`` are where events come from and go to; ``aggregates``, ``triggers``, ``panes``, ``kinds`` and
-``presets`` what a bolt is given; ``step`` is for rules of an aggregation step, and
-``testing`` for tests of all of these.
+``presets`` what a bolt is given; ``step`` is for rules of an aggregation step, ``testing`` for tests of all of these,
+and ``state`` for looking into a checkpoint.
 
 The names are kept in four packages, each of which imports only those before it: ``windowing`` (what users subclass and
 read), ``policies`` (decisions), ``manager`` (state), ``topologies`` (composing and running).
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from topologies.starting.status import RunPhase, RunStatus
     from topologies.topology import Topology
     from topologies.waiting.asking import why
-    from windbolt import aggregates, kinds, panes, presets, sinks, spouts, step, testing, triggers
+    from windbolt import aggregates, kinds, panes, presets, sinks, spouts, state, step, testing, triggers
     from windowing import (
         SOURCE,
         AggregateBolt,
@@ -181,13 +181,14 @@ __all__ = [
     "seconds",
     "sinks",
     "spouts",
+    "state",
     "step",
     "testing",
     "triggers",
     "why",
 ]
 
-_MODULES = {"aggregates", "kinds", "panes", "presets", "sinks", "spouts", "step", "testing", "triggers"}
+_MODULES = {"aggregates", "kinds", "panes", "presets", "sinks", "spouts", "state", "step", "testing", "triggers"}
 _IN_TOPOLOGIES = {
     "Restart", "Run", "RunOptions", "RunPhase", "RunStatus", "Summary", "TimeMetrics", "Topology", "TopologyBuilder",
     "replay", "run_local", "run_on_spark", "runs", "why",

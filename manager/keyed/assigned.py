@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -173,6 +173,15 @@ class AssignedWindows:
             return []
         pieces = (piece for assigner in self.assigners for piece in assigner.open(self._events.live, span.upto))
         return sorted({end for piece in pieces for end in np.unique(piece.ends).tolist() if end < FOREVER})
+
+    def open_windows(self, span: Span) -> Iterator[tuple[int, Assigned]]:
+        """Yield the windows that hold events and are not due yet, with the index of their kind. Their members are
+        indices of the events in the order given."""
+        if not len(self._events):
+            return
+        for kind, assigner in enumerate(self.assigners):
+            for piece in assigner.open(self._events.live, span.upto):
+                yield kind, replace(piece, members=self._events.places(piece.members))
 
     def flags(self) -> NDArray[np.uint8]:
         """The flags (SEEN, GONE) of each event, in the order given."""

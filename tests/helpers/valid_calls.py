@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tests.helpers.public_calls import Valid
 from topologies.step.rules.outputs import as_outputs
+from topologies.stored.stored_state import StoredState
 from topologies.waiting.answer import WhyAnswer, WhyReason
 from windbolt import (
     AggregateBolt,
@@ -170,6 +171,11 @@ def _run() -> Any:
 
 def _why() -> Any:
     return WhyAnswer(bolt="count", reason=WhyReason.NOTHING, sentences=("No event waits.",))
+
+
+def _stored() -> Any:
+    tables = {"events": pa.table({"task": [0]})}
+    return StoredState(checkpoint="ck", bolt="count", batch="7", clock=0, tables=tables)
 
 
 def _answer() -> Any:
@@ -364,6 +370,14 @@ CALLS: dict[str, Valid] = {
     "TimeMetrics": Valid({"function": print}),
     "why": Valid({"checkpoint": "ck", "bolt": "count", "key": "ada", "window": "2024-01-01T06:00:00Z"}),
     "WhyAnswer.to_json": Valid(on=_why),
+    "state.bolts": Valid({"checkpoint": "ck", "batch": None}, fine={"batch": (7,)}),
+    "state.read": Valid(
+        {"checkpoint": "ck", "bolt": "count", "task": 0, "key": "ada", "since": None, "until": None, "batch": "7"},
+    ),
+    "StoredState.only": Valid({"table": "events"}, on=_stored),
+    "StoredState.to_pandas": Valid({"table": "events"}, on=_stored),
+    "StoredState.to_json": Valid(on=_stored),
+    "StoredState.write": Valid({"folder": "tables", "format": "csv"}, on=_stored),
     "replay": Valid({"scenario": SCENARIO, "engine": "local"}, also={"topology": None}, fine={"topology": (None,)}),
     "run_local": Valid({"topology": topology(), "options": RunOptions()}),
     "run_on_spark": Valid(
@@ -578,6 +592,7 @@ SUBCLASSED = {"BatchBolt", "BatchWindowedBolt", "Bolt", "StatefulWindowedBolt", 
 
 MADE_BY_WINDBOLT = {
     "Events", "Summary", "TaskContext", "Topology", "Tuple", "TupleWindow", "WindowBatch", "aggregates.Aggregate",
+    "state.StoredState",
     "Run", "RunStatus", "panes.Pane", "presets.Preset", "step.Outputs", "testing.BoltRun", "testing.FiredWindow",
 }  # fmt: skip
 """Classes whose instances users are given, or make by a function."""

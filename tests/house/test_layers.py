@@ -62,8 +62,8 @@ ORDER = {
     "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
     "windowing.bolts": "state component configured_bolt windowed_bolt asking batch_windowed_bolt plain_bolts operators"
     " joins ready",
-    "topologies": "html io graph topology compose engine sources run metrics checkpoints waiting page preflight step"
-    " named_topology scenarios local spark starting replaying testing examples.flights cli examples pytest_plugin",
+    "topologies": "html io graph topology compose engine sources run metrics checkpoints waiting stored page preflight"
+    " step named_topology scenarios local spark starting replaying testing examples.flights cli examples pytest_plugin",
     "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks spouts messages",
     "topologies.graph": "hashing groupings inner_columns streams side_streams origins nodes graph rules_in_words"
     " describing picture",

@@ -16,6 +16,7 @@ import pytest
 
 from tests import names_page
 from topologies.replaying import replay
+from topologies.stored.stored_state import StoredState
 from windbolt import (
     SOURCE,
     AggregateBolt,
@@ -169,6 +170,9 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "SlidingLog": lambda: SlidingLog("10s"),
     "Snapshot": Snapshot,
     "StatefulWindowedBolt": StatefulWindowedBolt,
+    "StoredState": lambda: StoredState(
+        checkpoint="ck", bolt=WORDS, batch="7", clock=0, tables={f"table {each}": pa.table({}) for each in range(99)}
+    ),
     "Summary": lambda: ended_run().wait(),
     "TaskContext": lambda: TaskContext("bolt", 0, 1, WORDS, Counter({f"counter {each}": 1 for each in range(99)})),
     "TemporalJoin": lambda: TemporalJoin("left", "right", on="user"),

@@ -10,13 +10,14 @@ import numpy as np
 
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.storage_errors import UNREADABLE
+from topologies.checkpoints.assigners_note import assigner_values
 from topologies.checkpoints.graph_note import graph_from, graph_values
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.rules_in_words import key_trigger_in_words, kind_in_words, policies_in_words
 from topologies.html.graph_svg import Arrow, Box
 from topologies.topology import Topology
-from windowing.settings.rules import IdleRule, WatermarkCombiner
+from windowing.settings.rules import START, IdleRule, WatermarkCombiner
 from windowing.time.durations import Duration
 
 TIMING = "timing"
@@ -60,6 +61,12 @@ class BoltTiming:
     trigger: bool
     """Whether a trigger of keys fires the windows."""
     empty_windows: bool
+    keys: list[list[str]]
+    """Per input: the columns of its key; none where the bolt has none."""
+    assigners: list[dict[str, Any]]
+    """What forms its windows, where they are not runs of a queue (``assigners_note``)."""
+    from_first_clock: bool
+    """Whether aligned windows are counted from the first clock of the run."""
 
     @staticmethod
     def of(node: WindowedNode) -> BoltTiming:
@@ -98,6 +105,9 @@ class BoltTiming:
             else None,
             trigger=settings.key_trigger is not None,
             empty_windows=settings.empty_windows_until is not None,
+            keys=[list(key) for key in node.keys],
+            assigners=[assigner_values(each) for each in node.assigners],
+            from_first_clock=settings.anchor == START,
         )
 
 

@@ -52,6 +52,12 @@ def write_table(fs: pafs.FileSystem, path: str, table: pa.Table, format: str | F
     writers[chosen.name](fs, path, table)
 
 
+def json_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows as they stand in JSON lines. Raises SchemaError for columns that JSON cannot hold."""
+    texts = [_json_lines(batch).decode() for batch in table.to_batches(max_chunksize=_ROWS)]
+    return [json.loads(line) for text in texts for line in text.split("\n")[:-1]]
+
+
 def _write_parquet(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
     with fs.open_output_stream(path, compression=None) as sink:
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)

@@ -1,0 +1,133 @@
+"""``windbolt state``: what a checkpoint holds, as tables."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from topologies.cli.terminal.consoles import out, say
+from topologies.cli.terminal.failing import Debug, readable_errors
+from windowing.data.printable import printable
+from windowing.errors import ConfigError
+from windowing.time.timestamps import show
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from topologies.stored.stored_state import StoredState
+
+_ROWS = 20
+
+
+def state(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    bolt: Annotated[
+        str | None, typer.Argument(metavar="[BOLT]", help="A windowed bolt; without one, a line for each bolt.")
+    ] = None,
+    table: Annotated[str | None, typer.Option(metavar="NAME", help="Only this table, such as windows.")] = None,
+    task: Annotated[int | None, typer.Option(metavar="N", help="Only of this task, from 0 on.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Only of this key; of several columns with commas between them.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only events, and ends of windows, from this time on (ISO 8601).")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only those before this time.")] = None,
+    batch: Annotated[
+        str | None, typer.Option(metavar="BATCH", help="After an earlier batch that is kept: 7, or 7-close.")
+    ] = None,
+    rows: Annotated[int, typer.Option(metavar="N", min=0, help="Show so many rows of a table at most.")] = _ROWS,
+    to: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Write each table as a file of this folder, all of its rows.")
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="Of these files: parquet (default), csv, jsonl, arrow."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, with all rows.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Show what a checkpoint holds: open windows, keys, events, the state of bolts; or write it to files (--to).
+
+    Nothing is changed, and a run on the checkpoint may go on meanwhile.
+    """
+    from topologies.stored import reading
+
+    with readable_errors(debug=debug):
+        if form is not None and to is None:
+            raise ConfigError(f"--format {form}", why="it is that of files", do="say where these go: --to FOLDER")
+        if bolt is None:
+            given = {"--table": table, "--task": task, "--key": key, "--since": since, "--until": until, "--to": to}
+            _refuse_without_bolt([name for name, value in given.items() if value is not None])
+            _tell_bolts(reading.bolts(folder, batch=batch), as_json=as_json)
+            return
+        found = reading.read(folder, bolt, task=task, key=key, since=since, until=until, batch=batch)
+        if table is not None:
+            found = found.only(table)
+        if to is not None:
+            paths = found.write(to, form or "parquet")  # type: ignore[arg-type]  # it is checked there
+            typer.echo(json.dumps(paths) if as_json else printable("\n".join(paths), keep="\n"))
+        elif as_json:
+            typer.echo(json.dumps(found.to_json(), indent=2))
+        else:
+            _tell(out(), found, rows)
+
+
+def _refuse_without_bolt(given: list[str]) -> None:
+    if given:
+        raise ConfigError(
+            f"{given[0]} without a bolt",
+            why="tables are those of one windowed bolt",
+            do="name the bolt after the folder",
+        )
+
+
+def _tell_bolts(table: pa.Table, *, as_json: bool) -> None:
+    from topologies.io.formats.writing import json_rows
+
+    if as_json:
+        typer.echo(json.dumps({"bolts": json_rows(table)}, indent=2))
+    elif table.num_rows:
+        _print(out(), table, table.num_rows)
+    else:
+        out().print(Text("No batch has been committed."))
+
+
+def _tell(console: Console, found: StoredState, rows: int) -> None:
+    if not found.tables:
+        console.print(Text("No batch has been committed."))
+        return
+    clock = "" if found.clock is None else f", by the clock at {show(found.clock)}"
+    say(console, Text(f"{found.bolt} after batch {found.batch}{clock}"))
+    for name, table in found.tables.items():
+        count = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
+        say(console, Text.assemble((f"\n{name}", "bold"), f": {count}"))
+        if table.num_rows:
+            _print(console, table, rows)
+
+
+def _print(console: Console, table: pa.Table, rows: int) -> None:
+    """The first rows, without columns in which nothing stands."""
+    shown = table.slice(0, rows)
+    filled = [name for name in shown.column_names if shown.column(name).null_count < shown.num_rows]
+    cells = [[_cell(value) for value in shown.column(name).to_pylist()] for name in filled]
+    widths = [max(map(len, [name, *column])) for name, column in zip(filled, cells, strict=True)]
+    for line in [filled, *zip(*cells, strict=True)]:
+        words = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        console.print(Text(f"  {words.rstrip()}"), soft_wrap=True)
+    if table.num_rows > rows:
+        console.print(Text(f"  ... and {table.num_rows - rows:,} more (--rows, --to)"))
+
+
+def _cell(value: object) -> str:
+    from datetime import datetime
+
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return printable(str(value))[:60]

@@ -1,0 +1,55 @@
+"""Which rows of a checkpoint's state are wanted: by task, key and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What is wanted; None: no such limit."""
+
+    task: int | None = None
+    key: str | None = None
+    """The text of the key's only column, or of several with commas between them."""
+    since: int | None = None
+    """The first time wanted, in microseconds."""
+    until: int | None = None
+    """The first time not wanted any more, in microseconds."""
+
+    def tasks(self, count: int) -> list[int]:
+        """The tasks wanted, of so many."""
+        return [number for number in range(count) if self.task in (None, number)]
+
+    def rows(self, table: pa.Table, keys: Sequence[Sequence[str]], time: str | None) -> pa.Table:
+        """The rows wanted. ``keys`` are the columns of the key, by each name that it has: a table with none of them is
+        whole. ``time`` is the column of times; rows without one stay."""
+        wanted = np.ones(table.num_rows, np.bool_)
+        if self.key is not None:
+            wanted &= self._of_key(table, keys)
+        if time is not None:
+            times = table.column(time).cast(pa.int64())
+            if self.since is not None:
+                wanted &= pc.fill_null(pc.greater_equal(times, self.since), fill_value=True).to_numpy()
+            if self.until is not None:
+                wanted &= pc.fill_null(pc.less(times, self.until), fill_value=True).to_numpy()
+        return table if wanted.all() else table.filter(pa.array(wanted))
+
+    def _of_key(self, table: pa.Table, keys: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
+        found = [columns for columns in keys if columns and set(columns) <= set(table.column_names)]
+        if not found:
+            return np.ones(table.num_rows, np.bool_)
+        wanted = np.zeros(table.num_rows, np.bool_)
+        for columns in found:
+            texts = [[str(value) for value in table.column(name).to_pylist()] for name in columns]
+            wanted |= np.array([",".join(values) == self.key for values in zip(*texts, strict=True)], np.bool_)
+        return wanted
