@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from manager.accounts import Accounts
@@ -106,6 +106,14 @@ class Manifest:
                     flags = ref.to_flags()
                     if flags is not None:
                         yield flags
+
+    def renamed(self, names: Mapping[str, str]) -> Manifest:
+        """A manifest of the same state, whose segments have other names."""
+        bolts = {
+            name: replace(bolt, tasks=[task.with_segments(names) for task in bolt.tasks])
+            for name, bolt in self.bolts.items()
+        }
+        return replace(self, bolts=bolts)
 
     def to_values(self) -> dict[str, Any]:
         """As plain JSON values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -89,6 +90,11 @@ class Ref:
             flags=None if flags is None else Flags(*flags),
             checksum=checksum,
         )
+
+    def named(self, names: Mapping[str, str]) -> Ref:
+        """The reference to the same rows in segments of other names."""
+        flags = self.flags and self.flags._replace(segment=names[self.flags.segment])
+        return replace(self, segment=names[self.segment], flags=flags)
 
     def to_flags(self) -> Ref | None:
         """Where its flags lie."""

@@ -144,6 +144,20 @@ class TaskState:
         others = (*self.tables, *self.bolt.user.values(), *self.bolt.shown.values())
         return self.refs.segment_names().union(*(ref.segment_names() for ref in others))
 
+    def with_segments(self, names: Mapping[str, str]) -> TaskState:
+        """The same state in segments of other names."""
+        windows = self.windows
+        if not isinstance(windows, QueueState):
+            stored: dict[str, Any] = {
+                name: value.named(names) for name, value in _values(windows).items() if isinstance(value, Ref)
+            }
+            windows = replace(windows, **stored)
+        user = {name: ref.named(names) for name, ref in self.bolt.user.items()}
+        shown = {name: ref.named(names) for name, ref in self.bolt.shown.items()}
+        bolt = replace(self.bolt, user=user, shown=shown)
+        refs = Refs.packed(ref.named(names) for ref in self.refs)
+        return TaskState(windows, refs, self.accounted_by_stream, bolt)
+
     def to_json(self) -> dict[str, Any]:
         """The state in plain JSON, tagged with the family of its windows."""
         (family,) = (tag for tag, state in _FAMILIES.items() if type(self.windows) is state)

@@ -49,6 +49,10 @@ GOING_BACK = "going-back"
 """The note that somebody goes back to an earlier batch; while it is there, no run begins."""
 
 
+SAVEPOINT = "savepoint"
+"""The note of a savepoint; while it says that this is not complete, no run begins."""
+
+
 def _batches_of_spark(planned: list[int], committed: list[int]) -> str:
     return f"Spark's half has batches up to {max(planned + committed, default=-1)}"
 
@@ -243,6 +247,13 @@ class PairedCheckpoint:
 
     def _check_ours_is_there(self) -> tuple[str | None, list[int], list[int]]:
         """What Spark's half has: its query, the batches that it planned, and those that it committed."""
+        note = self.files.read(SAVEPOINT)
+        if note is not None and not note["complete"]:
+            raise CheckpointError(
+                f"{self.path!r} is a savepoint that is not complete",
+                why="taking it was interrupted, and some of the state may be missing",
+                do=f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(self.path)}",
+            )
         query, planned, committed = self.spark_half.query(), self.spark_half.offsets(), self.spark_half.commits()
         if self._missing("windbolt") and planned + committed:
             raise self._refused("the windbolt half is missing", _batches_of_spark(planned, committed))

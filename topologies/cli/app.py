@@ -19,6 +19,7 @@ from topologies.cli.new import new
 from topologies.cli.replay import replay
 from topologies.cli.rescale import rescale
 from topologies.cli.run import run
+from topologies.cli.savepoint import savepoint
 from topologies.cli.state import state
 from topologies.cli.ui import ui
 from topologies.cli.why import why
@@ -74,6 +75,7 @@ app.command(cls=Command)(checkpoint)
 app.command(cls=Command)(rescale)
 app.command(cls=Command)(why)
 app.command(cls=Command)(state)
+app.command(cls=Command)(savepoint)
 app.command(cls=Command)(ui)
 
 

@@ -1,0 +1,232 @@
+"""Takes a savepoint: the state after the last batch as a checkpoint at another place, from which runs go on.
+
+A note says that it is being written, and is replaced last: while it says so no run begins there, and a second attempt
+starts over.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.storage.checkpoint import batch_key, batch_name, check_batch
+from manager.storage.file_segments import FileSegments
+from manager.storage.files import delete_folder, entries, is_there, make_folder, private_stream, sync_folders_below
+from manager.storage.manifest import Manifest
+from manager.storage.object_store import is_object_store
+from manager.storage.storage_errors import as_storage_error, during
+from topologies.checkpoints.pairing import SAVEPOINT, START, TOPOLOGY, PairedCheckpoint
+from topologies.checkpoints.rescaling.movable import MOVABLE
+from topologies.checkpoints.savepoints.relocation import Relocation
+from topologies.checkpoints.spark_files import write_spark_file
+from topologies.checkpoints.timing_note import TIMING
+from topologies.engine.commit.sink_folders import next_batches, publish
+from topologies.io.paths import locate
+from windowing.errors import CheckpointError
+
+_EPOCH = re.compile(r"(^|/)\d{10}-(?=[0-9a-f]{32}\.)")
+"""The number of an owner's claim in the name of a segment: at another place it is nobody's."""
+_GRAPH = (TIMING, "graph")
+_PIECE = 8 << 20
+
+
+@dataclass
+class Savepoint:
+    """What was taken."""
+
+    path: str
+    batch: str
+    """The batch after which a run goes on there: ``7`` or ``7-close``."""
+    segments: int = 0
+    """How many files of rows these are."""
+    size: int = 0
+    """Their bytes."""
+
+
+def take_savepoint(source: PairedCheckpoint, path: str, moved: Sequence[tuple[str, str]] = ()) -> Savepoint:
+    """Write the state after the last batch of a checkpoint to another place, whole.
+
+    The caller has locked the checkpoint to look; runs in an object store are not kept off, and a savepoint during which
+    one goes on is refused. ``moved``: folders of input files, where they were and where they are. CheckpointError, with
+    what to do, where there is nothing to be taken, or something at that place.
+    """
+    with source.way_back():
+        manifest = source.check_halves()
+    if manifest is None:
+        raise CheckpointError(
+            f"checkpoint {source.path!r} has nothing that could be saved",
+            why="no batch has been committed",
+            do="run the topology on it first",
+        )
+    target = PairedCheckpoint(path)
+    _check_place(source, target)
+    target.lock()
+    try:
+        with during(f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"):
+            _publish(source, manifest)
+            return _Taking(source, target, manifest, moved).done
+    finally:
+        target.release()
+
+
+def _check_place(source: PairedCheckpoint, target: PairedCheckpoint) -> None:
+    if f"{target.root}/".startswith(f"{source.root}/") and target.uri == source.uri:
+        raise CheckpointError(
+            f"a savepoint of {source.path!r} cannot be in {target.path!r}",
+            why="that is the checkpoint itself, or within it",
+            do="name another folder",
+        )
+    note = target.files.read(SAVEPOINT)
+    names = _files_in(target)
+    if names and (note is None or note["complete"]):
+        what = "a checkpoint" if target.found else "files"
+        raise CheckpointError(
+            f"a savepoint cannot be taken in {target.path!r}",
+            why=f"it holds {what} already, such as {min(names)}",
+            do="name a folder that is empty, or not there yet",
+        )
+
+
+def _files_in(target: PairedCheckpoint) -> list[str]:
+    """The files of a folder by their paths in it; not the hidden ones, among them what an attempt died with that had
+    written nothing else."""
+    selector = pafs.FileSelector(target.root, recursive=True, allow_not_found=True)
+    with as_storage_error(target.root, "listed"):
+        found = target.filesystem.get_file_info(selector)
+    files = [entry for entry in found if entry.type == pafs.FileType.File and not entry.base_name.startswith(".")]
+    return sorted(entry.path.removeprefix(f"{target.root}/") for entry in files)
+
+
+def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
+    """Give the files of the last batch their names where its run died before it did so: at another place nobody
+    would."""
+    for files in manifest.files.values():
+        filesystem, folder, _ = locate(files["folder"])
+        left = {entry.base_name for entry in entries(filesystem, folder)} & set(files["drafts"])
+        if left and source.uri is not None:
+            raise CheckpointError(
+                f"{len(left)} files in {folder} do not have their names yet, such as {min(left)}",
+                why="the last batch is committed, and its run goes on, or died before it gave them their names",
+                do="stop that run, or run the topology on the checkpoint once more, and take the savepoint then",
+            )
+        if left:
+            publish(manifest, again=True)
+            return
+
+
+class _Taking:
+    """One attempt."""
+
+    def __init__(
+        self, source: PairedCheckpoint, target: PairedCheckpoint, manifest: Manifest, moved: Sequence[tuple[str, str]]
+    ) -> None:
+        self.source, self.target = source, target
+        memory = [(f"{source.root}/memory", f"{target.root}/memory")] if target.uri is None else []
+        self.relocation = Relocation((*moved, *memory))
+        self.key = batch_key(manifest.batch, manifest.closing)
+        self.done = Savepoint(target.path, batch_name(self.key))
+        self._begin()
+        self._spark_half()
+        self._documents()
+        after = self._segments(manifest)
+        self._check_unchanged()
+        target.files.write(f"manifests/{self.key}", replace(after, files={}).to_values())
+        check_batch(target.files, FileSegments(f"{target.files.root}/segments", target.uri), self.key)
+        if target.uri is None:
+            sync_folders_below(target.root)
+        target.files.write(SAVEPOINT, self._note(complete=True))
+
+    def _note(self, *, complete: bool) -> dict[str, object]:
+        return {"complete": complete, "batch": self.key, "id": uuid.uuid4().hex}
+
+    def _begin(self) -> None:
+        """Note that a savepoint is being written, and delete what an earlier attempt has left."""
+        target = self.target
+        if not is_object_store(target.uri):
+            for folder in ("windbolt", "spark"):
+                make_folder(target.filesystem, f"{target.root}/{folder}")
+        target.files.write(SAVEPOINT, self._note(complete=False))
+        for folder in ("windbolt/manifests", "windbolt/plans", "windbolt/deadly", "windbolt/segments", "spark"):
+            if is_there(target.filesystem, f"{target.root}/{folder}"):
+                delete_folder(target.filesystem, f"{target.root}/{folder}")
+        for folder in () if is_object_store(target.uri) else ("windbolt/manifests", "windbolt/plans", "spark"):
+            make_folder(target.filesystem, f"{target.root}/{folder}")
+
+    def _spark_half(self) -> None:
+        half, target = self.source.spark_half, self.target
+        for name in self._spark_names(""):
+            path = f"{target.root}/spark/{name}"
+            if not is_object_store(target.uri):
+                make_folder(target.filesystem, path.rsplit("/", 1)[0])
+            text = half.read(name)
+            text = self.relocation.log(text) if name.startswith("sources/") else text
+            write_spark_file(target.filesystem, path, text, summed=target.uri is None)
+
+    def _spark_names(self, folder: str) -> Iterator[str]:
+        """The files of Spark's half, by their paths in it; drafts and checksums left out."""
+        half = self.source.spark_half
+        for entry in entries(half.filesystem, f"{half.root}/{folder}".rstrip("/")):
+            name = f"{folder}/{entry.base_name}".lstrip("/")
+            if entry.base_name.startswith("."):
+                continue
+            if entry.type == pafs.FileType.Directory:
+                yield from self._spark_names(name)
+            elif entry.type == pafs.FileType.File:
+                yield name
+
+    def _documents(self) -> None:
+        """The notes that go with the state, and the plans of batches that were begun; not what names the old place: the
+        sinks, the runs, and the graph, which has both ends of the topology."""
+        source, target = self.source.files, self.target.files
+        for note in (START, TOPOLOGY, TIMING, MOVABLE):
+            found = source.read(note)
+            if found is not None:
+                target.write(note, {name: values for name, values in found.items() if (note, name) != _GRAPH})
+        for key in (self.key, *next_batches(self.key)):
+            for folder in ("plans", "deadly"):
+                found = source.read(f"{folder}/{key}")
+                if found is not None:
+                    make_folder(target.filesystem, f"{target.root}/{folder}")
+                    target.write(f"{folder}/{key}", self.relocation.document(found))
+
+    def _segments(self, manifest: Manifest) -> Manifest:
+        """Copy the files of rows; returns the manifest with their new names."""
+        names = {name: _EPOCH.sub(r"\1", name) for name in sorted(manifest.segments())}
+        store = FileSegments(f"{self.target.files.root}/segments", self.target.uri)
+        for name, new in names.items():
+            make_folder(self.target.filesystem, f"{store.root}/{new}".rsplit("/", 1)[0])
+            self.done.size += self._copy(f"{self.source.files.root}/segments/{name}", f"{store.root}/{new}")
+            self.done.segments += 1
+        store.sync(names.values())
+        return manifest.renamed(names)
+
+    def _copy(self, path: str, target: str) -> int:
+        size = 0
+        with as_storage_error(path, "read"):
+            data = self.source.filesystem.open_input_stream(path, compression=None)
+        with data, private_stream(self.target.filesystem, target) as sink:
+            while piece := _piece(data, path):
+                with as_storage_error(target, "written"):
+                    sink.write(piece)
+                size += len(piece)
+        return size
+
+    def _check_unchanged(self) -> None:
+        """Raise CheckpointError where a run has gone on meanwhile, which only a lock would keep off."""
+        last = self.source.files.names("manifests")[-1]
+        if last != self.key:
+            raise CheckpointError(
+                f"checkpoint {self.source.path!r} has gone on to batch {batch_name(last)} meanwhile",
+                why="a run is on it, and its two halves were not those of one moment",
+                do="stop that run, and take the savepoint once more",
+            )
+
+
+def _piece(data: pa.NativeFile, path: str) -> bytes:
+    with as_storage_error(path, "read"):
+        return data.read(_PIECE)  # type: ignore[no-any-return]
