@@ -49,6 +49,8 @@ GOING_BACK = "going-back"
 """The note that somebody goes back to an earlier batch; while it is there, no run begins."""
 
 
+RESETTING = "resetting"
+"""The note that bolts are about to start anew; while it is there, no run begins."""
 SAVEPOINT = "savepoint"
 """The note of a savepoint; while it says that this is not complete, no run begins."""
 
@@ -218,9 +220,17 @@ class PairedCheckpoint:
                 self.first_output = (self.files.read(START) or {"first_output": first_output})["first_output"]
                 self._check_start(first_output)
 
-    def check_halves(self) -> Manifest | None:
+    def check_halves(self, *, resetting: bool = False) -> Manifest | None:
         """The last manifest; CheckpointError where the halves do not belong together, or a part of them is missing."""
         query, planned, committed = self._check_ours_is_there()
+        reset = self.files.read(RESETTING)
+        if reset is not None and not resetting:
+            bolts = " ".join(map(shlex.quote, reset["bolts"]))
+            raise CheckpointError(
+                f"bolts of checkpoint {self.path!r} are still to start anew: {', '.join(reset['bolts'])}",
+                why="their reset was begun and did not complete",
+                do=f"complete it: windbolt reset {shlex.quote(self.path)} {bolts} --topology FILE:NAME",
+            )
         going = self.files.read(GOING_BACK)
         if going is not None:
             raise CheckpointError(
@@ -334,6 +344,13 @@ class PairedCheckpoint:
     def source_log(self, files: tuple[str, ...], kafka: tuple[str, ...]) -> SourceLog:
         """Spark's record of what belongs to which batch; of the spouts whose sources are the first ones."""
         return SourceLog(self.filesystem, self.spark_half.root, files, kafka)
+
+    def has_heartbeat(self, spouts: int) -> bool | None:
+        """Whether a heartbeat comes after so many sources in the log; None where no batch has been planned yet."""
+        planned = self.spark_half.offsets()
+        if not planned:
+            return None
+        return len(self.spark_half.read(f"offsets/{planned[-1]}").rstrip("\n").split("\n")) - 2 > spouts
 
     def query(self) -> str | None:
         """The id of the query that Spark's half belongs to; None before its first start."""

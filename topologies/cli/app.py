@@ -18,6 +18,7 @@ from topologies.cli.describe import describe
 from topologies.cli.new import new
 from topologies.cli.replay import replay
 from topologies.cli.rescale import rescale
+from topologies.cli.reset import reset
 from topologies.cli.run import run
 from topologies.cli.savepoint import savepoint
 from topologies.cli.state import state
@@ -73,6 +74,7 @@ app.command(cls=Command)(describe)
 app.command(cls=Command)(check)
 app.command(cls=Command)(checkpoint)
 app.command(cls=Command)(rescale)
+app.command(cls=Command)(reset)
 app.command(cls=Command)(why)
 app.command(cls=Command)(state)
 app.command(cls=Command)(savepoint)

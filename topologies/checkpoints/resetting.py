@@ -1,0 +1,147 @@
+"""Bolts of a checkpoint start anew, by another topology; the rest goes on.
+
+The state of several bolts and the note about the topology cannot be replaced in one step. A note says that it has
+begun, and is deleted last: while it is there no run begins, and to reset again does what is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from manager.accounts import Accounts
+from manager.storage.checkpoint import FileCheckpoint, batch_key, batch_name
+from manager.storage.manifest import BoltState, Manifest
+from manager.storage.storage_errors import during
+from manager.storage.task_state import BoltTaskState, TaskState
+from topologies.checkpoints.fingerprint import differences, fingerprint
+from topologies.checkpoints.pairing import RESETTING, TOPOLOGY, PairedCheckpoint
+from topologies.checkpoints.rescaling.movable import note_movable
+from topologies.checkpoints.timing_note import note_timing
+from topologies.engine.fire.families import family_of
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.topology import Topology
+from windowing.errors import CheckpointError, ConfigError
+from windowing.suggestions import did_you_mean
+
+
+@dataclass
+class Reset:
+    """What a reset has done."""
+
+    batch: str | None
+    """The batch after which this is the state; None where none has been committed yet."""
+    discarded: dict[str, int] = field(default_factory=dict)
+    """Per bolt that starts anew, or is gone: its events that were in no window yet. They are purged now."""
+
+
+def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topology) -> Reset:
+    """Let bolts start anew after the last batch of a checkpoint, which the caller has locked.
+
+    ``topology`` is the one that goes on: what differs in it from the checkpoint's must be of the bolts that are named,
+    which may be new or gone, or columns of spouts that only these read. ConfigError or CheckpointError, before anything
+    is written, where that is not so.
+    """
+    if halves.uri is not None:
+        raise CheckpointError(
+            f"bolts of checkpoint {halves.path!r} cannot start anew",
+            why="it is not on this machine: no lock keeps a run off it meanwhile",
+            do="take a savepoint of it to a folder on this machine, reset that, and take a savepoint back",
+        )
+    with halves.way_back():
+        manifest = halves.check_halves(resetting=True)
+        known = halves.files.read(TOPOLOGY)
+    now = fingerprint(topology)
+    if known is None:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} holds nothing yet", why="no run has begun on it", do="run the topology on it"
+        )
+    _check_names(names, known, now)
+    _check_rest(halves, names, known, now, topology)
+    with during("letting bolts start anew", "reset them once more; until then no run begins"):
+        return _reset(halves, names, manifest, topology, now)
+
+
+def _reset(
+    halves: PairedCheckpoint, names: Collection[str], manifest: Manifest | None, topology: Topology, now: Any
+) -> Reset:
+    done = Reset(None if manifest is None else batch_name(batch_key(manifest.batch, manifest.closing)))
+    halves.files.write(RESETTING, {"bolts": sorted(names)})
+    if manifest is not None:
+        after = Manifest.from_values(manifest.to_values())
+        for name in names:
+            before = after.bolts.pop(name, None)
+            done.discarded[name] = 0 if before is None else sum(before.pending)
+            if name in topology.windowed:
+                after.bolts[name] = _anew(topology.windowed[name], before)
+        after.bolts = {name: after.bolts[name] for name in topology.windowed}
+        key = batch_key(manifest.batch, manifest.closing)
+        # Their bolts have states of the topology as it was: there is no way back to them.
+        halves.files.delete(*(f"manifests/{each}" for each in halves.files.names("manifests") if each != key))
+        FileCheckpoint(halves.files.root, halves.uri).replace(after)
+    halves.files.write(TOPOLOGY, now)
+    note_timing(halves.files, topology)
+    note_movable(halves.files, topology)
+    halves.files.delete(RESETTING)
+    return done
+
+
+def _anew(node: WindowedNode, before: BoltState | None) -> BoltState:
+    """A bolt before its first event, but for what has been counted: that never goes back."""
+    tasks = [TaskState(family_of(node).fresh()) for _ in range(node.parallelism)]
+    if before is None:
+        return BoltState(Accounts(node.streams), tasks)
+    counted = before.accounts.of_streams(before.pending)
+    for counts in counted.values():
+        counts["purged"] += counts.pop("pending")
+    columns = next(iter(counted.values()), {})
+    now = {name: [counted.get(stream, {}).get(name, 0) for stream in node.streams] for name in columns}
+    total = BoltTaskState()
+    for task in before.tasks:
+        total = total.plus(task.bolt)
+    tasks[0] = replace(tasks[0], bolt=replace(total, user={}, shown={}))
+    return BoltState(Accounts(node.streams, now), tasks)
+
+
+def _check_names(names: Collection[str], known: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    there = {**known["bolts"], **now["bolts"]}
+    for name in names:
+        if name not in there:
+            raise ConfigError(
+                f"there is no windowed bolt {name!r}{did_you_mean(name, there)}",
+                why=f"the checkpoint and the topology have {', '.join(there) or 'none'}; others keep nothing",
+                do="name one of these",
+            )
+
+
+def _check_rest(
+    halves: PairedCheckpoint,
+    names: Collection[str],
+    known: Mapping[str, Any],
+    now: Mapping[str, Any],
+    topology: Topology,
+) -> None:
+    """CheckpointError where something else differs than the bolts named."""
+    before, after = (_without(note, names) for note in (known, now))
+    changed = differences(before, after)
+    heartbeat = topology.needs_heartbeat
+    beats = halves.has_heartbeat(len(now["spouts"]))
+    if not changed and beats is not None and beats != heartbeat:
+        changed = [
+            "windows follow the clock now, and none did before" if heartbeat else "no window follows the clock any more"
+        ]
+    if changed:
+        raise CheckpointError(
+            f"checkpoint {halves.path!r} cannot go on with this topology:\n" + "\n".join(f"  - {e}" for e in changed),
+            why=f"only {', '.join(map(repr, names))} may differ; all else goes on with what it has",
+            do="name the other bolts too, leave the rest as it was, or start with a new checkpoint folder (which reads "
+            "all input again)",
+        )
+
+
+def _without(note: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The note without these bolts, and without the columns of spouts: what bolts read of them they have themselves."""
+    spouts = {name: {"kind": spout["kind"]} for name, spout in note["spouts"].items()}
+    bolts = {name: bolt for name, bolt in note["bolts"].items() if name not in names}
+    return {**note, "spouts": spouts, "bolts": bolts}

@@ -1,0 +1,49 @@
+"""``windbolt reset``: bolts of a checkpoint start anew, by another topology."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from topologies.cli.steps import NoFileRules, Set, StepOptions, With
+from topologies.cli.terminal.consoles import out, say
+from topologies.cli.terminal.failing import Debug, readable_errors
+
+
+def reset(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of runs, on either engine.")],
+    bolts: Annotated[list[str], typer.Argument(metavar="BOLT...", help="The windowed bolts that start anew.")],
+    reference: Annotated[
+        str, typer.Option("--topology", metavar="FILE:NAME", help="The topology that goes on, as it is now.")
+    ],
+    overlays: With = None,
+    assignments: Set = None,
+    no_file_rules: NoFileRules = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Let bolts start anew whose windows, columns or groupings have changed, while no run is on; the rest goes on.
+
+    Also for bolts that are new in the topology, or gone. Their events that were in no window yet are purged. If this is
+    interrupted, no run begins, and the same command completes it.
+    """
+    from topologies.checkpoints.pairing import PairedCheckpoint
+    from topologies.checkpoints.resetting import reset_bolts
+    from topologies.cli.running import loaded
+
+    with readable_errors(debug=debug):
+        topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
+        halves = PairedCheckpoint(folder)
+        halves.check_found()
+        halves.lock()
+        done = reset_bolts(halves, list(dict.fromkeys(bolts)), topology)
+        if as_json:
+            typer.echo(json.dumps({"step": done.batch, "discarded": done.discarded}, indent=2))
+            return
+        for name, events in done.discarded.items():
+            say(out(), Text(f"{name}: starts anew; {events:,} events that were in no window yet are purged"))
+        after = "before the first batch" if done.batch is None else f"after batch {done.batch}"
+        say(out(), Text(f"This is the state {after}; the next run goes on from there."))
