@@ -18,16 +18,20 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
+from manager.outside.place_names import KNOWN
 from windowing.errors import ConfigError, EnvironmentMissing
 
 _AT_ONCE = 16
 """Requests that are under way at the same time."""
 _RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
-_S3 = ("s3", "s3a", "s3n")
+_HDFS = ("hdfs", "viewfs")
 
 
 def open_uri(uri: str) -> tuple[pafs.FileSystem, str]:
-    """The file system of a URI, opened once per process, and the path inside it."""
+    """The file system of a URI, named as ``place_name`` does, opened once per process; and the path inside it.
+
+    Raises ConfigError for a scheme that is not known, EnvironmentMissing where HDFS's own library is not there.
+    """
     return _opened(uri, os.getpid())
 
 
@@ -115,21 +119,42 @@ def rename_objects(uri: str, names: Sequence[tuple[str, str]]) -> None:
 
 def is_object_store(uri: str | None) -> bool:
     """Whether a file system, by its URI, is an object store; not this machine's (None), nor HDFS."""
-    return uri is not None and urlsplit(uri).scheme not in ("hdfs", "viewfs", "file")
+    return uri is not None and urlsplit(uri).scheme not in (*_HDFS, "file")
 
 
 @lru_cache(maxsize=256)
 def _opened(uri: str, process: int) -> tuple[pafs.FileSystem, str]:
-    filesystem, path = pafs.FileSystem.from_uri(_as_pyarrow_names_it(uri))
+    scheme = urlsplit(uri).scheme
+    if scheme not in KNOWN:
+        raise ConfigError(
+            f"{uri.partition('?')[0]} cannot be reached",
+            why=f"windbolt does not know {scheme}://",
+            do="name a folder on this machine, or a place in s3://, gs://, abfss:// or hdfs://; or mount it here",
+        )
+    try:
+        filesystem, path = pafs.FileSystem.from_uri(_as_pyarrow_names_it(uri))
+    except OSError as error:
+        if scheme in _HDFS and any(name in str(error) for name in ("libjvm", "libhdfs")):
+            raise _without_libhdfs(uri, error) from error
+        raise
     return filesystem, path
+
+
+def _without_libhdfs(uri: str, error: OSError) -> EnvironmentMissing:
+    return EnvironmentMissing(
+        f"{uri} is in HDFS, and libhdfs cannot be loaded",
+        why=f"windbolt reaches HDFS through Arrow, which uses Hadoop's own client ({str(error).split(chr(10), 1)[0]})",
+        do="on all machines, unpack the Hadoop of your cluster, and set JAVA_HOME, HADOOP_HOME, "
+        "ARROW_LIBHDFS_DIR=$HADOOP_HOME/lib/native and CLASSPATH=$($HADOOP_HOME/bin/hadoop classpath --glob)",
+    )
 
 
 def _as_pyarrow_names_it(uri: str) -> str:
     scheme, rest = uri.split("://", 1)
-    if scheme not in _S3:
+    if scheme != "s3":
         return uri
     at_once = "" if "allow_delayed_open=" in rest else ("&" if "?" in rest else "?") + "allow_delayed_open=true"
-    # Hadoop names S3 after the library that it uses to access it. A small object is written in one request, not three.
+    # A small object is written in one request, not three.
     return f"s3://{rest}{at_once}"
 
 
@@ -153,9 +178,9 @@ def _store(uri: str, bucket: str, process: int) -> Any:
         ) from error
     scheme = urlsplit(uri).scheme
     with _as_os_error():
-        if scheme in _S3:
+        if scheme == "s3":
             return stores.S3Store(bucket, retry_config=_RETRIES, **_s3_options(uri))
-        if scheme in ("gs", "gcs"):
+        if scheme == "gs":
             return stores.GCSStore(bucket, retry_config=_RETRIES)
         if scheme in ("abfs", "abfss"):
             at = urlsplit(uri)

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from manager.outside.place_names import hadoop_name
 from manager.outside.transient import is_transient
 from manager.storage.checkpoint import (
     KEPT_BATCHES,
@@ -73,7 +74,7 @@ class PairedCheckpoint:
             self.filesystem, self.root, uri = locate(self.path)
             if uri is not None:
                 self.filesystem.get_file_info(self.root)
-        self.spark = f"{self.path}/spark" if uri else f"{self.root}/spark"
+        self.spark = f"{hadoop_name(uri).rstrip('/')}/spark" if uri else f"{self.root}/spark"
         self.uri = uri
         self._held: IO[str] | None = None
         self._ours: FileCheckpoint | None = None

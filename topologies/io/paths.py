@@ -6,6 +6,7 @@ import os
 
 import pyarrow.fs as pafs
 
+from manager.outside.place_names import place_name
 from manager.storage.object_store import open_uri
 
 
@@ -19,7 +20,9 @@ def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
 
 
 def shown_path(path: str) -> str:
-    """A path for display: absolute, and without the scheme that Spark puts before local paths."""
+    """A path as windbolt names it (``place_name``): absolute, and without the scheme that Spark puts before local
+    paths."""
+    path = place_name(path)
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     return path if "://" in path else os.path.abspath(path)

@@ -39,6 +39,7 @@ from topologies.spark.frames import SparkFrames
 from topologies.spark.jvm.java import explaining_javas_end
 from topologies.spark.jvm.session import check_session, name_encoding_of_java
 from topologies.spark.jvm.sharing import shared_session
+from topologies.spark.jvm.stores import check_classes, check_jars, places_of_spark, reach_stores
 from topologies.spark.kafka import check_sinks, reaches_kafka
 from topologies.spark.metrics import REPORTS, TimeMetrics, listening
 from topologies.spark.source import StreamSource
@@ -87,9 +88,13 @@ def run_on_spark(
 
     def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
         refuse_early(topology, options)
-        kafka = reaches_kafka(topology)
+        kafka, places = reaches_kafka(topology), places_of_spark(topology, options)
+        if spark is None:
+            check_jars(places, conf or {})
         with shared_session(spark, master, conf or {}, kafka=kafka) as session, explaining_javas_end():
             check_session(session, kafka=kafka)
+            check_classes(session, places)
+            reach_stores(session, places)
             return SparkRun(session, topology, options, metrics, observers, attempts).run()
 
     return observed(topology, options, run)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType, TimestampNTZType
 
+from manager.outside.place_names import hadoop_name
 from topologies.checkpoints.source_log import Partitions
 from topologies.engine.batch.context import Context
 from topologies.engine.ingest.merging import MergedRange, MergeInput, replace_merged, runs, write_parts
@@ -144,7 +145,9 @@ class StreamSource:
         spout = self.topology.spouts[name].spout
         assert isinstance(spout, FileSpout)
         try:
-            paths = new_files(spark, spout.path, spout.files_per_batch, spout.bytes_per_batch or BYTES_PER_BATCH)
+            paths = new_files(
+                spark, hadoop_name(spout.path), spout.files_per_batch, spout.bytes_per_batch or BYTES_PER_BATCH
+            )
             return self._with_columns(paths)
         except Exception as error:
             raise ConfigError(

@@ -1,0 +1,78 @@
+"""What Spark needs for its half of a checkpoint in a store is told before Java starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
+from topologies.spark.jvm import stores
+from topologies.topology import Topology
+from windowing.errors import ConfigError, EnvironmentMissing
+
+
+@pytest.fixture
+def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The jars of a Spark that nobody has started."""
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    (folder / "hadoop-client-api-3.9.1.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    for name in ("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    return folder
+
+
+def reading(path: str) -> Topology:
+    builder = TopologyBuilder("stored")
+    builder.set_spout("in", spouts.files(path, schema="x long", format="jsonl"))
+    builder.set_sink("out", sinks.memory()).from_("in")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("place", "package"),
+    [
+        ("s3://bucket/ck", "org.apache.hadoop:hadoop-aws:3.9.1"),
+        ("s3a://bucket/ck", "org.apache.hadoop:hadoop-aws:3.9.1"),
+        ("abfss://c@a.dfs.core.windows.net/ck", "org.apache.hadoop:hadoop-azure:3.9.1"),
+        ("gs://bucket/ck", "com.google.cloud.bigdataoss:gcs-connector:"),
+    ],
+)
+def test_a_jar_that_is_missing_is_named_with_its_package(jars: Path, place: str, package: str) -> None:
+    with pytest.raises(EnvironmentMissing, match=r"Spark cannot reach .*/ck: it has no ") as raised:
+        stores.check_jars([place], {})
+    assert f"--packages {package}" in raised.value.do
+
+
+def test_a_jar_that_is_there_or_is_to_come_is_enough(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = ["s3://bucket/ck"]
+    stores.check_jars(places, {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.9.1"})
+    stores.check_jars(places, {"spark.driver.extraClassPath": "/opt/hadoop/*"})
+    stores.check_jars(["hdfs://nn/ck", "/srv/ck"], {})
+    with monkeypatch.context() as submitted:
+        submitted.setenv("PYSPARK_SUBMIT_ARGS", "--packages org.apache.hadoop:hadoop-aws:3.9.1 pyspark-shell")
+        stores.check_jars(places, {})
+    (jars / "hadoop-aws-3.9.1.jar").touch()
+    stores.check_jars(places, {})
+
+
+def test_a_spout_whose_store_is_named_in_its_path_is_refused() -> None:
+    topology = reading("s3://bucket/in?endpoint_override=127.0.0.1:9000")
+    with pytest.raises(ConfigError, match="with options behind a question mark") as raised:
+        stores.places_of_spark(topology, RunOptions("ck"))
+    assert "AWS_ENDPOINT_URL_S3" in raised.value.do
+
+
+def test_a_run_says_so_before_it_starts_java(jars: Path, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentMissing, match="it has no hadoop-aws"):
+        run_on_spark(reading("s3a://bucket/in"), RunOptions(str(tmp_path / "ck")))
+    assert SparkContext._gateway is None
+
+
+def test_places_are_those_that_spark_reaches(tmp_path: Path) -> None:
+    found = stores.places_of_spark(reading("s3a://bucket/in/?.jsonl"), RunOptions(str(tmp_path)))
+    assert found == ["s3://bucket/in/?.jsonl"]
