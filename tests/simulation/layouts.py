@@ -13,6 +13,9 @@ from topologies.checkpoints.fingerprint import parallelism_in
 Tasks = dict[str, int]
 """By bolt."""
 
+_UNREADABLE = (OSError, ValueError, LookupError)
+"""What reading a document raises that is not what was written."""
+
 
 class _Layout(NamedTuple):
     digest: str
@@ -35,7 +38,9 @@ class Layouts:
         key = self._last()
         for later in [each for each in self._paths if each > (key or "")]:
             del self._paths[later]
-        if key is not None:
+        if key is None:
+            return
+        with suppress(*_UNREADABLE):  # a manifest that is damaged is for windbolt to refuse, and for others to judge
             found = self._read(key)
             path = self._paths.setdefault(key, [])
             if found in path:
@@ -56,7 +61,7 @@ class Layouts:
     def now(self) -> Tasks | None:
         """As the checkpoint has them: after its last batch or, before the first, as they were noted; None where neither
         can be read."""
-        with suppress(OSError, ValueError, KeyError):
+        with suppress(*_UNREADABLE):
             key = self._last()
             return self._read(key).tasks if key is not None else parallelism_in(self._document("topology")[1])
         return None
