@@ -25,7 +25,7 @@ def test_the_examples_run_and_print_what_stands_beside_them(
     said = capsys.readouterr().out.splitlines()
     assert re.fullmatch("<Run of 'revenue': (starting|running), [0-2] batch.*>", said[0])
     assert said[1].startswith("running 20")
-    assert said[2] == "2 4 3"
+    assert said[2] == "2 4 3 0"
     assert said[3:] == [
         "2024-01-01 06:00:36+00:00",
         "2024-01-01 06:00:36+00:00",
