@@ -158,6 +158,8 @@ def _moved(
     bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, code: StatefulWindowedBolt | None
 ) -> BoltState:
     before = bolt.tasks
+    if route.movable.in_one_task:  # its windows may count events: it stays as it is, and the others never had any
+        return replace(bolt, tasks=[before[0], *(_fresh(before[0]) for _ in range(1, route.parallelism))])
     shown: Sequence[dict[str, Ref]] = [{} for _ in range(route.parallelism)]
     if any(isinstance(task.windows, QueueState) for task in before):
         moved = move_queues(before, route, store, writer)
@@ -171,6 +173,11 @@ def _moved(
     ]
     bolt.accounts.add("unwindowed", moved.unwindowed)
     return replace(bolt, tasks=tasks)
+
+
+def _fresh(task: TaskState) -> TaskState:
+    """A task of the same family that has had no event."""
+    return TaskState(type(task.windows)())
 
 
 def _check(name: str, before: BoltState, after: BoltState) -> None:
