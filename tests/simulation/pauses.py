@@ -23,9 +23,10 @@ class Flipped(NamedTuple):
 
 
 def flip_a_bit(checkpoint: str, chance: random.Random) -> Flipped | None:
-    """Flip one bit of one file; None where there is none."""
+    """Flip one bit of one file whose checksum is kept; None where there is none."""
     paths = sorted(f"{folder}/{name}" for folder, _, names in os.walk(checkpoint) for name in names)
     paths = [path for path in paths if not path.endswith("/.lock") and os.path.getsize(path)]
+    paths = [path for path in paths if not path.startswith(f"{checkpoint}/spark/") or _summed(path)]
     if not paths:
         return None
     of_segments = [path for path in paths if path.endswith(".arrow")]
@@ -37,6 +38,12 @@ def flip_a_bit(checkpoint: str, chance: random.Random) -> Flipped | None:
         file.seek(at)
         file.write(bytes([was ^ bit]))
     return Flipped(path, at, was, os.stat(path).st_ino)
+
+
+def _summed(path: str) -> bool:
+    """Whether a file of Spark's half is, or has, a checksum; a death between the two leaves a file without."""
+    folder, name = os.path.split(path)
+    return name.endswith(".crc") or os.path.exists(f"{folder}/.{name}.crc")
 
 
 def flip_back(flipped: Flipped) -> None:
