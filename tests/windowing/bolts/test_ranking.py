@@ -21,7 +21,7 @@ METHODS = st.sampled_from(["row_number", "rank", "dense_rank"])
 ROWS = st.lists(
     st.tuples(
         st.integers(0, 6),
-        st.integers(0, 5),
+        st.integers(0, 4),  # less than the lag: an event at the watermark misses the window that ends there (ST-17)
         st.sampled_from(["a", "a", "b", None]),
         st.sampled_from([0.0, -0.0, 1.0, 2.5, math.nan, math.inf, None]),
         st.booleans(),
