@@ -6,6 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from topologies.background.background_run import Run, runs
+    from topologies.background.status import RunPhase, RunStatus
     from topologies.compose.builder import TopologyBuilder
     from topologies.io import sinks, spouts
     from topologies.local import run_local
@@ -15,10 +17,8 @@ if TYPE_CHECKING:
     from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
-    from topologies.starting.background_run import Run, runs
-    from topologies.starting.status import RunPhase, RunStatus
     from topologies.topology import Topology
-    from topologies.waiting.asking import why
+    from topologies.why_waiting.asking import why
 
 __all__ = [
     "Restart",
@@ -41,10 +41,10 @@ __all__ = [
 
 _HOMES = {
     "Restart": "topologies.run.restart",
-    "Run": "topologies.starting.background_run",
+    "Run": "topologies.background.background_run",
     "RunOptions": "topologies.run.options",
-    "RunPhase": "topologies.starting.status",
-    "RunStatus": "topologies.starting.status",
+    "RunPhase": "topologies.background.status",
+    "RunStatus": "topologies.background.status",
     "Summary": "topologies.run.summary",
     "TimeMetrics": "topologies.spark.metrics",
     "Topology": "topologies.topology",
@@ -52,8 +52,8 @@ _HOMES = {
     "replay": "topologies.replaying",
     "run_local": "topologies.local",
     "run_on_spark": "topologies.spark.runner",
-    "runs": "topologies.starting.background_run",
-    "why": "topologies.waiting.asking",
+    "runs": "topologies.background.background_run",
+    "why": "topologies.why_waiting.asking",
 }
 
 

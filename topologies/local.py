@@ -8,10 +8,10 @@ from itertools import zip_longest
 from typing import cast
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from manager.storage.storage_errors import during
+from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.file_journal import FileJournal, JournalMoved
-from topologies.checkpoints.unplanned import forget_unplanned
+from topologies.checkpoints.spark_half.file_journal import FileJournal, JournalMoved
+from topologies.checkpoints.spark_half.unplanned import forget_unplanned
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance

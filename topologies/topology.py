@@ -14,12 +14,12 @@ from windowing.data.reprs import one_line
 from windowing.time.durations import Duration
 
 if TYPE_CHECKING:
+    from topologies.background.background_run import Run
     from topologies.engine.batch.report import BatchReport
     from topologies.run.engine import EngineName
     from topologies.run.restart import Restart
     from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
-    from topologies.starting.background_run import Run
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +56,7 @@ class Topology(Graph):
 
         Raises ConfigError where the arguments cannot be used together. Every other error is raised by ``run.wait()``.
         """
-        from topologies.starting.start import options_of, start
+        from topologies.background.start import options_of, start
 
         options = options_of(
             checkpoint,
@@ -98,7 +98,7 @@ class Topology(Graph):
 
         The arguments are those of ``start``. An interrupt (Ctrl-C) stops it after the current batch.
         """
-        from topologies.starting.start import options_of, run_to_the_end, start
+        from topologies.background.start import options_of, run_to_the_end, start
 
         options = options_of(
             checkpoint,

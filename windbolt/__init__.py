@@ -37,6 +37,8 @@ from windbolt._installed import check_installed
 check_installed()
 
 if TYPE_CHECKING:
+    from topologies.background.background_run import Run, runs
+    from topologies.background.status import RunPhase, RunStatus
     from topologies.compose.builder import TopologyBuilder
     from topologies.local import run_local
     from topologies.replaying import replay
@@ -45,10 +47,8 @@ if TYPE_CHECKING:
     from topologies.run.summary import Summary
     from topologies.spark.metrics import TimeMetrics
     from topologies.spark.runner import run_on_spark
-    from topologies.starting.background_run import Run, runs
-    from topologies.starting.status import RunPhase, RunStatus
     from topologies.topology import Topology
-    from topologies.waiting.asking import why
+    from topologies.why_waiting.asking import why
     from windbolt import aggregates, kinds, panes, presets, sinks, spouts, state, step, testing, triggers
     from windowing import (
         SOURCE,

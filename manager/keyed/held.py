@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from windowing.data.order import group_numbers, hash_order, is_sorted, order_within, stable_order
 
 if TYPE_CHECKING:

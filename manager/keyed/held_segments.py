@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed
-from manager.storage.event_segments import STREAM_COLUMN, TIME_COLUMN
-from manager.storage.ref import Flags, Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.event_segments import STREAM_COLUMN, TIME_COLUMN
+from manager.storage.segments.ref import Flags, Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from windowing.data.events import count_by_stream
 
 if TYPE_CHECKING:

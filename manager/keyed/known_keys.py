@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held_segments import END_COLUMN, KEY_COLUMN
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE
 
 if TYPE_CHECKING:

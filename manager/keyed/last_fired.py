@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

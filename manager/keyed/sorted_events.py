@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from manager.accounts import Accounts
 from manager.keyed.held import Held
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from policies.assigners import Live
 from windowing.data.events import count_by_stream
 from windowing.data.order import group_numbers

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from manager.keyed.last_fired import LastFired
 from manager.keyed.sorted_events import SortedEvents
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from policies.assigners import Assigned
 from windowing.settings.panes import Pane
 from windowing.settings.triggers import FiredBy

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 import pyarrow.fs as pafs
 
-from manager.storage.file_segments import FileSegments, epoch_of
-from manager.storage.files import delete, delete_folder, empty_folder, make_folder, path_type
+from manager.storage.file_systems.files import delete, delete_folder, empty_folder, make_folder, path_type
+from manager.storage.file_systems.object_store import is_object_store
+from manager.storage.file_systems.storage_errors import UNREADABLE, as_storage_error, during
 from manager.storage.manifest import Manifest
-from manager.storage.memory_segments import MemorySegments
-from manager.storage.object_store import is_object_store
 from manager.storage.sealed_folder import SealedFolder, delete_all, required
-from manager.storage.segments import SegmentStore
-from manager.storage.storage_errors import UNREADABLE, as_storage_error, during
+from manager.storage.segments.file_segments import FileSegments, epoch_of
+from manager.storage.segments.memory_segments import MemorySegments
+from manager.storage.segments.segments import SegmentStore
 from manager.storage.turns import Owner, Turn, Turns
 from windowing.errors import CheckpointError, DamagedCheckpoint
 

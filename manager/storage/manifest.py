@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from manager.accounts import Accounts
-from manager.storage.ref import Ref
+from manager.storage.segments.ref import Ref
 from manager.storage.task_state import AssignedState, TaskState
 from manager.watermarks.watermark import WatermarkState
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from manager.storage import files, object_store
-from manager.storage.files import sync_file, sync_names
-from manager.storage.object_store import is_object_store
+from manager.storage.file_systems import files, object_store
+from manager.storage.file_systems.files import sync_file, sync_names
+from manager.storage.file_systems.object_store import is_object_store
+from manager.storage.file_systems.storage_errors import as_storage_error
 from manager.storage.sealed import seal, unseal
-from manager.storage.storage_errors import as_storage_error
 from windowing.errors import DamagedCheckpoint, StorageError
 
 _DRAFT = re.compile(r"\..+\.json\.[0-9a-f]{32}")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from manager.queue.queue_state import QueueState
-from manager.storage.ref import Ref
-from manager.storage.refs import Refs
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.refs import Refs
 from policies.marks import NONE
 
 

@@ -8,7 +8,7 @@ from manager.keyed.key_states import KeyStates
 from manager.triggered.key_firings import KeyFirings
 from manager.triggered.keyed_events import KeyedEvents
 from manager.triggered.refusals import Refusals
-from manager.triggered.room import Room
+from manager.triggered.remaining_capacity import Room
 from windowing.time.timestamps import FOREVER
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from policies.firing import Blocks
 from windowing.data.tuples import tuples_of
 from windowing.settings.triggers import ColumnRule

@@ -19,7 +19,7 @@ from manager.triggered.evaluation import Evaluation
 from manager.triggered.key_firings import Forgotten, KeyFirings
 from manager.triggered.keyed_events import KeyedEvents
 from manager.triggered.refusals import Refusals
-from manager.triggered.room import Room
+from manager.triggered.remaining_capacity import Room
 from policies.firing import fire_counted
 from windowing.settings.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
 

@@ -32,11 +32,11 @@ import pyarrow as pa
 from manager.storage.checkpoint import key_of
 from tests.helpers.played_spark import COMPACT_EVERY, Died, PlayedRun, die_at
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
-from topologies.checkpoints import file_journal
-from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.spark_half import file_journal
+from topologies.checkpoints.spark_half.file_journal import FileJournal
 from topologies.engine.micro_batch import MicroBatch
 from topologies.local import LocalRun
 from topologies.run.summary import Summary

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from manager.storage.sealed_folder import SealedFolder
 from tests.helpers.damage import topology
-from topologies.checkpoints import file_journal, spark_files
+from topologies.checkpoints.spark_half import file_journal, spark_files
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from manager.storage.object_store import open_uri, read_object
+from manager.storage.file_systems.object_store import open_uri, read_object
 
 _CONTROL = "/control/"
 _BUCKET = "bucket"

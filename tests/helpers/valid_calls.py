@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from tests.helpers.public_calls import Valid
+from topologies.state_tables.stored_state import StoredState
 from topologies.step.rules.outputs import as_outputs
-from topologies.stored.stored_state import StoredState
-from topologies.waiting.answer import WhyAnswer, WhyReason
+from topologies.why_waiting.answer import WhyAnswer, WhyReason
 from windbolt import (
     AggregateBolt,
     Arrival,

@@ -58,12 +58,14 @@ LAYERS = {
 
 
 ORDER = {
+    "manager.storage": "sealed file_systems sealed_folder segments task_state manifest turns checkpoint",
     "manager": "accounts queue watermarks outside storage keyed triggered slices window_manager",
     "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
     "windowing.bolts": "state component configured_bolt windowed_bolt asking batch_windowed_bolt plain_bolts operators"
     " joins ready",
-    "topologies": "html io graph topology compose engine sources run metrics checkpoints waiting stored page preflight"
-    " step named_topology scenarios local spark starting replaying testing examples.flights cli examples pytest_plugin",
+    "topologies": "html io graph topology compose engine sources run metrics checkpoints why_waiting state_tables"
+    " page preflight step named_topology scenarios local spark background replaying testing examples.flights cli"
+    " examples pytest_plugin",
     "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks spouts messages",
     "topologies.graph": "hashing groupings inner_columns streams side_streams origins nodes graph rules_in_words"
     " describing picture",
@@ -83,8 +85,8 @@ ORDER = {
 
 DOORS = {
     "topologies.topology": {
-        "topologies.starting.start",  # topology.start() and topology.run()
-        "topologies.starting.background_run",
+        "topologies.background.start",  # topology.start() and topology.run()
+        "topologies.background.background_run",
         "topologies.run.engine",
         "topologies.run.restart",
         "topologies.run.summary",

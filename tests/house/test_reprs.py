@@ -16,7 +16,7 @@ import pytest
 
 from tests import names_page
 from topologies.replaying import replay
-from topologies.stored.stored_state import StoredState
+from topologies.state_tables.stored_state import StoredState
 from windbolt import (
     SOURCE,
     AggregateBolt,

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from manager.storage.files import make_folder
-from topologies.checkpoints.spark_files import delete_spark_file, write_spark_file
-from topologies.checkpoints.spark_half import SparkHalf
+from manager.storage.file_systems.files import make_folder
+from topologies.checkpoints.spark_half.spark_files import delete_spark_file, write_spark_file
+from topologies.checkpoints.spark_half.spark_half import SparkHalf
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import Executor
 from topologies.engine.ingest.merging import MergeInput, runs, write_parts

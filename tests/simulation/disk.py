@@ -29,7 +29,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.storage import name_order
+from manager.storage.file_systems import name_order
 from tests.simulation.name_changes import NameChanges, Order
 
 LocalFileSystem = pafs.LocalFileSystem

@@ -8,22 +8,25 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import Any
 from unittest.mock import patch
 
-from manager.storage import checkpoint, file_segments, files, object_store, sealed_folder
+from manager.storage import checkpoint, sealed_folder
 from manager.storage.checkpoint import FileCheckpoint, batch_key
-from manager.storage.file_segments import FileSegments
-from manager.storage.files import delete, sync_file
+from manager.storage.file_systems import files, object_store
+from manager.storage.file_systems.files import delete, sync_file
 from manager.storage.manifest import Manifest
 from manager.storage.sealed import seal
 from manager.storage.sealed_folder import SealedFolder
+from manager.storage.segments import file_segments
+from manager.storage.segments.file_segments import FileSegments
 from manager.watermarks.watermark import WaterMarkEventGenerator, WatermarkState
 from tests.simulation.executor import SimulatedExecutor
-from topologies.checkpoints import checkpointed_run, going_back, spark_files, unplanned
+from topologies.checkpoints import checkpointed_run, going_back
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.pairing import START, PairedCheckpoint
 from topologies.checkpoints.rescaling import queues, rescale
 from topologies.checkpoints.rescaling.routes import Route
-from topologies.checkpoints.spark_half import SparkHalf
+from topologies.checkpoints.spark_half import spark_files, unplanned
+from topologies.checkpoints.spark_half.file_journal import FileJournal
+from topologies.checkpoints.spark_half.spark_half import SparkHalf
 from topologies.engine import micro_batch
 from topologies.engine.commit import sink_folders
 from topologies.local import LocalRun

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from manager.storage.storage_errors import during
+from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.pairing import PairedCheckpoint
 

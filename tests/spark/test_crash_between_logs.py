@@ -16,7 +16,7 @@ from manager.storage.checkpoint import FileCheckpoint, batch_key
 from tests.spark.shop import Spans
 from tests.spark.tools import Crash, at_phase, file_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.checkpoints.source_log import SourceLog
+from topologies.checkpoints.spark_half.source_log import SourceLog
 from topologies.spark.source import new_files
 from topologies.topology import Topology
 

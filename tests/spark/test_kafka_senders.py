@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from manager.storage.file_segments import FileSegments
+from manager.storage.segments.file_segments import FileSegments
 from tests.spark.kafka_shop import Kafka
 from tests.spark.tools import run
 from topologies import TopologyBuilder, sinks, spouts

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from tests.helpers.places import ROOT
 from tests.spark.shop import shop_in_files, write_orders
 from tests.spark.tools import drafts, file_rows
-from tests.topologies.starting.test_start import Broken, Reached, shop
-from tests.topologies.starting.test_start import write_orders as write_amounts
+from tests.topologies.background.test_start import Broken, Reached, shop
+from tests.topologies.background.test_start import write_orders as write_amounts
 from windbolt import BoltError, CheckpointError, RunPhase, runs
 
 NAMES = ("revenue", "late", "best")
@@ -82,7 +82,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from tests.spark.test_stop import descendants
 from tests.spark.tools import CONF
-from tests.topologies.starting.test_start import Reached, shop
+from tests.topologies.background.test_start import Reached, shop
 import os
 
 folder = Path(sys.argv[1])
@@ -100,7 +100,7 @@ TOGETHER = """
 import sys
 from pathlib import Path
 from tests.spark.tools import CONF
-from tests.topologies.starting.test_start import Reached, shop
+from tests.topologies.background.test_start import Reached, shop
 
 folder = Path(sys.argv[1])
 long, short = shop(folder / "in"), shop(folder / "in")

@@ -9,14 +9,14 @@ from contextlib import ExitStack
 from typing import Any, ClassVar
 
 from manager.storage.checkpoint import FileCheckpoint, batch_in_words, batch_key
-from manager.storage.files import sync_folders_below
-from manager.storage.storage_errors import during
+from manager.storage.file_systems.files import sync_folders_below
+from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.memory import as_files
+from topologies.checkpoints.notes.runs_note import RunNote, noted_run
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.rescaling.rescale import rescale_for
-from topologies.checkpoints.runs_note import RunNote, noted_run
-from topologies.checkpoints.source_log import Partitions, SourceLog
-from topologies.checkpoints.unplanned import forget_unplanned
+from topologies.checkpoints.spark_half.source_log import Partitions, SourceLog
+from topologies.checkpoints.spark_half.unplanned import forget_unplanned
 from topologies.compose.needed_columns import with_needed_columns
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import RunExecutor

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import batch_name, batch_of
-from manager.storage.files import (
+from manager.storage.file_systems.files import (
     delete_folder,
     is_there,
     make_folder,
@@ -21,9 +21,9 @@ from manager.storage.files import (
     sync_names,
     write_private,
 )
-from manager.storage.storage_errors import UNREADABLE, during
+from manager.storage.file_systems.storage_errors import UNREADABLE, during
+from topologies.checkpoints.notes.sinks_note import SINKS, SinkNote, read_sinks
 from topologies.checkpoints.pairing import GOING_BACK, PairedCheckpoint
-from topologies.checkpoints.sinks_note import SINKS, SinkNote, read_sinks
 from topologies.engine.commit.sink_folders import batch_of_file, later_files
 from topologies.io.paths import locate
 from windowing.errors import CheckpointError

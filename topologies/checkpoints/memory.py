@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pyarrow.fs as pafs
 
-from manager.storage.files import make_private
-from manager.storage.storage_errors import as_storage_error
+from manager.storage.file_systems.files import make_private
+from manager.storage.file_systems.storage_errors import as_storage_error
 from topologies.io.formats import file_format, write_table
 from topologies.io.spouts import KeptRows, MemorySpout
 from topologies.topology import Topology

@@ -23,18 +23,18 @@ from manager.storage.checkpoint import (
     check_not_begun,
     read_manifest,
 )
-from manager.storage.file_segments import FileSegments
-from manager.storage.files import is_there
+from manager.storage.file_systems.files import is_there
+from manager.storage.file_systems.storage_errors import UNREADABLE, as_storage_error, system_reason
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
-from manager.storage.storage_errors import UNREADABLE, as_storage_error, system_reason
+from manager.storage.segments.file_segments import FileSegments
 from manager.storage.turns import Owner
 from topologies.checkpoints.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
+from topologies.checkpoints.notes.sinks_note import note_sinks
+from topologies.checkpoints.notes.timing_note import note_timing
 from topologies.checkpoints.rescaling.movable import note_movable
-from topologies.checkpoints.sinks_note import note_sinks
-from topologies.checkpoints.source_log import SourceLog
-from topologies.checkpoints.spark_half import SparkHalf
-from topologies.checkpoints.timing_note import note_timing
+from topologies.checkpoints.spark_half.source_log import SourceLog
+from topologies.checkpoints.spark_half.spark_half import SparkHalf
 from topologies.engine.commit.sink_folders import next_batches
 from topologies.io.paths import locate
 from topologies.run.attempts import Attempts

@@ -12,13 +12,13 @@ from typing import Any
 
 from manager.accounts import Accounts
 from manager.storage.checkpoint import FileCheckpoint, batch_key, batch_name
+from manager.storage.file_systems.storage_errors import during
 from manager.storage.manifest import BoltState, Manifest
-from manager.storage.storage_errors import during
 from manager.storage.task_state import BoltTaskState, TaskState
 from topologies.checkpoints.fingerprint import differences, fingerprint
+from topologies.checkpoints.notes.timing_note import note_timing
 from topologies.checkpoints.pairing import RESETTING, TOPOLOGY, PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import note_movable
-from topologies.checkpoints.timing_note import note_timing
 from topologies.engine.fire.families import family_of
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.topology import Topology

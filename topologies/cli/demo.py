@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from topologies.background.start import runner
 from topologies.cli.running import run_watched
 from topologies.cli.terminal.consoles import err, out, say
 from topologies.cli.terminal.failing import Debug, readable_errors
@@ -20,7 +21,6 @@ from topologies.cli.terminal.summary import print_summary
 from topologies.run.engine import Engine, refuse_for_spark
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
-from topologies.starting.start import runner
 from windowing.errors import ConfigError
 from windowing.time.durations import Duration, parse_duration
 

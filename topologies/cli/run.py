@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from manager.storage.checkpoint import KEPT_BATCHES
+from topologies.background.start import runner
 from topologies.cli.running import end_at_sigterm_in_a_container, loaded, run_watched
 from topologies.cli.staying import staying
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
@@ -22,7 +23,6 @@ from topologies.run.engine import Engine, refuse_for_spark
 from topologies.run.options import RunOptions
 from topologies.run.restart import RESTARTS, Restart
 from topologies.run.without_checkpoint import refuse_in_process, refuse_on_spark
-from topologies.starting.start import runner
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 from windowing.time.durations import as_duration

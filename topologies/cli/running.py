@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 from types import FrameType
 
+from topologies.background.background_run import Run, Runner
 from topologies.cli.steps import NO_OPTIONS, StepOptions
 from topologies.cli.terminal.progress import ProgressDisplay, shown_progress
 from topologies.named_topology import load_topology
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart
 from topologies.run.summary import Summary
-from topologies.starting.background_run import Run, Runner
 from topologies.step.config import is_step
 from topologies.topology import Topology
 from windowing.data.printable import printable, told

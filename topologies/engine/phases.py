@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, get_args
 
 from manager.storage.checkpoint import Checkpoint, batch_in_words
-from manager.storage.storage_errors import during
+from manager.storage.file_systems.storage_errors import during
 
 Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed"]
 """The phases of a micro-batch, in order. From ``publish`` on, the batch survives a crash."""

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from manager.storage.ref import Ref
-from manager.storage.refs import Refs
-from manager.storage.segments import SegmentStore
-from manager.storage.storage_errors import naming_owner
+from manager.storage.file_systems.storage_errors import naming_owner
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.refs import Refs
+from manager.storage.segments.segments import SegmentStore
 from manager.storage.task_state import TaskState
 from topologies.engine.batch.context import Context
 from topologies.engine.fire.admitting import admit

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from manager.keyed.held_segments import INNER
 from manager.keyed.key_states import RECORD_COLUMNS
-from manager.storage.event_segments import WEIGHT_COLUMN
+from manager.storage.segments.event_segments import WEIGHT_COLUMN
 
 SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
 """What an event is given on its way to the task of its bolt."""

@@ -7,7 +7,7 @@ import os
 import pyarrow.fs as pafs
 
 from manager.outside.place_names import place_name
-from manager.storage.object_store import open_uri
+from manager.storage.file_systems.object_store import open_uri
 
 
 def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from manager.storage.manifest import BoltState, Manifest
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.segments import SegmentStore
 from manager.storage.task_state import AssignedState, TriggeredState
 from manager.watermarks.arrival_times import input_of
 from policies.marks import NONE
-from topologies.checkpoints.timing_note import BoltTiming
-from topologies.waiting.explaining import Explanation, Question
-from topologies.waiting.marks import holders_of, marks_of
+from topologies.checkpoints.notes.timing_note import BoltTiming
+from topologies.why_waiting.explaining import Explanation, Question
+from topologies.why_waiting.marks import holders_of, marks_of
 from windowing.time.timestamps import EARLIEST, LATEST
 
 MOST_MARKS = 200

@@ -13,8 +13,8 @@ from typing import Any
 
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import Manifest
-from topologies.checkpoints.runs_note import read_runs
-from topologies.checkpoints.timing_note import BoltTiming
+from topologies.checkpoints.notes.runs_note import read_runs
+from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.engine.batch.report import BatchReport
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.work.output import TurnedAway
@@ -33,10 +33,10 @@ from topologies.run.observer import LagNow, RunObserver
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart
 from topologies.topology import Topology
-from topologies.waiting.answer import WhyAnswer
-from topologies.waiting.asking import moment_of, not_started, timing_of
-from topologies.waiting.explaining import Explanation, Question
-from topologies.waiting.marks import marks_of
+from topologies.why_waiting.answer import WhyAnswer
+from topologies.why_waiting.asking import moment_of, not_started, timing_of
+from topologies.why_waiting.explaining import Explanation, Question
+from topologies.why_waiting.marks import marks_of
 
 BATCHES, EVENTS, COMPLAINTS = 80, 40, 40
 """Numbers of the latest batches, events that were not admitted, and messages about unreadable input that are kept."""

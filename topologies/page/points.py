@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from manager.storage.manifest import Manifest
-from topologies.checkpoints.timing_note import BoltTiming
+from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.page.bolt_view import known
 
 MOST = 600

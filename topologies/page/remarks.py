@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from topologies.page.points import Point
-from topologies.run.spans import spoken
+from topologies.run.readable import spoken
 from windowing.data.reprs import one_line
 
 RECENT = 60_000_000

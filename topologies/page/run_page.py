@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from topologies.waiting.answer import WhyAnswer
+from topologies.why_waiting.answer import WhyAnswer
 
 
 class RunPage(Protocol):

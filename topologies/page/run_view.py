@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from topologies.checkpoints.runs_note import RunNote
+from topologies.checkpoints.notes.runs_note import RunNote
 
 
 def run_view(note: RunNote) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from manager.storage.file_segments import FileSegments
+from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
-from manager.storage.storage_errors import UNREADABLE
+from manager.storage.segments.file_segments import FileSegments
+from topologies.checkpoints.notes.runs_note import RunNote, read_runs
+from topologies.checkpoints.notes.sinks_note import read_sinks
+from topologies.checkpoints.notes.timing_note import read_graph
 from topologies.checkpoints.pairing import START, TOPOLOGY
-from topologies.checkpoints.runs_note import RunNote, read_runs
-from topologies.checkpoints.sinks_note import read_sinks
-from topologies.checkpoints.timing_note import read_graph
 from topologies.page.bolt_view import bolt_view, open_view
 from topologies.page.placing import laid_out
 from topologies.page.points import Points, point_of
@@ -24,8 +24,8 @@ from topologies.page.remarks import remarks_of
 from topologies.page.run_view import run_view
 from topologies.page.sink_files import ShownSink, SinkFolders
 from topologies.run.clock import system_clock
-from topologies.waiting.answer import WhyAnswer
-from topologies.waiting.asking import checkpoint_at, kept_manifests, known_timing, why
+from topologies.why_waiting.answer import WhyAnswer
+from topologies.why_waiting.asking import checkpoint_at, kept_manifests, known_timing, why
 
 JOURNAL = 30
 """Number of the latest batches of the journal that are shown."""

@@ -8,8 +8,8 @@ import tempfile
 
 import pyarrow.fs as pafs
 
-from manager.storage.files import make_folder
-from manager.storage.storage_errors import as_storage_error, naming_owner
+from manager.storage.file_systems.files import make_folder
+from manager.storage.file_systems.storage_errors import as_storage_error, naming_owner
 from topologies.graph.nodes.sink import SinkNode
 from topologies.io.paths import shown_path
 from topologies.io.sinks import FileSink

@@ -24,9 +24,9 @@ from topologies.io.paths import shown_path
 from topologies.io.sinks import FileSink, FunctionSink, Sink
 from topologies.io.spouts import FrameSpout, Spout
 from topologies.run.masters import is_cluster
-from topologies.spark.code.reached import Reached, reached_by
+from topologies.spark.code.module_owner import is_users, own_paths
+from topologies.spark.code.needed_modules import Reached, reached_by
 from topologies.spark.code.shipping import forget_others, ship
-from topologies.spark.code.whose import is_users, own_paths
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.through_java import failure_in, run_for_java
 from topologies.topology import Topology

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from manager.storage.file_segments import FileSegments
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.file_segments import FileSegments
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.nodes.sink import SinkNode
 from topologies.io.kafka import KafkaSink

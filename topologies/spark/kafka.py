@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.segments import SegmentStore
 from topologies.engine.batch.context import Context
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.nodes.sink import SinkNode

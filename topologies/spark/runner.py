@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.file_journal import path_of
-from topologies.checkpoints.source_log import Partitions
+from topologies.checkpoints.spark_half.file_journal import path_of
+from topologies.checkpoints.spark_half.source_log import Partitions
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport
@@ -22,7 +22,7 @@ from topologies.engine.work.output import Output
 from topologies.io.paths import shown_path
 from topologies.metrics.source_lag import records_behind
 from topologies.page.observing import observed
-from topologies.preflight.early import refuse_early
+from topologies.preflight.before_start import refuse_before_start
 from topologies.run.attempts import Attempts
 from topologies.run.built import check_built
 from topologies.run.engine import Engine
@@ -87,7 +87,7 @@ def run_on_spark(
     refuse_on_spark(options)
 
     def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
-        refuse_early(topology, options)
+        refuse_before_start(topology, options)
         kafka, places = reaches_kafka(topology), places_of_spark(topology, options)
         if spark is None:
             check_jars(places, conf or {})

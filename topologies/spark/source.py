@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType, TimestampNTZType
 
 from manager.outside.place_names import hadoop_name
-from topologies.checkpoints.source_log import Partitions
+from topologies.checkpoints.spark_half.source_log import Partitions
 from topologies.engine.batch.context import Context
 from topologies.engine.ingest.merging import MergedRange, MergeInput, replace_merged, runs, write_parts
 from topologies.engine.rows.source_batch import SourceBatch

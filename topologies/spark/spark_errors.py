@@ -7,7 +7,7 @@ import os
 import re
 
 from manager.outside.transient import passes_in_java
-from manager.storage.storage_errors import remedy
+from manager.storage.file_systems.storage_errors import remedy
 from windowing.errors import DataError, EnvironmentMissing, StorageError, UnreachableError, WindboltError
 
 _TIMEOUT = re.compile(r"(?:kafka\.common\.errors\.\w*Timeout\w*|TimeoutException|KAFKA_\w*TIMEOUT\w*): ?([^\n]*)")

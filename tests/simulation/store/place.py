@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 from unittest.mock import patch
 
-from manager.storage import object_store, read_ahead
+from manager.storage.file_systems import object_store
+from manager.storage.segments import read_ahead
 from tests.simulation.disk import Crash
 from tests.simulation.faults import Weather
 from tests.simulation.store.drivers import Driver, Drivers

@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import pytest
 
-from manager.storage import object_store
 from manager.storage.checkpoint import FileCheckpoint, batch_key
-from manager.storage.file_segments import FileSegments, epoch_of
+from manager.storage.file_systems import object_store
 from manager.storage.manifest import Manifest
+from manager.storage.segments.file_segments import FileSegments, epoch_of
 from manager.storage.turns import Owner
 from tests.helpers.races import Driver, alone, judge, published, race, topology, write_input
 from tests.helpers.s3 import S3, s3_server

@@ -18,10 +18,10 @@ from manager.storage.checkpoint import FileCheckpoint, batch_key, key_of
 from tests.helpers.damage import BATCHES, SCHEMA, Ids, rows_of, topology, write_input
 from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.file_journal import FileJournal, as_uri
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.inspecting import inspect
 from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.checkpoints.spark_half.file_journal import FileJournal, as_uri
 from topologies.engine.batch.report import BatchReport
 from topologies.io.spouts import Spout
 from topologies.local import LocalRun

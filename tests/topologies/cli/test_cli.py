@@ -25,7 +25,7 @@ from topologies.cli.terminal.consoles import only_json
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, to_json, topology_text
 from topologies.graph.rules_in_words import kind_in_words
-from topologies.run.spans import spoken
+from topologies.run.readable import spoken
 from windowing import (
     Changes,
     Count,

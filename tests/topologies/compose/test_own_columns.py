@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manager.keyed.key_states import RECORD_COLUMNS
-from manager.storage.event_segments import WEIGHT_COLUMN
+from manager.storage.segments.event_segments import WEIGHT_COLUMN
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.inner_columns import MERGED, READ, RECORDED, RETRACTED

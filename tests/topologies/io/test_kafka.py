@@ -12,7 +12,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.checkpoints.source_log import OffsetRange, Partitions, SourceLog
+from topologies.checkpoints.spark_half.source_log import OffsetRange, Partitions, SourceLog
 from topologies.graph.describing import sink_in_words, spout_in_words
 from topologies.io.formats.lines.jsonl import parse_values
 from topologies.io.kafka import METADATA

@@ -13,18 +13,18 @@ import pyarrow.fs as pafs
 import pytest
 from typer.testing import CliRunner
 
-from manager.storage import object_store
+from manager.storage.file_systems import object_store
 from tests.helpers.races import alone, published, topology, write_input
 from tests.helpers.s3 import S3, s3_server
 from tests.helpers.scraping import free_port, get, health, scrape, value
+from topologies.background.status import RunPhase
+from topologies.checkpoints.notes.runs_note import read_runs
 from topologies.checkpoints.pairing import PairedCheckpoint
-from topologies.checkpoints.runs_note import read_runs
 from topologies.cli.app import app
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.run.restart import ComingRestart, Restart
 from topologies.run.summary import Summary
-from topologies.starting.status import RunPhase
 from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, WindowedBolt, seconds, sinks, spouts
 from windbolt.aggregates import sum, window_end

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.file_segments import FileSegments
+from manager.storage.segments.file_segments import FileSegments
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.context import Context
 from topologies.engine.tasks import ingest
@@ -26,7 +26,7 @@ from topologies.io.formats.lines.jsonl import JsonlFormat
 from topologies.io.formats.split import Chunk, FileSplit
 from topologies.sources.deaths import Deadly, Death
 from topologies.sources.splits import FileGroup, FileSource, file_splits
-from topologies.spark.code.whose import own_paths
+from topologies.spark.code.module_owner import own_paths
 from topologies.spark.executor import packed
 from topologies.spark.workers.autopsy import DeathLog, autopsy
 from topologies.spark.workers.processes import WorkerDied, WorkerPool

@@ -24,11 +24,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from manager.storage.file_segments import FileSegments
+from manager.storage.segments.file_segments import FileSegments
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch.context import Context
-from topologies.spark.code.whose import own_paths
+from topologies.spark.code.module_owner import own_paths
 from topologies.spark.executor import SparkExecutor, packed
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import WorkerPool

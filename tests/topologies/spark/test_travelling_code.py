@@ -13,9 +13,9 @@ import pytest
 
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.spark.code.archive import MOST_BYTES, PREFIX, write_archive
-from topologies.spark.code.reached import reached_by
+from topologies.spark.code.module_owner import ModuleOwner, owner_of
+from topologies.spark.code.needed_modules import reached_by
 from topologies.spark.code.shipping import forget_others
-from topologies.spark.code.whose import ModuleOwner, owner_of
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 

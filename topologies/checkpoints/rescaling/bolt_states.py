@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState
 from topologies.checkpoints.rescaling.routes import Route
 from topologies.engine.fire.bolt_calls import load_state

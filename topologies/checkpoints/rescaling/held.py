@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed
 from manager.keyed.held_segments import KEY_COLUMN, read_held, write_held
-from manager.storage.ref import Ref
-from manager.storage.refs import Refs
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.refs import Refs
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
 from policies.marks import NONE
 from topologies.checkpoints.rescaling.queues import MovedTasks

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.sealed_folder import SealedFolder
-from manager.storage.storage_errors import UNREADABLE
 from policies.assigners import AlignedWindows, CalendarWindows, OnsetWindows
 from policies.eviction import TimeEvictionPolicy
 from policies.trigger import TimeTriggerPolicy

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from manager.queue.event_queue import EventQueue
 from manager.queue.queue_state import QueueState
-from manager.storage.event_segments import read_events, write_events
-from manager.storage.refs import Refs
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.event_segments import read_events, write_events
+from manager.storage.segments.refs import Refs
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
 from topologies.checkpoints.rescaling.routes import Route
 from windowing.data.events import Events

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from manager.accounts import AccountsError
 from manager.queue.queue_state import QueueState
 from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.file_systems.storage_errors import during
 from manager.storage.manifest import BoltState, Manifest
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
-from manager.storage.storage_errors import during
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.checkpoints.rescaling.bolt_states import move_bolt_states

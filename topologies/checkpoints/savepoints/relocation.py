@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from topologies.checkpoints.file_journal import as_uri
+from topologies.checkpoints.spark_half.file_journal import as_uri
 from topologies.io.paths import shown_path
 
 _LOCAL = "file://"

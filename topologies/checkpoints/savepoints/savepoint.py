@@ -15,16 +15,23 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import batch_key, batch_name, check_batch
-from manager.storage.file_segments import FileSegments
-from manager.storage.files import delete_folder, entries, is_there, make_folder, private_stream, sync_folders_below
+from manager.storage.file_systems.files import (
+    delete_folder,
+    entries,
+    is_there,
+    make_folder,
+    private_stream,
+    sync_folders_below,
+)
+from manager.storage.file_systems.object_store import is_object_store
+from manager.storage.file_systems.storage_errors import as_storage_error, during
 from manager.storage.manifest import Manifest
-from manager.storage.object_store import is_object_store
-from manager.storage.storage_errors import as_storage_error, during
+from manager.storage.segments.file_segments import FileSegments
+from topologies.checkpoints.notes.timing_note import TIMING
 from topologies.checkpoints.pairing import SAVEPOINT, START, TOPOLOGY, PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import MOVABLE
 from topologies.checkpoints.savepoints.relocation import Relocation
-from topologies.checkpoints.spark_files import write_spark_file
-from topologies.checkpoints.timing_note import TIMING
+from topologies.checkpoints.spark_half.spark_files import write_spark_file
 from topologies.engine.commit.sink_folders import next_batches, publish
 from topologies.io.paths import locate
 from windowing.errors import CheckpointError

@@ -18,7 +18,7 @@ from windowing.time.timestamps import show
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from topologies.stored.stored_state import StoredState
+    from topologies.state_tables.stored_state import StoredState
 
 _ROWS = 20
 
@@ -55,7 +55,7 @@ def state(
 
     Nothing is changed, and a run on the checkpoint may go on meanwhile.
     """
-    from topologies.stored import reading
+    from topologies.state_tables import reading
 
     with readable_errors(debug=debug):
         if form is not None and to is None:

@@ -13,10 +13,10 @@ from topologies.graph.describing import Described, described, sink_in_words
 from topologies.graph.streams import stream_label
 from topologies.preflight.findings import Findings
 from topologies.preflight.folders import find_sinks
-from topologies.preflight.shifted import shifted_chains
+from topologies.preflight.shifted_windows import shifted_chains
 from topologies.preflight.sources import find_sources
-from topologies.preflight.untaken import untaken
-from topologies.preflight.waiting import find_waiting
+from topologies.preflight.unread_streams import untaken
+from topologies.preflight.waiting_watermarks import find_waiting
 from topologies.topology import Topology
 from windowing.data.printable import printable
 

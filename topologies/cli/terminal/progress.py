@@ -22,7 +22,7 @@ from topologies.cli.terminal.summary import rate
 from topologies.cli.terminal.time_table import counter_words, counters_of, start_words, time_table, time_words
 from topologies.engine.batch.report import BatchReport, BoltReport
 from topologies.run.clock import Clock, system_clock
-from topologies.run.spans import number, spoken
+from topologies.run.readable import number, spoken
 from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing.time.timestamps import FOREVER, show

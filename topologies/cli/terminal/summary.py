@@ -14,7 +14,7 @@ from topologies.cli.terminal.consoles import say
 from topologies.cli.terminal.time_table import counter_words, start_words, time_table
 from topologies.engine.batch.report import BoltReport
 from topologies.run.bolt_totals import BoltTotals
-from topologies.run.spans import number
+from topologies.run.readable import number
 from topologies.run.summary import Summary
 from topologies.topology import Topology
 from windowing.data.rows import DEFAULT_STREAM

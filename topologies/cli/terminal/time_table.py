@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topologies.engine.batch.report import BatchReport, BoltReport
-from topologies.run.spans import number, spoken
+from topologies.run.readable import number, spoken
 from windowing.time.timestamps import show
 
 FOUND = {

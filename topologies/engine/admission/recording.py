@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from policies.admission import Decision, accepted, all_accepted
 from policies.marks import NONE
 from topologies.engine.admission.deciding import (

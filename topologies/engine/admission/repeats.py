@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held import Held
-from manager.storage.event_segments import read_events
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.event_segments import read_events
+from manager.storage.segments.segments import SegmentStore
 from topologies.engine.admission.live_events import AdmittedSoFar, ByAssigners, ByLastEnd, ByQueue, IsLive
 from topologies.engine.work.items import FireItem
 from topologies.graph.nodes.windowed import WindowedNode

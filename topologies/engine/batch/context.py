@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.segments import SegmentStore
 
 if TYPE_CHECKING:
     from topologies.engine.time.first_output import FirstOutput

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from manager.storage.manifest import Manifest
-from manager.storage.ref import Ref
+from manager.storage.segments.ref import Ref
 from topologies.engine.batch.context import Context
 from topologies.engine.ledger.trace_contexts import merged
 from topologies.engine.rows.sink_rows import SinkRows

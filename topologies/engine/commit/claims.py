@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 
-from manager.storage.files import make_folder
-from manager.storage.storage_errors import as_storage_error, naming_owner
+from manager.storage.file_systems.files import make_folder
+from manager.storage.file_systems.storage_errors import as_storage_error, naming_owner
 from topologies.io.paths import locate
 from topologies.io.sinks import FileSink
 from topologies.topology import Topology

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows
 from topologies.graph.nodes.sink import SinkNode
 from windowing.errors import ConfigError

@@ -8,8 +8,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from manager.storage.checkpoint import batch_name
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore
 from topologies.engine.commit.frames import Frames
 from topologies.engine.failures.forks import in_this_process
 from topologies.engine.rows.sink_rows import SinkBatch, SinkRows

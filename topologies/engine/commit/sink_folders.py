@@ -9,14 +9,14 @@ from functools import partial
 
 import pyarrow.fs as pafs
 
-from manager.storage import object_store
 from manager.storage.checkpoint import batch_key, batch_name, batch_of
-from manager.storage.file_segments import epoch_of
-from manager.storage.files import entries, make_folder, move, sync_file, sync_folder, sync_names
+from manager.storage.file_systems import object_store
+from manager.storage.file_systems.files import entries, make_folder, move, sync_file, sync_folder, sync_names
+from manager.storage.file_systems.object_store import is_object_store
+from manager.storage.file_systems.storage_errors import as_storage_error, naming_owner
 from manager.storage.manifest import Manifest, SinkFiles
-from manager.storage.object_store import is_object_store
 from manager.storage.sealed_folder import delete_all
-from manager.storage.storage_errors import as_storage_error, naming_owner
+from manager.storage.segments.file_segments import epoch_of
 from topologies.io.paths import locate
 from topologies.io.sinks import FileSink
 from topologies.topology import Topology

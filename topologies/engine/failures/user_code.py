@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from manager.outside.transient import is_transient
-from manager.storage.storage_errors import UNREADABLE
+from manager.storage.file_systems.storage_errors import UNREADABLE
 from windowing.data.printable import told
 from windowing.errors import BoltError
 from windowing.suggestions import did_you_mean_column

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from manager.keyed.held import Held
 from manager.keyed.held_segments import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
-from manager.storage.event_segments import STREAM_COLUMN, TIME_COLUMN
+from manager.storage.segments.event_segments import STREAM_COLUMN, TIME_COLUMN
 from manager.storage.task_state import AssignedState
 from policies.admission import accepted, timely
 from policies.marks import NONE

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState
 from manager.triggered.key_firings import Forgotten
 from topologies.engine.failures.user_code import bolt_failure, failed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentWriter
 from topologies.engine.batch.context import Context
 from topologies.engine.work.items import CompactItem
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from manager.queue.queue_state import QueueState
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore
 from manager.storage.task_state import AssignedState, TaskState, TriggeredState, WindowsState
 from topologies.engine.batch.context import Context
 from topologies.engine.fire.assigned.assigned_task import AssignedTask

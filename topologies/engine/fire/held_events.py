@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from manager.keyed.held import GONE, LAST, SEEN, Held, is_needed, live_rows, needed_rows
 from manager.keyed.held_segments import flag, read_held, write_held
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, TaskState
 from topologies.engine.batch.context import Context
 from topologies.engine.fire.compacting import compacted

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from manager.queue.queue_state import QueueState
 from manager.slices.slicing import Slicing
-from manager.storage.event_segments import read_events, write_events
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.event_segments import read_events, write_events
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
 from manager.window_manager import WindowManager
 from topologies.engine.admission.deciding import AdmissionContext

@@ -17,8 +17,8 @@ from windowing.settings.panes import RETRACT
 from windowing.window import Ident, TupleWindow
 
 if TYPE_CHECKING:
-    from manager.storage.ref import Ref
-    from manager.storage.segments import SegmentStore, SegmentWriter
+    from manager.storage.segments.ref import Ref
+    from manager.storage.segments.segments import SegmentStore, SegmentWriter
 
 
 @dataclass

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from manager.slices.slicing import Slicing
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import WindowsState
 from manager.triggered.key_firings import Forgotten
 from policies.marks import NONE

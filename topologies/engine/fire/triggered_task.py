@@ -8,7 +8,7 @@ import numpy as np
 
 from manager.keyed.held import Held
 from manager.keyed.key_states import KeyStates
-from manager.storage.segments import SegmentWriter
+from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import TriggeredState
 from manager.triggered.windows import TriggeredWindows
 from topologies.engine.admission.deciding import AdmissionContext

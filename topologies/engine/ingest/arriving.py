@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.held_segments import EDGE_COLUMN, END_COLUMN, GAP_COLUMN, KEY_COLUMN
-from manager.storage.event_segments import STREAM_COLUMN, TIME_COLUMN
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentWriter
-from manager.storage.taking import take_rows
+from manager.storage.segments.event_segments import STREAM_COLUMN, TIME_COLUMN
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentWriter
+from manager.storage.segments.take_rows import take_rows
 from policies.admission import Decision, timely
 from policies.marks import NONE
 from topologies.engine.admission.late_rows import conform_input

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
-from manager.storage.taking import take_rows
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE
 from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import Executor

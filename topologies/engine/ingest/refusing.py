@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from manager.keyed.held import Held
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from topologies.engine.admission.recording import EmitRows
 from topologies.engine.ingest.error_rows import error_rows, of_component
 from topologies.engine.ledger.ledger import Ledger

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.event_segments import write_events
-from manager.storage.file_segments import epoch_prefix
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentWriter
-from manager.storage.storage_errors import as_storage_error, naming_owner
+from manager.storage.file_systems.storage_errors import as_storage_error, naming_owner
+from manager.storage.segments.event_segments import write_events
+from manager.storage.segments.file_segments import epoch_prefix
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentWriter
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.user_code import bolt_failure
 from topologies.engine.ingest.arriving import Arriving

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from policies.admission import Decision, accepted, all_accepted, timely
 from topologies.engine.admission.deciding import AdmissionContext, Decisions, Incoming, Marks, decide
 from topologies.engine.admission.late_rows import conform_input

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.segments import SegmentWriter
+from manager.storage.segments.segments import SegmentWriter
 from topologies.engine.ledger.trace import TRACES
 from topologies.engine.ledger.trace_contexts import merged
 from topologies.engine.work.input_progress import InputProgress

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from topologies.engine.rows.source_batch import RowPartitions
 from windowing.time.timestamps import FOREVER
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from manager.storage.ref import Ref
+from manager.storage.segments.ref import Ref
 
 
 @dataclass(frozen=True)

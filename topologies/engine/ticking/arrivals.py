@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore
 from manager.watermarks.arrival_times import ArrivalTimes
 from policies.marks import NONE
 

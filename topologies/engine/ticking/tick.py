@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.segments import SegmentStore
 from manager.storage.task_state import TaskState
 from policies.marks import NONE
 from topologies.engine.batch.plan import TimeAdvance

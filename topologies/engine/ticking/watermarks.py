@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from manager.storage.manifest import BoltState
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore
 from manager.watermarks.arrival_times import MarksAround
 from manager.watermarks.event_watermarks import EventWatermarks
 from manager.watermarks.watermark import WaterMarkEventGenerator

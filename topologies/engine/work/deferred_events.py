@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manager.storage.ref import Ref
-from manager.storage.ref_columns import RefColumns
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.ref_columns import RefColumns
 from topologies.engine.work.sections import Sections
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from manager.storage.ref import Ref
-from manager.storage.refs import Refs
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.refs import Refs
 from manager.storage.task_state import BoltTaskState, TaskState
 from policies.marks import NONE
 from topologies.engine.work.deferred_events import DeferredSections

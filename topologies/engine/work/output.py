@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from manager.storage.ref import Ref
+from manager.storage.segments.ref import Ref
 from topologies.engine.work.deferred_events import DeferredEvents
 from topologies.engine.work.input_progress import InputProgress
 from topologies.engine.work.sections import Sections

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from manager.outside.transient import is_transient
-from manager.storage.storage_errors import system_reason
+from manager.storage.file_systems.storage_errors import system_reason
 from topologies.io.formats.file_errors import reading
 from windowing.errors import DataError, MissingError, UnreachableError
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from manager.storage.manifest import BoltState, Manifest
-from manager.storage.segments import SegmentStore
+from manager.storage.segments.segments import SegmentStore
 from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.batch.report import BatchReport

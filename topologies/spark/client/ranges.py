@@ -16,9 +16,9 @@ from typing import Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from manager.storage.file_segments import FileSegments
-from manager.storage.files import delete, make_private
-from topologies.checkpoints.source_log import OffsetRange
+from manager.storage.file_systems.files import delete, make_private
+from manager.storage.segments.file_segments import FileSegments
+from topologies.checkpoints.spark_half.source_log import OffsetRange
 from topologies.engine.batch.context import Context
 from topologies.io.kafka import KafkaSpout
 from topologies.sources.record_files import RecordFile

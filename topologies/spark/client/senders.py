@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from manager.storage.file_segments import FileSegments
-from manager.storage.files import delete, write_private
+from manager.storage.file_systems.files import delete, write_private
+from manager.storage.segments.file_segments import FileSegments
 from topologies.io.kafka import KafkaSink
 from topologies.spark.client.compiled import FAILURES, compiled, kafka_settings, made, properties
 from topologies.spark.kafka import WRITING

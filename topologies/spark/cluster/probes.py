@@ -11,7 +11,7 @@ from itertools import islice
 
 import pyarrow.fs as pafs
 
-from manager.storage.files import delete_folder, is_there, make_folder, read_bytes, write_private
+from manager.storage.file_systems.files import delete_folder, is_there, make_folder, read_bytes, write_private
 from topologies.io.paths import locate, shown_path
 from topologies.io.patterns import is_pattern, leading_folder
 from topologies.io.sinks import FileSink

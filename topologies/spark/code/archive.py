@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from topologies.spark.code.reached import files_of
+from topologies.spark.code.needed_modules import files_of
 from windowing.errors import ConfigError
 
 PREFIX = "windbolt-code-"

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from topologies.spark.code.archive import PREFIX, write_archive
-from topologies.spark.code.whose import WINDBOLT
+from topologies.spark.code.module_owner import WINDBOLT
 
 _HOME = Path(__file__).resolve().parents[3]
 

@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from threading import Lock, Thread
 from typing import Any, cast
 
-from manager.storage.storage_errors import why_and_do
+from manager.storage.file_systems.storage_errors import why_and_do
 from topologies.engine.batch.context import Context
 from topologies.engine.failures.task_failure import TaskFailure
 from topologies.engine.failures.whereabouts import SIZE, WorkerPosition

@@ -9,7 +9,7 @@ import numpy as np
 
 from manager.keyed.held import GONE, LAST, SEEN, Held
 from manager.keyed.last_fired import LastFired
-from manager.storage.segments import SegmentWriter
+from manager.storage.segments.segments import SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.marks import NONE
 from topologies.engine.admission.deciding import AdmissionContext

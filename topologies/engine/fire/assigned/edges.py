@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manager.keyed.held import Held
-from manager.storage.taking import take_rows
+from manager.storage.segments.take_rows import take_rows
 from policies.marks import NONE
 from topologies.engine.ingest.refusing import refuse_end_edges
 from windowing.time.timestamps import FOREVER

@@ -14,8 +14,8 @@ from manager.keyed.last_fired import LastFired
 from manager.keyed.panes import PaneDecisions
 from manager.keyed.released import ReleasedEnds
 from manager.keyed.shut_windows import ShutWindows
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.marks import NONE
 from topologies.engine.fire.assigned.key_watermarks import KeyWatermarks

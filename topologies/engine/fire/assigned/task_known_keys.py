@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from manager.keyed.empty_windows import EmptyWindows
 from manager.keyed.known_keys import KnownKeys
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.assigners import GridWindows
 from policies.marks import NONE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from manager.keyed.panes import EvaluationTime, PaneDecisions, PaneStates
 from manager.keyed.shut_windows import ShutWindows
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentStore, SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.marks import NONE
 from topologies.engine.work.items import BatchEnd

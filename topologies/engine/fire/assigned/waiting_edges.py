@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from manager.keyed.held import Held
 from manager.keyed.held_segments import read_held, write_held
-from manager.storage.ref import Ref
-from manager.storage.segments import SegmentWriter
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentWriter
 from topologies.engine.fire.admitting import Admitted
 from topologies.engine.fire.assigned.edges import concerned, expired, match_edges
 from topologies.engine.ingest.router import Router

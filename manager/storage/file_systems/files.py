@@ -1,0 +1,150 @@
+"""Operations on the files of checkpoints and sinks, on any file system that pyarrow supports.
+
+Each function raises StorageError where the file system fails. Files of a checkpoint hold users' data: on a local file
+system only their owner may read and write them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from manager.storage.file_systems import name_order
+from manager.storage.file_systems.storage_errors import as_storage_error
+
+_NO_SYNC_OF_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
+
+
+def make_private(path: str) -> None:
+    """Create an empty local file for its owner alone, or empty an existing one."""
+    with as_storage_error(path, "written"):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+
+
+def private_stream(filesystem: pafs.FileSystem, path: str) -> pa.NativeFile:
+    """A new file to write to, uncompressed whatever its extension."""
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        make_private(path)  # Arrow keeps the mode of an existing file
+    with as_storage_error(path, "written"):
+        return filesystem.open_output_stream(path, compression=None)
+
+
+def write_private(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
+    """Write a new file."""
+    with as_storage_error(path, "written"), private_stream(filesystem, path) as sink:
+        sink.write(data)
+
+
+def write_shown_whole(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
+    """Write an object to an object store, in which it appears once it is closed."""
+    with as_storage_error(path, "written"), filesystem.open_output_stream(path, compression=None) as sink:
+        sink.write(data)
+
+
+def sync_file(path: str) -> None:
+    """Flush a local file to disk, so that it survives a power cut."""
+    with as_storage_error(path, "written to the disk"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sync_names(*folders: str) -> None:
+    """Flush the names in local folders to disk, so that they survive a power cut before any later change does.
+
+    Nothing is done where the file system keeps the order of changes by itself (decision 71), or cannot sync folders.
+    """
+    for folder in folders:
+        with as_storage_error(folder, "written to the disk"):
+            keeps = name_order.keeps_order(folder)
+        if not keeps:
+            sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Flush the names in a local folder to disk, as far as its file system can do that."""
+    with as_storage_error(folder, "written to the disk"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_SYNC_OF_FOLDERS:
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def sync_folders_below(root: str) -> None:
+    """Flush the names in a local folder, its own name, and those in all folders below it: an earlier process may have
+    died before it did so."""
+    if not name_order.keeps_order(root):
+        sync_names(os.path.dirname(root), *sorted(folder for folder, _, _ in os.walk(root)))
+
+
+def read_bytes(filesystem: pafs.FileSystem, path: str) -> bytes:
+    """The content of a file."""
+    with as_storage_error(path, "read"), filesystem.open_input_stream(path, compression=None) as source:
+        return source.read()  # type: ignore[no-any-return]
+
+
+def is_there(filesystem: pafs.FileSystem, path: str) -> bool:
+    """Whether there is something at a path."""
+    return bool(path_type(filesystem, path) != pafs.FileType.NotFound)
+
+
+def path_type(filesystem: pafs.FileSystem, path: str) -> pafs.FileType:
+    """Whether a path is a file, a folder, or nothing."""
+    with as_storage_error(path, "looked at"):
+        return filesystem.get_file_info(path).type
+
+
+def entries(filesystem: pafs.FileSystem, folder: str, *, missing: bool = True) -> list[pafs.FileInfo]:
+    """The entries of a folder, hidden files included. With ``missing``, a folder that does not exist is empty."""
+    with as_storage_error(folder, "listed"):
+        return filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=missing))  # type: ignore[no-any-return]
+
+
+def make_folder(filesystem: pafs.FileSystem, path: str) -> None:
+    """Create a folder and its parents; it may exist already."""
+    local = isinstance(filesystem, pafs.LocalFileSystem)
+    missing = list(_missing_folders(os.path.abspath(path))) if local else []
+    with as_storage_error(path, "made"):
+        filesystem.create_dir(path, recursive=True)
+    sync_names(*map(os.path.dirname, missing))
+
+
+def _missing_folders(path: str) -> Iterator[str]:
+    while not os.path.isdir(path):
+        yield path
+        path = os.path.dirname(path)
+
+
+def move(filesystem: pafs.FileSystem, path: str, target: str) -> None:
+    """Rename a file."""
+    with as_storage_error(path, f"renamed to {target}"):
+        filesystem.move(path, target)
+
+
+def delete(filesystem: pafs.FileSystem, path: str, *, missing: bool = False) -> None:
+    """Delete a file. With ``missing``, it may have been deleted already."""
+    with as_storage_error(path, "deleted"), suppress(*([FileNotFoundError] if missing else [])):
+        filesystem.delete_file(path)
+
+
+def delete_folder(filesystem: pafs.FileSystem, path: str) -> None:
+    """Delete a folder with all that is in it."""
+    with as_storage_error(path, "deleted"):
+        filesystem.delete_dir(path)
+
+
+def empty_folder(filesystem: pafs.FileSystem, path: str) -> None:
+    """Delete all that is in a folder."""
+    with as_storage_error(path, "emptied"):
+        filesystem.delete_dir_contents(path)

@@ -1,0 +1,83 @@
+"""One way to name places: every name of a place is the same place, for our half and for Spark's."""
+
+from __future__ import annotations
+
+import pytest
+
+from manager.outside.place_names import hadoop_name, has_query, place_name, s3a_settings
+from manager.storage.file_systems.object_store import is_object_store, open_uri
+from topologies.io.paths import locate, shown_path
+from windowing.errors import ConfigError, EnvironmentMissing
+
+NAMES = [
+    ("s3://bucket/ck", "s3://bucket/ck", "s3a://bucket/ck"),
+    ("s3a://bucket/ck", "s3://bucket/ck", "s3a://bucket/ck"),
+    ("s3n://bucket/ck", "s3://bucket/ck", "s3a://bucket/ck"),
+    ("S3A://bucket/ck", "s3://bucket/ck", "s3a://bucket/ck"),
+    ("s3a://bucket/in/?.csv", "s3://bucket/in/?.csv", "s3a://bucket/in/?.csv"),
+    ("s3://key:secret@bucket/ck?region=x", "s3://key:secret@bucket/ck?region=x", "s3a://bucket/ck"),
+    ("s3://bucket", "s3://bucket", "s3a://bucket"),
+    ("gs://bucket/ck", "gs://bucket/ck", "gs://bucket/ck"),
+    ("gcs://bucket/ck", "gs://bucket/ck", "gs://bucket/ck"),
+    ("abfss://c@a.dfs.core.windows.net/ck", *["abfss://c@a.dfs.core.windows.net/ck"] * 2),
+    ("wasbs://c@a.blob.core.windows.net/ck", *["abfss://c@a.dfs.core.windows.net/ck"] * 2),
+    ("wasb://c@a.blob.core.windows.net/ck", *["abfs://c@a.dfs.core.windows.net/ck"] * 2),
+    ("hdfs://nn:8020/ck", "hdfs://nn:8020/ck", "hdfs://nn:8020/ck"),
+    ("dbfs:/shop/ck", "/dbfs/shop/ck", "dbfs:/shop/ck"),
+    ("dbfs:///shop/ck", "/dbfs/shop/ck", "dbfs:/shop/ck"),
+    ("/dbfs/shop/ck", "/dbfs/shop/ck", "dbfs:/shop/ck"),
+    ("/srv/ck", "/srv/ck", "/srv/ck"),
+]
+
+
+@pytest.mark.parametrize(("given", "ours", "hadoops"), NAMES, ids=[given for given, _, _ in NAMES])
+def test_a_place_has_one_name_here_and_one_for_spark(given: str, ours: str, hadoops: str) -> None:
+    assert (place_name(given), hadoop_name(given)) == (ours, hadoops)
+    assert shown_path(given) == ours
+    assert (place_name(ours), place_name(hadoops).partition("?")[0]) == (ours, place_name(hadoops).partition("?")[0])
+
+
+def test_what_is_behind_a_question_mark_is_options_or_a_pattern() -> None:
+    assert has_query("s3://bucket/ck?endpoint_override=127.0.0.1:9000")
+    assert not has_query("s3://bucket/in/?.parquet")
+    assert not has_query("/srv/a?b=c")
+
+
+def test_hadoop_is_told_what_arrow_knows() -> None:
+    role = {"aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"}
+    local = {"endpoint": "http://127.0.0.1:9000", "path.style.access": "true", "connection.ssl.enabled": "false"}
+    assert s3a_settings("s3a://bucket/ck", {}) == role
+    assert s3a_settings("/srv/ck", {"AWS_REGION": "x"}) == {}
+    assert s3a_settings("gs://bucket/ck", {"AWS_REGION": "x"}) == {}
+    assert s3a_settings("s3://bucket/in/?.csv", {"AWS_REGION": "eu-north-1"}) == role | {
+        "endpoint.region": "eu-north-1"
+    }
+    named = "s3://bucket/ck?scheme=http&endpoint_override=127.0.0.1:9000&region=here"
+    assert s3a_settings(named, {"AWS_REGION": "x"}) == role | local | {"endpoint.region": "here"}
+    of_all = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"}
+    assert s3a_settings("s3://bucket/ck", of_all) == role | local | {"endpoint.region": "us-east-1"}
+    keys = s3a_settings("s3://key:se%2Fcret@bucket/ck", {})
+    assert (keys["access.key"], keys["secret.key"]) == ("key", "se/cret")
+
+
+def test_two_names_of_a_place_are_one_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    one, another = locate("s3a://bucket/ck?region=us-east-1"), locate("s3://bucket/ck?region=us-east-1")
+    assert one == another
+    assert one[1:] == ("bucket/ck", "s3://bucket/ck?region=us-east-1")
+    assert locate("wasbs://c@a.blob.core.windows.net/ck")[1:] == ("c/ck", "abfss://c@a.dfs.core.windows.net/ck")
+    assert is_object_store("abfss://c@a.dfs.core.windows.net/ck")
+
+
+def test_a_scheme_that_nobody_knows_is_told_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"windbolt does not know oss://"):
+        open_uri("oss://bucket/ck")
+
+
+def test_hdfs_without_its_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR", "CLASSPATH"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(EnvironmentMissing, match=r"libhdfs cannot be loaded") as raised:
+        open_uri("hdfs://nobody:8020/ck")
+    assert "ARROW_LIBHDFS_DIR" in raised.value.do
+    assert "classpath --glob" in raised.value.do

@@ -1,0 +1,79 @@
+"""What can be told before Spark starts is told then."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topologies.preflight.before_start import refuse_before_start
+from topologies.topology import Topology
+from windbolt import (
+    CheckpointError,
+    RunOptions,
+    StorageError,
+    TopologyBuilder,
+    WindowedBolt,
+    run_local,
+    run_on_spark,
+    sinks,
+    spouts,
+)
+
+
+class Size(WindowedBolt):
+    outputs = "n long"
+
+    def execute(self, window):
+        return (len(window),)
+
+
+def topology(length: str = "10s", sink: Any = None) -> Topology:
+    builder = TopologyBuilder("early")
+    builder.set_spout("events", spouts.memory("ts timestamp", [(datetime(2024, 1, 1, 6, tzinfo=UTC),)]))
+    builder.set_bolt("size", Size().with_tumbling_window(length).with_timestamp_field("ts")).global_grouping("events")
+    builder.set_sink("out", sink or sinks.memory()).from_("size")
+    return builder.build()
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("topologies.spark.jvm.sharing.open_session", started)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_changed_topology_is_told_before_spark_starts(tmp_path: Path) -> None:
+    options = RunOptions(checkpoint=str(tmp_path / "ck"))
+    run_local(topology(), options)
+    with pytest.raises(CheckpointError, match="window length was '10s', and is '20s'"):
+        run_on_spark(topology("20s"), options)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_so_is_another_first_output(tmp_path: Path) -> None:
+    run_local(topology(), RunOptions(checkpoint=str(tmp_path / "ck")))
+    later = RunOptions(checkpoint=str(tmp_path / "ck"), first_output="2024-01-02T00:00:00Z")
+    with pytest.raises(CheckpointError, match="cannot have its first output at 2024-01-02T00:00:00Z"):
+        run_on_spark(topology(), later)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_so_is_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    sink = sinks.files(tmp_path / "file" / "out")
+    with pytest.raises(StorageError, match=r"the start of the run failed: sink 'out': .*/file/out cannot be made"):
+        run_on_spark(topology(sink=sink), RunOptions(checkpoint=str(tmp_path / "ck")))
+    assert not (tmp_path / "ck").exists()
+
+
+def test_what_fits_passes_and_nothing_is_written(tmp_path: Path) -> None:
+    options = RunOptions(checkpoint=str(tmp_path / "ck"))
+    refuse_before_start(topology(), options)
+    assert not (tmp_path / "ck").exists()
+    run_local(topology(), options)
+    refuse_before_start(topology(), options)

@@ -1,0 +1,231 @@
+"""What a checkpoint holds is read as tables: by task, key, time and batch, in Python and by the command, in a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.helpers.s3 import S3, s3_server
+from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.cli.app import app
+from topologies.state_tables.reading import bolts, read
+from topologies.topology import Topology
+from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt
+from windowing.aggregates import count
+from windowing.errors import CheckpointError, ConfigError
+from windowing.settings.kinds import Session
+from windowing.settings.panes import Panes, after_count
+from windowing.settings.triggers import FireResult, RuleTrigger, TriggerCall
+
+NOON = 1_714_564_800_000_000  # 2024-05-01T12:00:00Z
+MINUTE = 60_000_000
+SCHEMA = "ts timestamp, user string, task long"
+Row = tuple[float, str, int]
+BATCHES: list[list[Row]] = [[(1, "ada", 5), (2, "bob", 6)], [(3, "ada", 7), (9, "eve", 8)]]
+
+
+class Visits(StatefulWindowedBolt):
+    """A stateful bolt."""
+
+    outputs = "user string, visits long"
+    state_types = {"windows": int, "users": dict, "last": "user string, task long"}  # noqa: RUF012
+
+    def execute(self, window: TupleWindow) -> Any:
+        """A row."""
+        self.state["windows"] += 1
+        users = [str(user) for user in window.column("user").tolist()]
+        for user in users:
+            self.state["users"][user] = self.state["users"].get(user, 0) + 1
+        self.state["last"] = window.table.select(["user", "task"])
+        return users[0], len(window)
+
+
+def visits() -> WindowedBolt:
+    return Visits().with_tumbling_window("2m").with_key("user").with_timestamp_field("ts")
+
+
+def sessions() -> WindowedBolt:
+    return Visits().with_window(Session("20m")).with_key("user").with_timestamp_field("ts")
+
+
+def ruled() -> WindowedBolt:
+    return Visits().with_key("user").with_trigger(RuleTrigger(summed))
+
+
+def paned() -> WindowedBolt:
+    panes = Panes(early=after_count(1), mode="retracting")
+    return Visits().with_tumbling_window("1h").with_key("user").with_timestamp_field("ts").with_trigger(panes)
+
+
+def topology(folder: str, bolt: WindowedBolt, tasks: int = 2, second: bool = False) -> Topology:
+    builder = TopologyBuilder("shop")
+    builder.set_spout("orders", spouts.files(f"{folder}/in/*.jsonl", SCHEMA, files_per_batch=1))
+    builder.set_bolt("visits", bolt, tasks).fields_grouping("orders", "user")
+    if second:
+        builder.set_bolt("others", AggregateBolt(n=count()).with_tumbling_window("1h")).global_grouping("visits")
+    builder.set_sink("out", sinks.memory()).from_("visits")
+    return builder.build()
+
+
+def ran(folder: Path, bolt: WindowedBolt, checkpoint: str = "", *, second: bool = False, flush: bool = False) -> str:
+    """The checkpoint of a run of two batches."""
+    (folder / "in").mkdir(parents=True, exist_ok=True)
+    for number, rows in enumerate(BATCHES):
+        lines = [{"ts": (NOON + round(at * MINUTE)) // 1000, "user": user, "task": task} for at, user, task in rows]
+        (folder / "in" / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    checkpoint = checkpoint or str(folder / "ck")
+    options = RunOptions(checkpoint, flush=flush, clock=lambda: NOON)
+    run_local(topology(str(folder), bolt, second=second), options)
+    return checkpoint
+
+
+def test_the_tables_of_a_stateful_bolt(tmp_path: Path) -> None:
+    found = read(ran(tmp_path, visits()))
+    assert (found.bolt, found.batch, found.clock) == ("visits", "1", NOON)
+    values = found.to_pandas("state").set_index(["name", "task"])["value"]
+    assert sum(int(value) for value in values["windows"]) == 3
+    assert {user for value in values["users"] for user in json.loads(value)} == {"ada", "bob"}
+    assert set(found["state.last"].column_names) == {"task", "user", "state.task"}
+    windows = found.to_pandas("windows")
+    assert windows[["user", "events"]].to_numpy().tolist() == [["eve", 1]]
+    assert str(windows["end"][0]) == "2024-05-01 12:10:00+00:00"
+    assert found["events"].column("event.task").to_pylist() == [8]
+    assert "windows: 1" in repr(found)
+
+
+def test_an_earlier_batch_that_is_kept(tmp_path: Path) -> None:
+    checkpoint = ran(tmp_path, sessions(), flush=True)
+    assert read(checkpoint).batch == "1-close"
+    assert read(checkpoint)["windows"].num_rows == 0
+    before = read(checkpoint, batch=0)
+    assert before.batch == "0"
+    assert sorted(before["windows"]["user"].to_pylist()) == ["ada", "bob"]
+    assert bolts(checkpoint, batch="0").column("received").to_pylist() == [2]
+    with pytest.raises(CheckpointError, match="does not have batch 7") as missing:
+        read(checkpoint, batch=7)
+    assert "kept are 0, 1, 1-close" in missing.value.why
+    with pytest.raises(ConfigError, match="batch 'last'"):
+        read(checkpoint, batch="last")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "users"),
+    [
+        ({}, ["ada", "ada", "bob", "eve"]),
+        ({"key": "ada"}, ["ada", "ada"]),
+        ({"since": "2024-05-01T12:02:00Z", "until": "2024-05-01T12:09:00Z"}, ["ada", "bob"]),
+        ({"key": "eve", "until": "2024-05-01T12:09:00Z"}, []),
+    ],
+)
+def test_only_some_rows(wanted: dict[str, Any], users: list[str], tmp_path: Path) -> None:
+    checkpoint = ran(tmp_path, sessions())
+    assert sorted(read(checkpoint, **wanted)["events"]["user"].to_pylist()) == users
+    by_task = [read(checkpoint, task=task, **wanted)["events"]["user"].to_pylist() for task in (0, 1)]
+    assert sorted(by_task[0] + by_task[1]) == users
+
+
+def test_several_bolts(tmp_path: Path) -> None:
+    checkpoint = ran(tmp_path, visits(), second=True)
+    assert bolts(checkpoint).column("bolt").to_pylist() == ["visits", "others"]
+    with pytest.raises(ConfigError, match="which bolt") as which:
+        read(checkpoint)
+    assert "visits, others" in which.value.why
+    sums = read(checkpoint, "others")
+    assert sum(sums["events"].column("events").to_pylist()) == 3
+    assert sums["windows"].column("events").to_pylist() == [3]
+    with pytest.raises(ConfigError, match="did you mean 'others'"):
+        read(checkpoint, "other")
+    with pytest.raises(ConfigError, match="has no task 2"):
+        read(checkpoint, "visits", task=2)
+    with pytest.raises(ConfigError, match="since='noon'"):
+        read(checkpoint, "visits", since="noon")
+
+
+def summed(event: Any, call: TriggerCall) -> FireResult:
+    """A rule with a cache."""
+    call.cache["sum"] = call.cache.get("sum", 0) + event["task"]
+    return FireResult.CONTINUE
+
+
+def test_caches_of_a_rule(tmp_path: Path) -> None:
+    found = read(ran(tmp_path, ruled()))
+    caches = dict(zip(found["keys"]["user"].to_pylist(), found["keys"]["cache"].to_pylist(), strict=True))
+    assert caches == {"ada": '{"sum": 12}', "bob": '{"sum": 6}', "eve": '{"sum": 8}'}
+    assert sorted(found["windows"]["events"].to_pylist()) == [1, 1, 2]
+    assert read(tmp_path / "ck", key="bob")["keys"]["cache"].to_pylist() == ['{"sum": 6}']
+
+
+def test_firings_and_rows_that_may_be_retracted(tmp_path: Path) -> None:
+    found = read(ran(tmp_path, paned()))
+    fired = dict(zip(found["windows"]["user"].to_pylist(), found["windows"]["firings"].to_pylist(), strict=True))
+    assert fired == {"ada": 2, "bob": 1, "eve": 1}
+    assert sorted(found["retractable.default"]["user"].to_pylist()) == ["ada", "bob", "eve"]
+
+
+def told(*args: str) -> Any:
+    done = CliRunner().invoke(app, ["state", *args])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_command(tmp_path: Path) -> None:
+    checkpoint = ran(tmp_path, visits())
+    assert "visits  2" in told(checkpoint)
+    assert json.loads(told(checkpoint, "--json"))["bolts"][0]["pending"] == 1
+    text = told(checkpoint, "visits")
+    for words in ("visits after batch 1", "windows: 1 row", "2024-05-01T12:10:00Z", "state.last"):
+        assert words in text
+    assert "and 1 more (--rows, --to)" in told(checkpoint, "visits", "--table", "events", "--rows", "0")
+    got = json.loads(told(checkpoint, "visits", "--table", "windows", "--json"))
+    assert got["tables"] == read(checkpoint).only("windows").to_json()["tables"]
+    told(checkpoint, "visits", "--to", str(tmp_path / "tables"))
+    assert pq.read_table(tmp_path / "tables" / "events.parquet").column("user").to_pylist() == ["eve"]
+    for wrong in (["--table", "windows"], ["visits", "--table", "window"], ["visits", "--format", "csv"]):
+        assert CliRunner().invoke(app, ["state", checkpoint, *wrong]).exit_code == 2
+
+
+def test_nothing_is_changed_and_a_run_may_hold_the_checkpoint(tmp_path: Path) -> None:
+    from topologies.checkpoints.pairing import PairedCheckpoint
+
+    checkpoint = ran(tmp_path, visits())
+    halves = PairedCheckpoint(checkpoint)
+    halves.lock()
+    before = {path: path.read_bytes() for path in Path(checkpoint).rglob("*") if path.is_file()}
+    assert read(checkpoint)["windows"].num_rows == 1
+    assert {path: path.read_bytes() for path in Path(checkpoint).rglob("*") if path.is_file()} == before
+    halves.release()
+
+
+@pytest.fixture
+def store() -> Iterator[S3]:
+    with s3_server() as server:
+        yield server
+
+
+def test_of_a_checkpoint_in_an_object_store(store: S3, tmp_path: Path) -> None:
+    there = ran(tmp_path / "a", visits(), store.uri("ck"))
+    here = ran(tmp_path / "b", visits())
+    tables, others = read(there).tables, read(here).tables
+    assert list(tables) == list(others)
+    for name, table in tables.items():
+        assert table.equals(others[name]), name
+    written = read(there).write(store.uri("tables"))
+    assert "tables/windows.parquet" in store.names()
+    assert len(written) == len(tables)
+
+
+def test_before_the_first_batch(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    run_local(topology(str(tmp_path), visits()), RunOptions(str(tmp_path / "ck"), flush=False))
+    found = read(tmp_path / "ck")
+    assert (found.batch, dict(found.tables)) == (None, {})
+    assert bolts(tmp_path / "ck").num_rows == 0
+    assert "No batch has been committed." in told(str(tmp_path / "ck"), "visits")
+    assert isinstance(bolts(tmp_path / "ck"), pa.Table)

@@ -1,0 +1,160 @@
+"""What the windows of a checkpoint's bolts wait for, by the rules of the last run: noted for who looks without it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from manager.storage.file_systems.storage_errors import UNREADABLE
+from manager.storage.sealed_folder import SealedFolder
+from topologies.checkpoints.notes.assigners_note import assigner_values
+from topologies.checkpoints.notes.graph_note import graph_from, graph_values
+from topologies.graph.groupings import FieldsGrouping
+from topologies.graph.nodes.windowed import WindowedNode
+from topologies.graph.rules_in_words import key_trigger_in_words, kind_in_words, policies_in_words
+from topologies.html.graph_svg import Arrow, Box
+from topologies.topology import Topology
+from windowing.settings.rules import START, IdleRule, WatermarkCombiner
+from windowing.time.durations import Duration
+
+TIMING = "timing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoltTiming:
+    """The rules of a windowed bolt by which its windows fire; durations in microseconds."""
+
+    windows: str
+    """In words."""
+    inputs: list[str]
+    origins: dict[str, list[str]]
+    """Per input that comes from windowed bolts: those."""
+    event_time: bool
+    key: list[str]
+    length: int | None
+    """Of windows of time that begin at regular times; None for others."""
+    slide: int | None
+    offset: int
+    end_belongs: bool
+    """Whether an event at the end of a window is in it, and one at its start is not; else it is the other way round."""
+    past_end: int
+    """How far past its end the watermark must be for a window to be due: the allowed lateness, and 1 where an event at
+    the end belongs to it."""
+    delay: int
+    """How far the watermark stays behind the latest event."""
+    follows_events: bool
+    """Whether each input, or partition, has a mark of its own; else the watermark is made at ticks."""
+    tick: int
+    """The least time between two ticks; 0: at each batch."""
+    per_key: bool
+    greatest: bool
+    """Whether the watermark is the greatest of the marks; else the least."""
+    idle_timeout: int | None
+    idle_waits_for_end: bool
+    """Whether the idle timeout runs from the end of a window, where that is after the last event."""
+    partition_idle_timeout: int | None
+    late_tolerance: int | None
+    """How far the watermark stays behind the estimated arrival time; None where it does not follow the clock."""
+    trigger: bool
+    """Whether a trigger of keys fires the windows."""
+    empty_windows: bool
+    keys: list[list[str]]
+    """Per input: the columns of its key; none where the bolt has none."""
+    assigners: list[dict[str, Any]]
+    """What forms its windows, where they are not runs of a queue (``assigners_note``)."""
+    from_first_clock: bool
+    """Whether aligned windows are counted from the first clock of the run."""
+
+    @staticmethod
+    def of(node: WindowedNode) -> BoltTiming:
+        """Those of a bolt."""
+        settings = node.bolt.settings
+        regular = settings.slide if not settings.kinds and settings.key_trigger is None else None
+        length = settings.length
+        arrival = settings.arrival
+        return BoltTiming(
+            windows=_windows(node),
+            inputs=list(node.streams),
+            origins={
+                name: [origin.bolt for origin in found]
+                for name, found in zip(node.streams, node.origins, strict=True)
+                if found
+            },
+            event_time=node.event_time,
+            key=_key(node),
+            length=length.micros if isinstance(length, Duration) and isinstance(regular, Duration) else None,
+            slide=regular.micros if isinstance(regular, Duration) else None,
+            offset=settings.offset.micros,
+            end_belongs=settings.bounds.holds(0, 1, 1),
+            past_end=_past_end(node),
+            delay=settings.delay if node.sequenced else node.lag.micros,
+            follows_events=node.sequenced,
+            tick=settings.watermark_interval.micros,
+            per_key=settings.watermark_per_key,
+            greatest=settings.watermark_combine is WatermarkCombiner.MAX,
+            idle_timeout=None if settings.idle_timeout is None else settings.idle_timeout.micros,
+            idle_waits_for_end=settings.idle_rule is IdleRule.AFTER_WINDOW_END,
+            partition_idle_timeout=None
+            if settings.partition_idle_timeout is None
+            else settings.partition_idle_timeout.micros,
+            late_tolerance=arrival.late.micros
+            if settings.estimate_arrival and arrival is not None and arrival.late is not None
+            else None,
+            trigger=settings.key_trigger is not None,
+            empty_windows=settings.empty_windows_until is not None,
+            keys=[list(key) for key in node.keys],
+            assigners=[assigner_values(each) for each in node.assigners],
+            from_first_clock=settings.anchor == START,
+        )
+
+
+def note_timing(files: SealedFolder, topology: Topology) -> None:
+    """Note the rules of this run, and its graph. Nothing depends on the note: one that is damaged is written anew."""
+    bolts = {name: asdict(BoltTiming.of(node)) for name, node in topology.windowed.items()}
+    now = {"bolts": bolts, "graph": graph_values(topology)}
+    known: Any = None
+    with suppress(*UNREADABLE):
+        known = files.read(TIMING)
+    if known != now:
+        files.write(TIMING, now)
+
+
+def read_timing(files: SealedFolder) -> dict[str, BoltTiming] | None:
+    """The rules of the last run, by bolt; None where none has noted them in this form."""
+    found: dict[str, dict[str, dict[str, Any]]] | None = files.read(TIMING)
+    names = {each.name for each in fields(BoltTiming)}
+    if found is None or any(set(values) != names for values in found["bolts"].values()):
+        return None
+    return {name: BoltTiming(**values) for name, values in found["bolts"].items()}
+
+
+def read_graph(files: SealedFolder) -> tuple[list[Box], list[Arrow]]:
+    """The graph of the topology as the last run had it; empty where that has not noted it."""
+    found: dict[str, Any] = files.read(TIMING) or {}
+    return graph_from(found["graph"]) if "graph" in found else ([], [])
+
+
+def _windows(node: WindowedNode) -> str:
+    settings = node.bolt.settings
+    if settings.key_trigger is not None:
+        return key_trigger_in_words(settings.key_trigger)
+    if settings.kinds:
+        return "; ".join(map(kind_in_words, settings.kinds))
+    return policies_in_words(node.eviction, node.trigger)
+
+
+def _key(node: WindowedNode) -> list[str]:
+    """The columns of its key, or else those by which its first input is grouped."""
+    if node.keys[0]:
+        return list(node.keys[0])
+    grouping = node.inputs[0].grouping
+    return list(grouping.fields) if isinstance(grouping, FieldsGrouping) else []
+
+
+def _past_end(node: WindowedNode) -> int:
+    if node.assigners:
+        return -int(node.closed_until(np.zeros(1, np.int64))[0])
+    return node.trigger.due_at(0) + node.bolt.settings.allowed_lateness.micros

@@ -1,0 +1,190 @@
+"""Which files belong to which batch, noted as Spark notes it, by an engine that is not Spark (decision 38).
+
+So either engine goes on where the other stopped, and all that looks at a checkpoint finds it as it knows it.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote, unquote
+
+from manager.storage.file_systems.files import make_folder
+from manager.storage.file_systems.object_store import is_object_store
+from topologies.checkpoints.spark_half.spark_files import create_spark_file, delete_spark_file, write_spark_file
+from topologies.checkpoints.spark_half.spark_half import COMPACT, SparkHalf
+from topologies.io.paths import shown_path
+from topologies.io.spouts import FoundFile
+from topologies.run.options import SPARK_KEEPS
+from windowing.errors import CheckpointError
+
+_COMPACT_EVERY = 10
+"""Every tenth entry of the log of a source holds those of all before it too (``fileSource.log.compactInterval``)."""
+_NOT_QUOTED = "-_.!~*'():@&=+$,;/"
+"""What Java leaves as it is in the path of a URI, besides letters and digits."""
+_BEAT = 1000
+"""Milliseconds by which a heartbeat of Spark's goes on."""
+
+
+class JournalMoved(Exception):
+    """Another run has written what this journal was about to write; the journal is to be read anew."""
+
+
+class FileJournal:
+    """Spark's half of a checkpoint, for spouts of files alone: which of their files are read, and by which batch."""
+
+    def __init__(self, half: SparkHalf, spouts: Sequence[str], *, heartbeats: bool, uri: str | None) -> None:
+        """``spouts`` in the order of the sources of Spark's query, ``heartbeats`` whether a heartbeat comes after them.
+
+        ``uri`` of the file system, None for the local one: there files are written with checksums, as Spark writes
+        them, and a lock keeps other runs off. CheckpointError where the journal is of other sources.
+        """
+        self._half, self._spouts, self._uri = half, tuple(spouts), uri
+        self._heartbeats = heartbeats
+        self._planned = max(half.offsets(), default=-1)
+        self._committed = max(half.commits(), default=-1)
+        if half.query() is None:
+            with suppress(JournalMoved):  # then it has the id that the other run gave it
+                self._create("metadata", json.dumps({"id": str(uuid.uuid4())}))
+        self._about: dict[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+        self._places = ["-"] * (len(self._spouts) + heartbeats)
+        if self._planned >= 0:
+            self._resume()
+        self._files = [half.files(source) for source in range(len(self._spouts))]
+        self._latest = [max(half.entries(source), default=-1) for source in range(len(self._spouts))]
+        self._every = [_interval(half.entries(source)) for source in range(len(self._spouts))]
+        self.seen = {
+            spout: {path_of(entry) for entry in self._files[source]} for source, spout in enumerate(self._spouts)
+        }
+        """Per spout, the files that belong to a batch, by their absolute paths."""
+
+    @property
+    def unfinished(self) -> int | None:
+        """The batch that was planned and not committed, by whichever engine."""
+        return self._planned if self._planned > self._committed else None
+
+    def plan(self, files: Mapping[str, Sequence[FoundFile]], clock: int, *, heartbeat: bool) -> int:
+        """Note the files of the next batch, whose number this is; ``clock`` in microseconds.
+
+        ``heartbeat``: with a heartbeat, as Spark has one at each trigger. A run that dies before the last file is
+        written has not begun the batch (checkpoints/unplanned.py). JournalMoved where another run was faster.
+        """
+        places = list(self._places)
+        for source, spout in enumerate(self._spouts):
+            if files.get(spout):
+                self._note(source, spout, files[spout])
+                places[source] = _compact_json({"logOffset": self._latest[source]})
+        if self._heartbeats and (heartbeat or places[-1] == "-"):
+            before = 0 if places[-1] == "-" else json.loads(places[-1])["offset"]
+            places[-1] = _compact_json({"offset": before + 1, "timestamp": _BEAT * (before + 1)})
+        self._about["batchTimestampMs"] = clock // 1000
+        number = self._planned + 1
+        self._create(f"offsets/{number}", "\n".join(["v1", _compact_json(self._about), *places]))
+        self._places, self._planned = places, number
+        return number
+
+    def commit(self, number: int) -> None:
+        """Note that a batch is done, and delete what is too old to be gone back to."""
+        if number > self._committed:
+            self._write(f"commits/{number}", "\n".join(["v1", '{"nextBatchWatermarkMs":0}']))
+            self._committed = number
+        for folder, batches in (("offsets", self._half.offsets()), ("commits", self._half.commits())):
+            for old in batches:
+                if old < number - SPARK_KEEPS:
+                    delete_spark_file(self._half.filesystem, f"{self._half.root}/{folder}/{old}")
+
+    def _resume(self) -> None:
+        name = f"offsets/{self._planned}"
+        try:
+            _, about, *places = self._half.read(name).split("\n")
+            self._about = json.loads(about)
+            fits = len(places) == len(self._places) and all(
+                place == "-" or json.loads(place).keys() == wanted
+                for place, wanted in zip(places, self._kinds, strict=True)
+            )
+        except (ValueError, AttributeError) as error:
+            raise CheckpointError(
+                f"Spark's record of batch {self._planned} in {self._half.root} cannot be read",
+                why=f"{type(error).__name__}: {error}",
+                do="continue with this checkpoint on Spark",
+            ) from error
+        if not fits:
+            raise CheckpointError(
+                f"the record of batch {self._planned} in {self._half.root} belongs to other sources",
+                why=f"it has {len(places)}, and the topology has {len(self._places)}: its spouts, and a heartbeat "
+                "where windows follow the clock",
+                do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
+            )
+        self._places = places
+
+    @property
+    def _kinds(self) -> list[set[str]]:
+        return [{"logOffset"}] * len(self._spouts) + [{"offset", "timestamp"}] * self._heartbeats
+
+    def _note(self, source: int, spout: str, files: Sequence[FoundFile]) -> None:
+        number = self._latest[source] + 1
+        new = [{"path": as_uri(each.path), "timestamp": each.changed, "batchId": number} for each in files]
+        self._files[source] += new
+        compact = (number + 1) % self._every[source] == 0
+        lines = map(_compact_json, self._files[source] if compact else new)
+        self._create(f"sources/{source}/{number}{COMPACT if compact else ''}", "\n".join(["v1", *lines]))
+        self._latest[source] = number
+        self.seen[spout] |= {each.path for each in files}
+        kept = number + 1 - SPARK_KEEPS
+        before = kept - kept % self._every[source] - 1  # the last that holds all that went before what is kept
+        for old, name in self._half.entries(source).items() if compact else ():
+            if old < before:
+                delete_spark_file(self._half.filesystem, f"{self._half.root}/sources/{source}/{name}")
+
+    def _create(self, name: str, text: str) -> None:
+        """Write a file that another run may be about to write, where no lock keeps it off."""
+        if self._uri is None:
+            self._write(name, text)
+        elif not create_spark_file(self._half.filesystem, self._uri, f"{self._half.root}/{name}", text):
+            raise JournalMoved
+
+    def _write(self, name: str, text: str) -> None:
+        path = f"{self._half.root}/{name}"
+        if not is_object_store(self._uri):
+            make_folder(self._half.filesystem, path.rsplit("/", 1)[0])
+        write_spark_file(self._half.filesystem, path, text, summed=self._uri is None)
+
+
+def path_of(entry: Mapping[str, Any]) -> str:
+    """The absolute path of a file from its entry in the log of its source."""
+    return shown_path(unquote(entry["path"]))
+
+
+def as_uri(path: str) -> str:
+    """A local path as Spark notes it, to the letter: by it Spark knows which files it has read.
+
+    Java's URIs keep letters of all alphabets as they are, and quote spaces and controls, wherever they are from.
+    """
+    if path.isascii():
+        return f"file://{quote(path, safe=_NOT_QUOTED)}"
+    return "file://" + "".join(quote(char, safe=_NOT_QUOTED) if char.isascii() else _other(char) for char in path)
+
+
+def _other(char: str) -> str:
+    return quote(char) if unicodedata.category(char) in ("Zs", "Zl", "Zp", "Cc") else char
+
+
+def _interval(entries: Mapping[int, str]) -> int:
+    """From one entry that holds all before it to the next: by the rule by which Spark finds them."""
+    compact = sorted(number for number, name in entries.items() if name.endswith(COMPACT))
+    if len(compact) > 1:
+        return compact[-1] - compact[-2]
+    if not compact or compact[0] + 1 == _COMPACT_EVERY:
+        return _COMPACT_EVERY
+    whole = compact[0] + 1
+    if whole // 2 <= _COMPACT_EVERY:
+        return whole
+    return next(each for each in range(_COMPACT_EVERY, whole + 1) if whole % each == 0)
+
+
+def _compact_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,23 @@
+"""What keeps a run from succeeding, and can be told before an engine starts."""
+
+from __future__ import annotations
+
+from manager.storage.file_systems.storage_errors import during
+from topologies.checkpoints.pairing import PairedCheckpoint
+from topologies.preflight.folders import make_sink_folders
+from topologies.run.options import RunOptions
+from topologies.topology import Topology
+
+
+def refuse_before_start(topology: Topology, options: RunOptions) -> None:
+    """Raise CheckpointError where the checkpoint is another topology's, StorageError where a sink's folder cannot be
+    made or written to.
+
+    Starting Spark takes seconds. Nobody is kept off the checkpoint meanwhile, so the run checks all of it again.
+    """
+    assert options.checkpoint is not None
+    with during("the start of the run", "nothing is lost"):
+        PairedCheckpoint(options.checkpoint).check_fit(
+            topology, options.first_output_at, allow_rescale=options.allow_rescale
+        )
+        make_sink_folders(topology)

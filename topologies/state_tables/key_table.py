@@ -1,0 +1,108 @@
+"""What a bolt keeps of keys apart from their events: watermarks, timers, caches of rules, last windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.held_segments import END_COLUMN, KEY_COLUMN
+from manager.keyed.key_states import RECORD_COLUMNS
+from manager.storage.task_state import AssignedState, TriggeredState
+from topologies.state_tables.columns import TIME, beside, beside_none, joined, time_column
+from topologies.state_tables.task_reader import TaskReader, key_columns
+from windowing.time.timestamps import show
+
+_OWN = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("key_hash", pa.int64()),
+        ("watermark", TIME),
+        ("last_end", TIME),
+        ("timer", TIME),
+        ("empty", pa.int64()),
+        ("time_of_day", pa.string()),
+        ("cache", pa.string()),
+    ]
+)
+_DAY = 86_400_000_000
+
+
+def key_table(tasks: Sequence[TaskReader], keys: pa.Schema) -> pa.Table:
+    """A row for each key and kind of record; ``keys`` are the columns of the key.
+
+    ``watermark`` where each key has one; ``last_end``, the end of the last window that held an event, where windows
+    without events fire; ``timer``, ``empty``, ``time_of_day`` and ``cache`` (JSON) of triggers and rules of steps. Of
+    some keys only the hash is kept; their columns are null where no event has them.
+    """
+    found = [part for task in tasks for part in _parts(task)]
+    return joined(found, beside_none(_OWN, keys, "key."))
+
+
+def _parts(task: TaskReader) -> list[pa.Table]:
+    match task.state.windows:
+        case AssignedState() as state:
+            found = [_marks(task, task.table(state.keys)), _known(task, task.table(state.known))]
+        case TriggeredState() as state:
+            found = [_records(task, task.table(state.keys))]
+        case _:
+            found = []
+    return [part for part in found if part is not None]
+
+
+def _marks(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
+    if table is None:
+        return None
+    hashes = table.column("key").to_numpy()
+    marks = {"watermark": time_column(table.column("mark").to_numpy())}
+    return beside(_own(task, hashes, marks), _keys_of(task, hashes), "key.")
+
+
+def _known(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
+    if table is None:
+        return None
+    ends = {"last_end": time_column(table.column(END_COLUMN).to_numpy())}
+    keys = table.drop_columns([KEY_COLUMN, END_COLUMN])
+    return beside(_own(task, table.column(KEY_COLUMN).to_numpy(), ends), keys, "key.")
+
+
+def _records(task: TaskReader, table: pa.Table | None) -> pa.Table | None:
+    if table is None:
+        return None
+    timer, empty, micros, zone, cache = (table.column(name) for name in RECORD_COLUMNS)
+    days = [_day(of_day, where) for of_day, where in zip(micros.to_pylist(), zone.to_pylist(), strict=True)]
+    given = {
+        "timer": time_column(timer.to_numpy()),
+        "empty": empty.combine_chunks(),
+        "time_of_day": pa.array(days, pa.string()),
+        "cache": pa.array([text or None for text in cache.to_pylist()], pa.string()),
+    }
+    keys = table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS])
+    return beside(_own(task, table.column(KEY_COLUMN).to_numpy(), given), keys, "key.")
+
+
+def _own(task: TaskReader, hashes: Any, given: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    count = len(hashes)
+    own = {"task": pa.array(np.full(count, task.number, np.int32)), "key_hash": pa.array(hashes, pa.int64())}
+    return {column.name: own.get(column.name, given.get(column.name, pa.nulls(count, column.type))) for column in _OWN}
+
+
+def _day(micros: int | None, zone: str | None) -> str | None:
+    if micros is None:
+        return None
+    return f"{show(micros % _DAY).partition('T')[2].removesuffix('Z')} {zone or 'UTC'}"
+
+
+def _keys_of(task: TaskReader, hashes: Any) -> pa.Table:
+    """The columns of keys, by the events that have them; null where none has."""
+    names = [name for name in key_columns(task.timing) if any(task.timing.keys)]
+    live = task.live
+    if not names or live is None or live.keys is None or not set(names) <= set(live.payload.column_names):
+        return pa.table({})
+    distinct, firsts = np.unique(live.keys, return_index=True)
+    places = np.minimum(np.searchsorted(distinct, hashes), len(distinct) - 1)
+    known = distinct[places] == hashes
+    rows = pa.array(firsts[places], pa.int64(), mask=~known)
+    return live.payload.select(names).take(rows)

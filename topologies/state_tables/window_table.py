@@ -1,0 +1,197 @@
+"""The open windows of a bolt as a table: those that hold events, and that have not fired for the last time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.assigned import AssignedWindows, Span
+from manager.keyed.held import Held
+from manager.keyed.panes import PaneStates
+from manager.queue.queue_state import QueueState
+from manager.storage.segments.take_rows import take_rows
+from manager.storage.task_state import AssignedState
+from manager.watermarks.substreams import Substreams
+from policies.assigners import AlignedWindows, WindowAssigner
+from policies.marks import NONE
+from topologies.checkpoints.notes.assigners_note import assigner_from
+from topologies.state_tables.columns import TIME, beside, beside_none, joined, time_column
+from topologies.state_tables.task_reader import TaskReader, key_columns
+from windowing.time.durations import Duration
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.assigners.assigner import Limit
+
+_OWN = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("kind", pa.int32()),
+        ("start", TIME),
+        ("end", TIME),
+        ("events", pa.int64()),
+        ("firings", pa.int64()),
+    ]
+)
+_AT_MOST = 1 << 20
+"""Windows on a grid that are looked at in one step."""
+
+
+def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema) -> pa.Table:
+    """A row for each open window.
+
+    ``kind`` is its place among the kinds of windows that the bolt has; ``firings`` how often it has fired already.
+    ``end`` is null where events decide when it fires; ``start`` where the window counts events. Windows of a count that
+    are not by key are not there: which events they hold is known when they fire. ``keys`` are the columns of the key.
+    """
+    found = [part for task in tasks for part in _windows(task, clock)]
+    return joined(found, beside_none(_OWN, keys, "key."))
+
+
+def _windows(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
+    match task.state.windows:
+        case QueueState() as state:
+            yield from _of_queue(task, state, clock)
+        case AssignedState() as state:
+            if task.live is not None:
+                yield from _assigned(task, state, task.live)
+        case _:
+            if task.live is not None:
+                yield _triggered(task, task.live)
+
+
+def _of_queue(task: TaskReader, state: QueueState, clock: int | None) -> Iterator[pa.Table]:
+    timing = task.timing
+    if timing.length is None or timing.slide is None or not task.rows:
+        return
+    times = np.concatenate([rows.times for rows in task.rows])
+    counts = np.concatenate([rows.counts for rows in task.rows])
+    order = np.argsort(times, kind="stable")
+    times, so_far = times[order], np.concatenate([[0], np.cumsum(counts[order])])
+    watermark = task.bolt.watermark
+    reached = watermark.current if timing.event_time else clock
+    over = max(
+        NONE if reached is None else reached - timing.past_end,
+        NONE if watermark.forced is None else watermark.forced,
+        NONE if state.last_reference is None else state.last_reference,
+    )
+    offset = timing.offset % timing.slide
+    first = int(times[0]) - timing.slide if over == NONE else max(over, int(times[0]) - timing.slide)
+    first = (first - offset) // timing.slide * timing.slide + offset + timing.slide
+    side = "right" if timing.end_belongs else "left"
+    for begin in range(first, int(times[-1]) + timing.length + 1, _AT_MOST * timing.slide):
+        stop = min(begin + _AT_MOST * timing.slide, int(times[-1]) + timing.length + 1)
+        ends = np.arange(begin, stop, timing.slide)
+        held = so_far[np.searchsorted(times, ends, side)] - so_far[np.searchsorted(times, ends - timing.length, side)]  # type: ignore[call-overload]
+        ends, held = ends[held > 0], held[held > 0]
+        yield _rows(task, np.zeros(len(ends), np.int32), ends - timing.length, ends, held, None)
+
+
+def _assigned(task: TaskReader, state: AssignedState, live: Held) -> Iterator[pa.Table]:
+    timing, bolt = task.timing, task.bolt
+    assigners = tuple(_anchored(assigner_from(each), task) for each in timing.assigners)
+    windows = AssignedWindows(assigners, live, bolt.accounts.streams, keys=[tuple(key) for key in timing.keys])
+    span = _span(task, state, live, windows)
+    panes = PaneStates.of(task.table(state.panes))
+    for kind, piece in windows.open_windows(span):
+        if not len(piece):
+            continue
+        firsts = piece.members[piece.offsets[:-1]]
+        hashes = np.zeros(len(piece), np.int64) if live.keys is None else live.keys[firsts]
+        keys = _keys(task, live, firsts)
+        kinds = np.full(len(piece), kind, np.int32)
+        starts = piece.starts if assigners[kind].has_start else np.full(len(piece), NONE, np.int64)
+        fired = _firings(panes, kind, hashes, piece.starts, piece.ends)
+        yield _rows(task, kinds, starts, piece.ends, np.diff(piece.offsets), keys, fired)
+
+
+def _triggered(task: TaskReader, live: Held) -> pa.Table:
+    """One window for each key that has events."""
+    assert live.keys is not None
+    order = np.lexsort((live.times, live.keys))
+    keys, times = live.keys[order], live.times[order]
+    heads = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    counts = np.diff(np.append(heads, len(keys)))
+    kinds, ends = np.zeros(len(heads), np.int32), np.full(len(heads), NONE, np.int64)
+    return _rows(task, kinds, times[heads], ends, counts, _keys(task, live, order[heads]))
+
+
+def _anchored(assigner: WindowAssigner, task: TaskReader) -> WindowAssigner:
+    anchor = task.bolt.anchor
+    if not task.timing.from_first_clock or anchor is None or not isinstance(assigner, AlignedWindows):
+        return assigner
+    return replace(assigner, origin=anchor + task.timing.offset, offset=Duration(0))
+
+
+def _span(task: TaskReader, state: AssignedState, live: Held, windows: AssignedWindows) -> Span:
+    """Up to where the windows of each event have been evaluated."""
+    timing = task.timing
+    if not (timing.per_key and timing.event_time) or live.keys is None:
+        reached = NONE if task.bolt.frontier is None else task.bolt.frontier
+        return Span(reached, reached)
+    floor = NONE if state.floor is None else state.floor
+    _, marks = Substreams(task.table(state.keys), timing.delay, floor).limits(live.keys)
+    reached_by_key: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + timing.past_end) - timing.past_end)
+    return windows.span_of(reached_by_key, reached_by_key)
+
+
+def _firings(
+    panes: PaneStates, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    fired = np.zeros(len(keys), np.int64)
+    known = {
+        (key, start, end): index
+        for of_kind, key, start, end, index in zip(
+            panes.kind.tolist(), panes.key.tolist(), panes.start.tolist(), panes.end.tolist(), panes.index.tolist(),
+            strict=True,
+        )
+        if of_kind == kind
+    }  # fmt: skip
+    if known:
+        windows = zip(keys.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        fired[:] = [known.get(window, 0) for window in windows]
+    return fired
+
+
+def _keys(task: TaskReader, live: Held, events: NDArray[np.int64]) -> pa.Table | None:
+    """The key of each of these events, under the names that it has at the first input."""
+    shown = list(key_columns(task.timing)) if any(task.timing.keys) else []
+    if not shown:
+        return None
+    rows = take_rows(live.payload, events)
+    codes = np.zeros(len(events), np.int8) if live.streams is None else live.streams[events]
+    columns = {}
+    for place, name in enumerate(shown):
+        parts = [rows.column(of_input[place]).combine_chunks() for of_input in task.timing.keys]
+        if len({each[place] for each in task.timing.keys}) == 1:
+            columns[name] = parts[0]
+        else:
+            joined_parts = pa.chunked_array(parts)
+            columns[name] = joined_parts.take(pa.array(codes.astype(np.int64) * len(rows) + np.arange(len(rows))))
+    return pa.table(columns)
+
+
+def _rows(
+    task: TaskReader,
+    kinds: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    events: NDArray[np.int64],
+    keys: pa.Table | None,
+    firings: NDArray[np.int64] | None = None,
+) -> pa.Table:
+    count = len(starts)
+    own = {
+        "task": pa.array(np.full(count, task.number, np.int32)),
+        "kind": pa.array(kinds),
+        "start": time_column(starts),
+        "end": time_column(ends),
+        "events": pa.array(events.astype(np.int64)),
+        "firings": pa.array(np.zeros(count, np.int64) if firings is None else firings),
+    }
+    return pa.table(own) if keys is None else beside(own, keys, "key.")

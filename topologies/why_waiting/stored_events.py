@@ -1,0 +1,100 @@
+"""The events that a checkpoint holds for a bolt: their times and keys, as far as windows still need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.held import GONE
+from manager.keyed.held_segments import read_held
+from manager.queue.queue_state import QueueState
+from manager.storage.manifest import BoltState
+from manager.storage.segments.event_segments import read_events
+from manager.storage.segments.ref import Ref
+from manager.storage.segments.segments import SegmentStore
+from topologies.checkpoints.notes.timing_note import BoltTiming
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class StoredEvents:
+    """Events as columns; a row may stand for several that have been added up."""
+
+    times: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    """How many events each row stands for."""
+
+    def within(self, timing: BoltTiming, end: int) -> int:
+        """Number of events in the window that ends at a time."""
+        assert timing.length is not None
+        start, times = end - timing.length, self.times
+        inside = (times > start) & (times <= end) if timing.end_belongs else (times >= start) & (times < end)
+        return int(self.counts[inside].sum())
+
+    def windows(self, timing: BoltTiming, first: int, most: int) -> list[tuple[int, int]]:
+        """The ends of the windows that hold events, from the one that ends at ``first`` on, with how many they hold;
+        ``most`` windows are looked at, empty ones among them."""
+        assert timing.slide is not None
+        assert timing.length is not None
+        if not len(self.times):
+            return []
+        order = np.argsort(self.times, kind="stable")
+        times, so_far = self.times[order], np.concatenate([[0], np.cumsum(self.counts[order])])
+        last = int(times[-1]) + timing.length
+        ends = np.arange(first, min(last, first + most * timing.slide) + 1, timing.slide)[:most]
+        side: Literal["left", "right"] = "right" if timing.end_belongs else "left"
+        held = so_far[np.searchsorted(times, ends, side)] - so_far[np.searchsorted(times, ends - timing.length, side)]
+        return [(int(end), int(count)) for end, count in zip(ends, held, strict=True) if count]
+
+    def next_end(self, timing: BoltTiming, offset: int, over: int | None) -> int | None:
+        """The end of the first window that holds an event and ends after ``over``; None where none does."""
+        assert timing.slide is not None
+        assert timing.length is not None
+        if not len(self.times):
+            return None
+        after = 0 if timing.end_belongs else 1
+        ends = -((-(self.times + after - offset)) // timing.slide) * timing.slide + offset
+        if over is not None:
+            last = (over - offset) // timing.slide * timing.slide + offset
+            ends = np.maximum(ends, last + timing.slide)
+        reach = self.times + timing.length - (1 if timing.end_belongs else 0)
+        ends = ends[ends <= reach]
+        return int(ends.min()) if len(ends) else None
+
+
+def stored_events(state: BoltState, store: SegmentStore, key: Sequence[str], wanted: str | None) -> StoredEvents:
+    """The events of a bolt, all or those of one key: ``wanted`` is the text of its only column, or of several with
+    commas between them."""
+    times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for task in state.tasks:
+        for ref in task.refs:
+            if not ref.needed:
+                continue
+            moments, payload, numbers = _read(store, ref, queue=isinstance(task.windows, QueueState))
+            if wanted is not None:
+                of_key = _of_key(payload, key, wanted)
+                moments, numbers = moments[of_key], numbers[of_key]
+            times.append(moments)
+            counts.append(numbers)
+    return StoredEvents(np.concatenate(times), np.concatenate(counts))
+
+
+def _read(store: SegmentStore, ref: Ref, *, queue: bool) -> tuple[NDArray[np.int64], pa.Table, NDArray[np.int64]]:
+    if queue:
+        events = read_events(store, ref)
+        numbers = np.ones(len(events), np.int64) if events.weights is None else events.weights.sum(axis=1)
+        return events.timestamps, pa.Table.from_batches([events.payload]), numbers
+    held, flags = read_held(store, ref)
+    live = (flags & GONE) == 0
+    return held.times[live], held.payload.filter(pa.array(live)), np.ones(int(live.sum()), np.int64)
+
+
+def _of_key(payload: pa.Table, key: Sequence[str], wanted: str) -> NDArray[np.bool_]:
+    columns = [[str(value) for value in payload.column(name).to_pylist()] for name in key]
+    return np.array([",".join(values) == wanted for values in zip(*columns, strict=True)], np.bool_)
