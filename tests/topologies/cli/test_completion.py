@@ -30,7 +30,8 @@ def _asked(tmp_path: Path, **env: str) -> str:
 @pytest.mark.parametrize(
     ("words", "at", "completed"),
     [
-        ("windbolt re", 1, ["replay", "rescale"]),
+        ("windbolt re", 1, ["replay", "rescale", "reset"]),
+        ("windbolt s", 1, ["state", "savepoint"]),
         ("windbolt che", 1, ["check", "checkpoint"]),
         ("windbolt run --eng", 2, ["--engine"]),
         ("windbolt run --engine l", 3, ["local"]),

@@ -69,6 +69,7 @@ VALID = {
         {"--checkpoint": ("ck", ""), "--engine": ("local", "sprak"), "--every": ("2s", "5 parsecs"),
          "--keep-open": FLAG, "--first-output": ("2024-01-01T00:00:00Z", "yesterday"), "--keep-batches": ("3", "many"),
          "--allow-rescale": FLAG, "--master": ("local[1]", ANY_TEXT), "--conf": ("a=b", "nonsense"),
+         "--restart": FLAG, "--restart-attempts": ("3", "many"), "--restart-max-backoff": ("5m", "5 parsecs"),
          "--metrics": ("9464", "the usual"), "--otel": FLAG, "--ui": ("8765", "the usual"), "--strict": FLAG,
          "--json": FLAG,
          **OF_STEPS},
@@ -95,6 +96,21 @@ VALID = {
         {"--parallelism": ("count=2", "nonsense"), "--topology": ("t.py:topology", "t.py:nothing"), "--json": FLAG,
          **OF_STEPS},
         always=["--parallelism", "count=2"],
+    ),
+    "state": Command(
+        ["ck", "count"], "missing",
+        {"--table": ("windows", ANY_TEXT), "--task": ("0", "first"), "--key": ("ada", ANY_TEXT),
+         "--since": ("2024-01-01T00:00:00Z", "yesterday"), "--until": ("2024-01-01T00:00:00Z", "yesterday"),
+         "--batch": ("7-close", "last"), "--rows": ("5", "-1"), "--to": ("tables", ANY_TEXT),
+         "--format": ("csv", "xls"), "--json": FLAG, "--debug": FLAG},
+    ),
+    "savepoint": Command(
+        ["ck", "saved"], "missing", {"--moved": ("before=now", "nonsense"), "--json": FLAG, "--debug": FLAG}
+    ),
+    "reset": Command(
+        ["ck", "count"], "missing",
+        {"--topology": ("t.py:topology", "t.py:nothing"), "--json": FLAG, **OF_STEPS},
+        always=["--topology", "t.py:topology"],
     ),
     "checkpoint": Command(["ck"], "missing", {"--back-to": ("0", "yesterday"), "--json": FLAG, "--debug": FLAG}),
 }  # fmt: skip

@@ -269,6 +269,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], Callable[[Watched], Values]]] = {
         ("topology",),
         lambda watched: since(watched, {(name,): at for name, at in watched.commits.items()}),
     ),
+    "Restarts in the last hour A": (("topology",), lambda watched: {("shop",): 0, ("orders",): 0}),
     "Pending events A": (("topology", "bolt"), of_bolts(lambda of: of.accounts["pending"])),
     "Behind the input A": (
         ("topology", "spout", "unit"),
