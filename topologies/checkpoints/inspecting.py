@@ -42,7 +42,7 @@ class BatchLook:
         """As plain JSON."""
         found = self.manifest
         return {
-            "step": self.name,
+            "batch": self.name,
             "whole": not self.trouble,
             "trouble": self.trouble or None,
             "clock": None if found is None or found.clock is None else show(found.clock),
@@ -85,7 +85,7 @@ class CheckpointLook:
             "query": self.query,
             "spark": self.spark_batches and dict(zip(("planned", "done"), self.spark_batches, strict=True)),
             "bytes": self.size,
-            "steps": [batch.to_json() for batch in self.batches],
+            "batches": [batch.to_json() for batch in self.batches],
             "planned": self.planned,
             "sinks": self.sinks,
             "damage": [{"what": what, "why": why} for what, why in self.damage],

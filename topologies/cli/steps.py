@@ -64,11 +64,18 @@ class StepOptions:
 
     def refuse(self, reference: str) -> None:
         """Raise ConfigError if there are options for a step although the reference names a topology in Python."""
+        self._refuse(f"with {reference!r}", do="leave them out")
+
+    def refuse_without_step(self) -> None:
+        """Raise ConfigError if there are options for a step although no file of one is named."""
+        self._refuse("without a step", do="name its file with --topology, or leave them out")
+
+    def _refuse(self, where: str, do: str) -> None:
         if self.overlays or self.assignments or not self.file_rules:
             raise ConfigError(
-                f"--with, --set or --no-file-rules with {reference!r}",
+                f"--with, --set or --no-file-rules {where}",
                 why="these options are for steps, whose files end in .conf, .hocon, .yaml, .yml or .json",
-                do="leave them out",
+                do=do,
             )
 
 

@@ -14,7 +14,6 @@ from topologies.cli.app import app
 from windowing.errors import CheckpointError, ConfigError
 
 UNREACHED = {
-    "nosuch://bucket/ck": "Unrecognized filesystem type",
     "s3:///ck": "Missing bucket name",
     "s3://bucket/ck?endpoint_override=localhost:1&scheme=http&region=us-east-1": "NETWORK_CONNECTION",
 }
@@ -51,4 +50,13 @@ def test_a_checkpoint_that_cannot_be_reached_is_refused_in_words(place: str, tmp
     assert UNREACHED[place] in refused.value.why
     assert "\n" not in refused.value.why
     assert "credentials" in refused.value.do
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_scheme_that_nobody_knows_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+    write_input(tmp_path / "in")
+    with pytest.raises(ConfigError, match="nosuch://bucket/ck cannot be reached") as refused:
+        run_local(topology(tmp_path / "in", tmp_path / "out"), RunOptions("nosuch://bucket/ck"))
+    assert refused.value.why == "windbolt does not know nosuch://"
+    assert "s3://" in refused.value.do
     assert not (tmp_path / "out").exists()

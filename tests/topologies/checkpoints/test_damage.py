@@ -354,9 +354,9 @@ def test_a_damaged_checkpoint_is_told_with_what_to_do_in_json_too(ended: Path) -
     assert status == 1
     assert not found["goes_on"]
     assert "--back-to 6;" in found["do"]
-    assert [step["step"] for step in found["steps"]] == ["5", "6", "6-close"]
-    assert [step["whole"] for step in found["steps"]] == [True, True, False]
-    assert found["steps"][1]["bolts"]["total"]["accounts"]["received"] > 0
+    assert [batch["batch"] for batch in found["batches"]] == ["5", "6", "6-close"]
+    assert [batch["whole"] for batch in found["batches"]] == [True, True, False]
+    assert found["batches"][1]["bolts"]["total"]["accounts"]["received"] > 0
 
 
 def test_what_is_no_checkpoint_ends_with_2_and_is_left_alone(tmp_path: Path) -> None:

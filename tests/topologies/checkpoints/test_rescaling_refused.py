@@ -268,7 +268,7 @@ def test_the_command_needs_no_code_and_says_what_it_has_done(folder: Path) -> No
     assert done.exit_code == 0, done.output
     assert "b: 2 tasks before, 4 now; 9 stored rows moved" in done.output
     again = CliRunner().invoke(app, ["rescale", str(folder / "ck"), "--parallelism", "b=4", "--json"])
-    assert json.loads(again.output) == {"step": "3", "bolts": {}}
+    assert json.loads(again.output) == {"batch": "3", "bolts": {}}
     for given, words in {"b": "names a bolt and a number", "b=x": "names a bolt and a number"}.items():
         refused = CliRunner().invoke(app, ["rescale", str(folder / "ck"), "--parallelism", given])
         assert refused.exit_code == 2

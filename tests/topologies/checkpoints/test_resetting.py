@@ -255,6 +255,6 @@ def test_the_command(folder: Path) -> None:
     given = ["reset", str(folder / "ck"), "first", "--topology", f"{folder}/shop.py:topology", "--json"]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.output
-    assert json.loads(done.output)["step"] == "2"
+    assert json.loads(done.output)["batch"] == "2"
     assert isinstance(read(folder / "ck", "first")["events"], pa.Table)
     assert go(folder, built(folder, "5m")).last is None

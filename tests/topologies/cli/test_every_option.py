@@ -6,6 +6,7 @@ Commands and options are those of the command line itself; a new one needs a val
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,8 +69,9 @@ VALID = {
         ["t.py:topology"], "missing.py:topology",
         {"--checkpoint": ("ck", ""), "--engine": ("local", "sprak"), "--every": ("2s", "5 parsecs"),
          "--keep-open": FLAG, "--first-output": ("2024-01-01T00:00:00Z", "yesterday"), "--keep-batches": ("3", "many"),
-         "--allow-rescale": FLAG, "--master": ("local[1]", ANY_TEXT), "--conf": ("a=b", "nonsense"),
-         "--restart": FLAG, "--restart-attempts": ("3", "many"), "--restart-max-backoff": ("5m", "5 parsecs"),
+         "--allow-rescale": FLAG, "--restart": FLAG, "--restart-attempts": ("3", "many"),
+         "--restart-max-backoff": ("10s", "5 parsecs"), "--master": ("local[1]", ANY_TEXT),
+         "--conf": ("a=b", "nonsense"),
          "--metrics": ("9464", "the usual"), "--otel": FLAG, "--ui": ("8765", "the usual"), "--strict": FLAG,
          "--json": FLAG,
          **OF_STEPS},
@@ -99,13 +101,13 @@ VALID = {
     ),
     "state": Command(
         ["ck", "count"], "missing",
-        {"--table": ("windows", ANY_TEXT), "--task": ("0", "first"), "--key": ("ada", ANY_TEXT),
-         "--since": ("2024-01-01T00:00:00Z", "yesterday"), "--until": ("2024-01-01T00:00:00Z", "yesterday"),
-         "--batch": ("7-close", "last"), "--rows": ("5", "-1"), "--to": ("tables", ANY_TEXT),
-         "--format": ("csv", "xls"), "--json": FLAG, "--debug": FLAG},
+        {"--table": ("events", "evnets"), "--task": ("0", "first"), "--key": ("ada", ANY_TEXT),
+         "--since": ("2024-01-01T00:00:00Z", "yesterday"), "--until": ("2024-01-02T00:00:00Z", "tomorrow"),
+         "--batch": ("0", "yesterday"), "--rows": ("5", "-1"), "--to": ("tables", ""), "--format": ("csv", "csvv"),
+         "--json": FLAG, "--debug": FLAG},
     ),
     "savepoint": Command(
-        ["ck", "saved"], "missing", {"--moved": ("before=now", "nonsense"), "--json": FLAG, "--debug": FLAG}
+        ["ck", "saved"], "missing", {"--moved": ("in=now", "nonsense"), "--json": FLAG, "--debug": FLAG}
     ),
     "reset": Command(
         ["ck", "count"], "missing",
@@ -124,14 +126,27 @@ def _options(name: str) -> dict[str, Any]:
     return {each.opts[0]: each for each in params if each.param_type_name == "option" and each.name != "help"}
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with input, a topology, a scenario, and the checkpoint of a run that has left its window open."""
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / "in").mkdir()
+    (folder / "in/1.jsonl").write_text('{"id": "a", "ts": "2024-01-01T00:00:00Z"}\n')
+    (folder / "t.py").write_text(TOPOLOGY)
+    (folder / "one.yaml").write_text(SCENARIO)
+    (folder / "more.conf").write_text("")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run = ["run", "t.py:topology", "--engine", "local", "--checkpoint", "ck", "--keep-open"]
+        done = CliRunner().invoke(app, run)
+    assert done.exit_code == 0, done.output
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _folder(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/1.jsonl").write_text('{"id": "a", "ts": "2024-01-01T00:00:00Z"}\n')
-    (tmp_path / "t.py").write_text(TOPOLOGY)
-    (tmp_path / "one.yaml").write_text(SCENARIO)
-    (tmp_path / "more.conf").write_text("")
 
 
 def test_there_are_valid_values_for_every_option() -> None:

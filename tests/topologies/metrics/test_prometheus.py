@@ -29,7 +29,7 @@ from tests.topologies.metrics.test_dashboard import ALERTS, RULES, TARGETS
 from tests.topologies.metrics.test_serving import SCHEMA, write
 from tests.topologies.step.test_counters import RULES as STEP_RULES
 from tests.topologies.step.test_counters import STEP
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies import Restart, RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.report import BatchReport
 from topologies.metrics import run_metrics
 from topologies.step.compile import step_topology
@@ -86,6 +86,8 @@ class Counting(WindowedBolt):
         for user, amounts in window.groups("user", "amount"):
             if user == "crash":
                 raise ValueError("the till is broken")
+            if user == "away":
+                raise ConnectionError("the till does not answer")
             yield user, amounts.sum()
 
 
@@ -385,8 +387,8 @@ def test_the_delays_of_windows_are_those_of_the_clock(ref: str, watched: Watched
 
 
 def test_every_alert_hears_of_what_it_is_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that fails, one far behind with an input that stands, and a process that is gone. Alerts that wait for some
-    minutes first are pending."""
+    """A run that fails, one that has to start again and again, one far behind with an input that stands, and a process
+    that is gone. Alerts that wait for some minutes first are pending."""
     monkeypatch.setattr(run_metrics, "LAG_SECONDS", 0.0)
     now = time.time()
     with (
@@ -400,6 +402,14 @@ def test_every_alert_hears_of_what_it_is_for(tmp_path: Path, monkeypatch: pytest
             write(broken / source, 1, [order(now - 60, "crash"), order(now)])
         with pytest.raises(BoltError):
             run_local(topology, RunOptions(serve_metrics=port))
+        wait_until(lambda: bool(found.query('windbolt_run_healthy{topology="broken"}')))
+        often = tmp_path / "often"
+        topology = shop(often, "often")
+        for source in ("orders", "refunds"):
+            write(often / source, 1, [order(now - 60, "away"), order(now)])
+        restart = Restart(attempts=10, initial_backoff="500ms", max_backoff="500ms")
+        with pytest.raises(BoltError):
+            run_local(topology, RunOptions(str(often / "ck"), serve_metrics=port, restart=restart))
         behind = tmp_path / "behind"
         old = [order(now - 9000 + each) for each in range(10)]
         topology = shop(behind, "behind")
@@ -434,6 +444,7 @@ def test_every_alert_hears_of_what_it_is_for(tmp_path: Path, monkeypatch: pytest
         assert ("WindboltUnhealthy", "broken") in told
         assert ("WindboltGone", f"127.0.0.1:{closed}") in told
         assert ("WindboltNothingCommitted", "behind") in told
+        assert ("WindboltRestartsOften", "often") in told
         firing = {each["labels"]["alertname"] for each in found.alerts() if each["state"] == "firing"}
         assert firing >= {"WindboltUnhealthy", "WindboltInvalidEvents"}
 

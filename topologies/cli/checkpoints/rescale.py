@@ -47,9 +47,11 @@ def rescale(
 
     with readable_errors(debug=debug):
         wanted = tasks_of(parallelism)
-        topology = None
+        step_options, topology = StepOptions.of(overlays, assignments, no_file_rules), None
         if reference is not None:
-            topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
+            topology = loaded(reference, step_options)
+        else:
+            step_options.refuse_without_step()
         halves = PairedCheckpoint(folder)
         halves.check_found()
         halves.lock()
@@ -92,7 +94,7 @@ def _tell(done: Rescaled) -> None:
 
 def _as_json(done: Rescaled) -> dict[str, object]:
     return {
-        "step": batch_name(done.batch) if done.batch else None,
+        "batch": batch_name(done.batch) if done.batch else None,
         "bolts": {
             name: {"before": before, "tasks": now, "rows": done.events.get(name, 0)}
             for name, (before, now) in done.tasks.items()

@@ -41,7 +41,7 @@ def reset(
         halves.lock()
         done = reset_bolts(halves, list(dict.fromkeys(bolts)), topology)
         if as_json:
-            typer.echo(json.dumps({"step": done.batch, "discarded": done.discarded}, indent=2))
+            typer.echo(json.dumps({"batch": done.batch, "discarded": done.discarded}, indent=2))
             return
         for name, events in done.discarded.items():
             say(out(), Text(f"{name}: starts anew; {events:,} events that were in no window yet are purged"))

@@ -39,7 +39,7 @@ def savepoint(
         halves.lock_to_look()
         done = take_savepoint(halves, target, folders)
         if as_json:
-            typer.echo(json.dumps({"savepoint": done.path, "step": done.batch, **_sizes(asdict(done))}, indent=2))
+            typer.echo(json.dumps({"savepoint": done.path, "batch": done.batch, **_sizes(asdict(done))}, indent=2))
             return
         files = "1 file" if done.segments == 1 else f"{done.segments:,} files"
         say(out(), Text(f"The state after batch {done.batch} is in {done.path}: {files} of rows, {done.size:,} bytes."))

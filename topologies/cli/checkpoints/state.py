@@ -60,6 +60,10 @@ def state(
     with readable_errors(debug=debug):
         if form is not None and to is None:
             raise ConfigError(f"--format {form}", why="it is that of files", do="say where these go: --to FOLDER")
+        if to is not None and not to.strip():
+            raise ConfigError(
+                "--to ''", why="it names no folder", do="name the folder of the files, such as --to tables"
+            )
         if bolt is None:
             given = {"--table": table, "--task": task, "--key": key, "--since": since, "--until": until, "--to": to}
             _refuse_without_bolt([name for name, value in given.items() if value is not None])

@@ -224,7 +224,7 @@ def test_the_command(begun: Path) -> None:
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.output
     told = json.loads(done.output)
-    assert (told["savepoint"], told["step"]) == (str(begun / "saved"), "2")
+    assert (told["savepoint"], told["batch"]) == (str(begun / "saved"), "2")
     assert {path: path.read_bytes() for path in (begun / "ck").rglob("*") if path.is_file()} == before
     look = inspect(PairedCheckpoint(str(begun / "saved")))
     assert (look.damage, look.refused) == ([], "")
