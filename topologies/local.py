@@ -20,7 +20,8 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.time.first_output import FirstOutput
 from topologies.engine.work.splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
-from topologies.io.spouts import FileSpout, FoundFile, MemorySpout
+from topologies.io.file_spout import FileSpout, FoundFile
+from topologies.io.spouts import MemorySpout
 from topologies.metrics.source_lag import files_behind
 from topologies.page.observing import observed
 from topologies.preflight.in_process import check_local

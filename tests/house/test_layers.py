@@ -66,9 +66,10 @@ ORDER = {
     "topologies": "html io graph topology compose engine sources run metrics checkpoints why_waiting state_tables"
     " page preflight step named_topology scenarios local spark background replaying testing examples.flights cli"
     " examples pytest_plugin",
-    "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks spouts messages",
+    "topologies.io": "formats documents dead_letters paths times patterns file_metadata kafka sinks file_spout"
+    " spouts messages",
     "topologies.graph": "hashing groupings inner_columns streams side_streams origins nodes graph rules_in_words"
-    " describing picture",
+    " describing as_json mermaid picture",
     "topologies.compose": "declarers mistakes own_key naming known_streams effects event_times checks needed_columns"
     " idle_chains default_time source_time sinks windowed compile drawing builder",
     "topologies.engine": "time failures rows work ledger batch admission ingest fire commit ticking tasks"

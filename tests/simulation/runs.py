@@ -19,7 +19,7 @@ from topologies.engine.batch.context import Context
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan
 from topologies.engine.work.output import Output
-from topologies.io.spouts import FoundFile
+from topologies.io.file_spout import FoundFile
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
 from topologies.topology import Topology

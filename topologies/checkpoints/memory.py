@@ -10,8 +10,9 @@ import pyarrow.fs as pafs
 
 from manager.storage.file_systems.files import make_private
 from manager.storage.file_systems.storage_errors import as_storage_error
+from topologies.io.file_spout import KeptRows
 from topologies.io.formats import file_format, write_table
-from topologies.io.spouts import KeptRows, MemorySpout
+from topologies.io.spouts import MemorySpout
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 

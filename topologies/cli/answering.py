@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from io import StringIO
 
 from topologies.scenarios.run.answer import Replayed
-from topologies.scenarios.run.replay import replay_locally, watched_topology
+from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.scenario_topology import watched_topology
 from topologies.scenarios.schema.model import Scenario
 from topologies.topology import Topology
 from windowing.errors import ConfigError, EnvironmentMissing, ScenarioError, TopologyError, WindboltError

@@ -27,7 +27,9 @@ def describe(
     debug: Debug = False,
 ) -> None:
     """Describe a topology: spouts, bolts and their windows, groupings, streams, sinks; or a step, in words."""
-    from topologies.graph import describing as topologies_
+    from topologies.graph.as_json import to_json
+    from topologies.graph.describing import topology_text
+    from topologies.graph.mermaid import as_mermaid as flowchart
     from topologies.step import describing as steps
 
     with readable_errors(debug=debug):
@@ -42,8 +44,8 @@ def describe(
             data = steps.to_json(step)
         else:
             topology = loaded(reference, options)
-            said = topologies_.as_mermaid(topology) if mermaid else topologies_.topology_text(topology)
-            data = topologies_.to_json(topology)
+            said = flowchart(topology) if mermaid else topology_text(topology)
+            data = to_json(topology)
         if as_json or mermaid:
             typer.echo(json.dumps(data, indent=2) if as_json else said)
         else:

@@ -19,8 +19,8 @@ from topologies.graph.nodes.spout import SpoutNode
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.side_streams import ERRORS
 from topologies.graph.streams import Input, Stream
+from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSpout
-from topologies.io.spouts import FileSpout
 from topologies.topology import Topology
 from windowing.bolts.component import Component
 from windowing.bolts.ready.aggregate_bolt import AggregateBolt

@@ -31,7 +31,7 @@ from topologies.engine.work.output import Output
 from topologies.engine.work.splits import SourceSplit
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.side_streams import ERROR_SCHEMA
-from topologies.io.spouts import FileSpout
+from topologies.io.file_spout import FileSpout
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:

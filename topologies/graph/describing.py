@@ -1,11 +1,10 @@
-"""A topology in words, as a flowchart, and as data."""
+"""A topology in words: its spouts, bolts and sinks with what there is to know about each."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,7 +15,6 @@ from topologies.graph.nodes.spout import SpoutNode
 from topologies.graph.nodes.windowed import WindowedNode
 from topologies.graph.rules_in_words import (
     capacity_in_words,
-    changed,
     key_trigger_in_words,
     kind_in_words,
     late_in_words,
@@ -24,10 +22,11 @@ from topologies.graph.rules_in_words import (
     rules_in_words,
 )
 from topologies.graph.side_streams import ERRORS
-from topologies.graph.streams import Input, stream_label
+from topologies.graph.streams import stream_label
+from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink
-from topologies.io.spouts import FileSpout, FrameSpout, MemorySpout, Spout
+from topologies.io.spouts import FrameSpout, MemorySpout, Spout
 from windowing.bolts.joins.window_join import WindowJoin
 from windowing.bolts.ready.aggregate_bolt import AggregateBolt
 from windowing.bolts.ready.passing import Passing
@@ -72,56 +71,6 @@ def described(topology: Graph) -> list[Described]:
         *(Described(node.name, _bolt_title(node), tuple(_bolt_facts(topology, node))) for node in bolts_of(topology)),
         *(Described(node.name, f"sink {node.name}", tuple(_sink_facts(node))) for node in topology.sinks.values()),
     ]
-
-
-def as_mermaid(topology: Graph) -> str:
-    """The topology as a flowchart in Mermaid's language."""
-    lines = ["flowchart LR"]
-    nodes: dict[str, str] = {}
-    for spout in topology.spouts.values():
-        nodes[spout.name] = f"n{len(nodes)}"
-        lines.append(f"    {nodes[spout.name]}([{label(spout.name, spout_in_words(spout.spout))}])")
-    for bolt in bolts_of(topology):
-        nodes[bolt.name] = f"n{len(nodes)}"
-        facts = [f"{bolt.parallelism} tasks"] if bolt.parallelism > 1 else []
-        if isinstance(bolt, WindowedNode):
-            facts = [window_in_words(bolt), time_in_words(bolt), *facts]
-        lines.append(f"    {nodes[bolt.name]}[{label(bolt.name, *facts)}]")
-    for sink in topology.sinks.values():
-        nodes[sink.name] = f"n{len(nodes)}"
-        lines.append(f"    {nodes[sink.name]}[({label(sink.name, sink_in_words(sink.sink))})]")
-    for bolt in bolts_of(topology):
-        for each in bolt.inputs:
-            component, stream = each.stream
-            texts = [str(each.grouping)] if stream == DEFAULT_STREAM else [stream, str(each.grouping)]
-            lines.append(f"    {nodes[component]} -->|{label(*texts)}| {nodes[bolt.name]}")
-    for sink in topology.sinks.values():
-        for component, stream in sink.streams:
-            text = "" if stream == DEFAULT_STREAM else f"|{label(stream)}|"
-            lines.append(f"    {nodes[component]} -->{text} {nodes[sink.name]}")
-    return "\n".join(lines)
-
-
-def to_json(topology: Graph) -> dict[str, Any]:
-    """The topology as plain JSON."""
-    return {
-        "name": topology.name,
-        "on_invalid": "stop" if topology.stop_on_invalid else "divert",
-        "spouts": [
-            {"name": node.name, "source": spout_in_words(node.spout), "streams": _streams(node.outputs)}
-            for node in topology.spouts.values()
-        ],
-        "bolts": [_bolt_json(node) for node in bolts_of(topology)],
-        "sinks": [
-            {
-                "name": node.name,
-                "target": sink_in_words(node.sink),
-                "takes": [{"component": component, "stream": stream} for component, stream in node.streams],
-                "columns": format_schema(node.schema),
-            }
-            for node in topology.sinks.values()
-        ],
-    }
 
 
 def window_in_words(node: WindowedNode) -> str:
@@ -313,50 +262,6 @@ def _emitted(outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, str]]:
             yield "emits", ("" if stream == DEFAULT_STREAM else f"{stream}: ") + (format_schema(schema) or "nothing")
 
 
-def _bolt_json(node: BoltNode) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "name": node.name,
-        "class": type(node.bolt).__name__,
-        "parallelism": node.parallelism,
-        "inputs": [_input_json(each) for each in node.inputs],
-        "streams": _streams(node.outputs),
-    }
-    if isinstance(node, WindowedNode):
-        settings = node.bolt.settings
-        described["window"] = {
-            "in_words": window_in_words(node),
-            "length": _extent_json(settings.length),
-            "slide": _extent_json(settings.slide),
-            "bounds": settings.bounds.value,
-            "offset": str(settings.offset),
-            "eviction": repr(node.eviction),
-            "trigger": repr(node.trigger),
-            "keeps_last_window": node.remembers,
-        }
-        described["time"] = {
-            "in_words": time_in_words(node),
-            "event_time": node.event_time,
-            "timestamp_field": settings.timestamp_field,
-            "lag": str(node.lag),
-            "watermark_interval": str(settings.watermark_interval),
-            "late_stream": settings.late_stream,
-            "rules": changed(settings),
-        }
-    return described
-
-
-def _input_json(each: Input) -> dict[str, str]:
-    return {"component": each.stream[0], "stream": each.stream[1], "grouping": str(each.grouping)}
-
-
-def _streams(outputs: Mapping[str, pa.Schema]) -> dict[str, str]:
-    return {stream: format_schema(schema) for stream, schema in outputs.items()}
-
-
-def _extent_json(extent: Duration | Count | None) -> str | int | None:
-    return extent.value if isinstance(extent, Count) else None if extent is None else str(extent)
-
-
 def _window(length: Duration | Count | None, slide: Duration | Count) -> str:
     match length, slide:
         case (Count() | Duration(), _) if length == slide:
@@ -390,12 +295,3 @@ def _near(path: str) -> str:
         return path
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
-
-
-_ENTITIES = {sign: f"#{ord(sign)};" for sign in '#"&<>|`\\'}
-
-
-def label(*lines: str) -> str:
-    """Text in quotes, with what Mermaid or HTML would read as its own written as entities."""
-    safe = ("".join(_ENTITIES.get(sign, sign) for sign in line.replace("\n", " ")) for line in lines)
-    return f'"{"<br/>".join(safe)}"'

@@ -1,19 +1,17 @@
-"""Spouts: where events come from."""
+"""Spouts: where events come from, as users declare them."""
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
-from topologies.io.file_metadata import checked_file_metadata, with_file_metadata
-from topologies.io.formats import FileFormat, FormatName, file_format, infer_schema
-from topologies.io.formats.access import reached
+from topologies.io.file_metadata import checked_file_metadata
+from topologies.io.file_spout import FileSpout, hidden
+from topologies.io.formats import FormatName, file_format
 from topologies.io.formats.choose import format_of
 from topologies.io.kafka import (
     Form,
@@ -26,133 +24,11 @@ from topologies.io.kafka import (
     checked_start,
     checked_topics,
 )
-from topologies.io.paths import shown_path
-from topologies.io.patterns import candidates
 from windowing.calls.checked import checked_value
 from windowing.data.reprs import call, of_fields
 from windowing.data.rows import DEFAULT_STREAM, EmittedRows, tables
-from windowing.data.schema import SchemaLike, format_schema, parse_schema
-from windowing.errors import ConfigError, DataError, UnreachableError
-from windowing.suggestions import did_you_mean
-from windowing.time.timestamps import is_time
-
-BYTES_PER_BATCH = 256 * 2**20
-"""Default maximum number of bytes of files per micro-batch (at least one file is read): with so much work the fixed
-cost of a batch is small, and the columns fit into memory."""
-
-
-@dataclass(frozen=True)
-class FoundFile:
-    """A file of a spout, as listed."""
-
-    path: str
-    """Absolute path."""
-    changed: int
-    """Time of its last change, in milliseconds since the epoch."""
-    size: int
-    """Size in bytes."""
-
-
-@dataclass(frozen=True)
-class FileSpout:
-    """Reads files that appear in a folder as columns; a checkpoint keeps the list of those already read."""
-
-    path: str
-    _: KW_ONLY
-    declared: SchemaLike | None
-    format: FileFormat
-    files_per_batch: int | None = None
-    bytes_per_batch: int | None = None
-    metadata: tuple[str, ...] = ()
-    """Metadata columns added to its rows, by the names of ``FILE_METADATA``."""
-    merge_by: str | None = None
-    """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
-    on_missing: str = "stop"
-    """What to do about a listed file that no longer exists: ``stop``, or count it as ``invalid``."""
-
-    def __repr__(self) -> str:
-        return of_fields(self)
-
-    def outputs(self) -> dict[str, pa.Schema]:
-        """The declared columns, or else those of the first file, and the metadata columns."""
-        declared = self._inferred() if self.declared is None else parse_schema(self.declared)
-        schema = with_file_metadata(declared, self.metadata)
-        if self.merge_by is not None:
-            self._check_merging(schema)
-        return {DEFAULT_STREAM: schema}
-
-    def row_schema(self, output: pa.Schema) -> pa.Schema:
-        """The output columns that are read from a file."""
-        return pa.schema([field for field in output if field.name not in self.metadata])
-
-    def _check_merging(self, schema: pa.Schema) -> None:
-        """Raise ConfigError for a merge column that does not order rows."""
-        why = "the rows of a batch's files arrive in the order of that column, a timestamp or a whole number"
-        if self.merge_by not in schema.names:
-            raise ConfigError(
-                f"merge_by={self.merge_by!r} is not a column of the files: they have {', '.join(schema.names)}"
-                + did_you_mean(self.merge_by, schema.names),
-                why=why,
-                do="name one of them, or leave merge_by out",
-            )
-        kind = schema.field(self.merge_by).type
-        if not is_time(kind):
-            raise ConfigError(
-                f"merge_by={self.merge_by!r} is {format_schema(pa.schema([schema.field(self.merge_by)]))}",
-                why=why,
-                do="name a column of type timestamp, date, int or long, or leave merge_by out",
-            )
-
-    def files(self) -> list[str]:
-        """The present files in the order in which they are read: by time of change, then by name."""
-        return [file.path for file in self.listed()]
-
-    def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
-        """The present files in the order in which they are read, without those in ``passed``.
-
-        Files whose names are not UTF-8 are not input (topologies/sources/unnameable.py reports them).
-        """
-        path = shown_path(self.path)
-        names = [name for name in candidates(path) if not hidden(name) and _is_text(name)]
-        with reached(path):
-            files = [_listing_entry(name) for name in names if name not in passed]
-        return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))
-
-    def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
-        """Cut files, in their order, into micro-batches as Spark does."""
-        batch: list[FoundFile] = []
-        total = 0
-        for file in files:
-            full = total + file.size > (self.bytes_per_batch or BYTES_PER_BATCH)
-            if batch and (full if self.files_per_batch is None else len(batch) == self.files_per_batch):
-                yield batch
-                batch, total = [], 0
-            batch.append(file)
-            total += file.size
-        if batch:
-            yield batch
-
-    def batches(self) -> Iterator[list[str]]:
-        """The present files, cut into micro-batches as Spark does."""
-        for batch in self.cut(self.listed()):
-            yield [file.path for file in batch]
-
-    def _inferred(self) -> pa.Schema:
-        files = self.files() if "://" not in self.path else []
-        if not files:
-            raise ConfigError(
-                f"the columns of {self.path!r} are unknown: there is no file yet",
-                why="without a declared schema the columns are those of the first file",
-                do="give a schema like 'user string, amount double, ts timestamp', or correct the path",
-            )
-        try:
-            return infer_schema(pafs.LocalFileSystem(), files[0], self.format.name)
-        except (DataError, UnreachableError) as error:
-            raise ConfigError(str(error)) from error
-
-
-class KeptRows(FileSpout):
-    """The rows of a spout in memory, in files of the checkpoint, of which its user does not know."""
+from windowing.data.schema import SchemaLike, parse_schema
+from windowing.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -368,28 +244,6 @@ def _check_records(
 def memory(schema: SchemaLike, *batches: EmittedRows) -> MemorySpout:
     """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame."""
     return MemorySpout(schema, batches)
-
-
-def hidden(path: str) -> bool:
-    """Whether a file is ignored because of its name: like Spark, windbolt ignores _ and . files."""
-    return os.path.basename(path).startswith(("_", "."))
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _listing_entry(name: str) -> FoundFile | None:
-    """The listing entry of a file; None where it is not a file, or was deleted since it was listed."""
-    try:
-        status = os.stat(name)
-    except FileNotFoundError:
-        return None
-    return FoundFile(name, status.st_mtime_ns // 1_000_000, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
 
 def _format_inside(path: str) -> str | None:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from topologies.io.file_spout import FileSpout
 from topologies.io.paths import shown_path
-from topologies.io.spouts import FileSpout
 from topologies.run.observer import SourceLag
 from topologies.topology import Topology
 

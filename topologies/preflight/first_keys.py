@@ -9,9 +9,9 @@ from itertools import islice
 import pyarrow as pa
 
 from topologies.graph.nodes.spout import SpoutNode
+from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.formats.access import opened, reached
 from topologies.io.paths import locate
-from topologies.io.spouts import FileSpout, FoundFile
 from windowing.data.rows import DEFAULT_STREAM
 from windowing.errors import ConfigError, WindboltError
 from windowing.suggestions import did_you_mean

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from topologies.graph.nodes.spout import SpoutNode
+from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.paths import locate
-from topologies.io.spouts import FileSpout, FoundFile, MemorySpout
+from topologies.io.spouts import MemorySpout
 from windowing.data.rows import DEFAULT_STREAM
 
 MOST_ROWS, MOST_FILES = 1_000, 20

@@ -9,11 +9,12 @@ from contextlib import suppress
 from datetime import datetime
 
 from topologies.graph.nodes.spout import SpoutNode
+from topologies.io.file_spout import FileSpout, hidden
 from topologies.io.formats.bad import python_columns
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.patterns import is_pattern, leading_folder
-from topologies.io.spouts import FileSpout, MemorySpout, hidden
+from topologies.io.spouts import MemorySpout
 from topologies.preflight.findings import Findings
 from topologies.preflight.first_keys import unknown_columns
 from topologies.preflight.first_rows import MOST_ROWS, FirstRows, first_rows_of_files, first_rows_of_memory

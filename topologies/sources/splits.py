@@ -21,11 +21,11 @@ from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.work.splits import MergedSplits, SourceSplit
 from topologies.graph.nodes.spout import SpoutNode
 from topologies.io.file_metadata import FileMetadata
+from topologies.io.file_spout import FileSpout, hidden
 from topologies.io.formats import Chunk, FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.formats.bad import BAD_SCHEMA
 from topologies.io.paths import locate, shown_path
-from topologies.io.spouts import FileSpout, hidden
 from topologies.sources.deaths import (
     Deadly,
     Death,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from topologies.io.file_spout import FileSpout, hidden
 from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates
-from topologies.io.spouts import FileSpout, Spout, hidden
+from topologies.io.spouts import Spout
 from topologies.topology import Topology
 from windowing.errors import DataError
 

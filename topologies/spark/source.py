@@ -24,8 +24,9 @@ from topologies.engine.rows.source_batch import SourceBatch
 from topologies.engine.tasks import ingest
 from topologies.engine.work.output import Output
 from topologies.engine.work.splits import MergedSplits, SourceSplit
+from topologies.io.file_spout import BYTES_PER_BATCH, FileSpout
 from topologies.io.kafka import KafkaSpout
-from topologies.io.spouts import BYTES_PER_BATCH, FileSpout, FrameSpout
+from topologies.io.spouts import FrameSpout
 from topologies.sources.record_files import RecordFile
 from topologies.sources.records import Records
 from topologies.spark.client.ranges import KafkaRanges

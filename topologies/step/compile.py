@@ -13,8 +13,9 @@ from topologies.compose.builder import TopologyBuilder
 from topologies.graph.streams import Stream
 from topologies.io import sinks, spouts
 from topologies.io.dead_letters import Undeliverable
+from topologies.io.file_spout import FileSpout
 from topologies.io.sinks import Sink
-from topologies.io.spouts import FileSpout, Spout
+from topologies.io.spouts import Spout
 from topologies.step.bolts.aggregating import AggregateMessages
 from topologies.step.bolts.calling import rules_of, trigger_of
 from topologies.step.bolts.columns import FAILING, KEY, REFUSED, UNREADABLE, WEIGHED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topologies.graph.describing import label
+from topologies.graph.mermaid import label
 from topologies.graph.rules_in_words import capacity_in_words
 from topologies.step.config import Step, StepConfig
 from topologies.step.config.connecting import Destination, FilesConnection, FilesSource, KafkaConnection

@@ -23,7 +23,9 @@ from topologies.cli.app import app
 from topologies.cli.demo import DemoFolder
 from topologies.cli.terminal.consoles import only_json
 from topologies.engine.batch.report import BatchReport, BoltReport
-from topologies.graph.describing import as_mermaid, to_json, topology_text
+from topologies.graph.as_json import to_json
+from topologies.graph.describing import topology_text
+from topologies.graph.mermaid import as_mermaid
 from topologies.graph.rules_in_words import kind_in_words
 from topologies.run.readable import spoken
 from windowing import (

@@ -202,7 +202,7 @@ def test_only_the_last_window_of_each_key_is_kept() -> None:
     from topologies.engine.batch.executor import InProcess
     from topologies.engine.batch.plan import BatchPlan
     from topologies.engine.micro_batch import MicroBatch
-    from topologies.scenarios.run.replay import watched_topology
+    from topologies.scenarios.run.scenario_topology import watched_topology
     from topologies.scenarios.run.script import ScriptSplit, script
 
     steps: list[Json] = []

@@ -17,7 +17,8 @@ from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.rows.source_batch import SourceBatch
-from topologies.graph.describing import to_json, topology_text
+from topologies.graph.as_json import to_json
+from topologies.graph.describing import topology_text
 from topologies.io.sinks import MemorySink
 from topologies.local import run_local
 from topologies.topology import Topology

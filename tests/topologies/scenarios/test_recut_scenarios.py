@@ -8,7 +8,8 @@ import pytest
 
 from tests.helpers.places import SCENARIOS
 from tests.helpers.recut import crashing, differences, run_cut
-from topologies.scenarios.run.replay import replay_locally, watched_topology
+from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.scenario_topology import watched_topology
 from topologies.scenarios.schema.model import Scenario
 from topologies.scenarios.schema.scenario_files import Loaded, load
 

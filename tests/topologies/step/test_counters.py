@@ -14,7 +14,7 @@ from topologies.cli.app import app
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.io.spouts import FileSpout
+from topologies.io.file_spout import FileSpout
 from topologies.sources.splits import file_splits
 from topologies.step.compile import step_topology
 from topologies.step.config import load_step

@@ -17,8 +17,8 @@ from manager.storage.file_systems.files import make_folder
 from manager.storage.file_systems.object_store import is_object_store
 from topologies.checkpoints.spark_half.spark_files import create_spark_file, delete_spark_file, write_spark_file
 from topologies.checkpoints.spark_half.spark_half import COMPACT, SparkHalf
+from topologies.io.file_spout import FoundFile
 from topologies.io.paths import shown_path
-from topologies.io.spouts import FoundFile
 from topologies.run.options import SPARK_KEEPS
 from windowing.errors import CheckpointError
 

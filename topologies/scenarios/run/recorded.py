@@ -13,10 +13,11 @@ import pyarrow as pa
 import yaml
 
 from topologies.graph.nodes.spout import SpoutNode
+from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.formats import FileSplit
 from topologies.io.formats.access import reached
 from topologies.io.paths import locate
-from topologies.io.spouts import FileSpout, FoundFile, MemorySpout, files
+from topologies.io.spouts import MemorySpout, files
 from topologies.io.times import told
 from topologies.scenarios.run.answer import AnswerWindow, Replayed, plain
 from topologies.scenarios.run.replay import replay_locally

@@ -12,10 +12,10 @@ from itertools import islice
 import pyarrow.fs as pafs
 
 from manager.storage.file_systems.files import delete_folder, is_there, make_folder, read_bytes, write_private
+from topologies.io.file_spout import FileSpout
 from topologies.io.paths import locate, shown_path
 from topologies.io.patterns import is_pattern, leading_folder
 from topologies.io.sinks import FileSink
-from topologies.io.spouts import FileSpout
 from topologies.topology import Topology
 from windowing.errors import StorageError, WindboltError
 

@@ -13,8 +13,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from manager.outside.place_names import hadoop_name, has_query, place_name, s3a_settings
+from topologies.io.file_spout import FileSpout
 from topologies.io.paths import shown_path
-from topologies.io.spouts import FileSpout
 from topologies.run.options import RunOptions
 from topologies.spark.jvm.connector import file_defaults
 from topologies.topology import Topology

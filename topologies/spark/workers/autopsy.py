@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from manager.storage.checkpoint import FileCheckpoint
 from topologies.engine.batch.context import Context
 from topologies.engine.tasks import ingest
-from topologies.io.spouts import FileSpout
+from topologies.io.file_spout import FileSpout
 from topologies.sources.deaths import Deadly, Death, has_lines, header_lines
 from topologies.sources.splits import FileGroup, FileSource, line_count, row_numbers
 from topologies.spark.workers.processes import WorkerDied
