@@ -98,24 +98,28 @@ class Topology(Graph):
 
         The arguments are those of ``start``. An interrupt (Ctrl-C) stops it after the current batch.
         """
-        from topologies.background.start import options_of, run_to_the_end, start
+        from topologies.background.start import run_to_the_end
 
-        options = options_of(
+        run = self.start(
             checkpoint,
-            every,
-            flush,
-            first_output,
-            keep_batches,
-            allow_rescale,
-            restart,
-            on_report,
-            serve_metrics,
-            otel,
-            serve_page,
+            engine=engine,
+            spark=spark,
+            every=every,
+            flush=flush,
+            first_output=first_output,
+            keep_batches=keep_batches,
+            allow_rescale=allow_rescale,
+            restart=restart,
+            master=master,
+            conf=conf,
+            metrics=metrics,
+            on_report=on_report,
+            serve_metrics=serve_metrics,
+            otel=otel,
+            serve_page=serve_page,
+            show=False,
         )
-        return run_to_the_end(
-            start(self, options, engine=engine, spark=spark, master=master, conf=conf, metrics=metrics)
-        )
+        return run_to_the_end(run)
 
     def __repr__(self) -> str:
         kinds = {"spouts": self.spouts, "bolts": {**self.plain, **self.windowed}, "sinks": self.sinks}

@@ -11,11 +11,10 @@ from topologies.background.background_run import Run, Runner
 from topologies.background.notebook_view import notebook
 from topologies.engine.batch.report import BatchReport
 from topologies.preflight.in_process import check_local
-from topologies.run.engine import Engine, EngineName, engine_of, refuse_for_spark
+from topologies.run.engine import Engine, EngineName, check_engine, engine_of
 from topologies.run.options import RunOptions
 from topologies.run.restart import Restart
 from topologies.run.summary import Summary
-from topologies.run.without_checkpoint import refuse_on_spark
 from topologies.topology import Topology
 from windowing.time.durations import Duration
 
@@ -69,12 +68,10 @@ def start(
     raised by ``Run.wait``.
     """
     chosen = engine_of(engine)
+    for_spark = {"spark=": spark, "master=": master, "conf=": conf, "metrics=": metrics}
+    check_engine(chosen, options, for_spark, "engine='local'")
     if chosen is Engine.LOCAL:
-        given = {"spark=": spark, "master=": master, "conf=": conf, "metrics=": metrics}
-        refuse_for_spark(given, "engine='local'")
         check_local(topology, options)
-    else:
-        refuse_on_spark(options)
     run = Run(topology.name, runner(chosen, topology, spark=spark, master=master, conf=conf, metrics=metrics), options)
     if show and notebook() is not None:
         run.show()

@@ -19,10 +19,9 @@ from topologies.cli.terminal.failing import Debug, in_words, readable_errors
 from topologies.cli.terminal.summary import print_summary
 from topologies.preflight.sources import dubious_input
 from topologies.run.address import PAGE_PORT
-from topologies.run.engine import Engine, refuse_for_spark
+from topologies.run.engine import Engine, check_engine
 from topologies.run.options import RunOptions
 from topologies.run.restart import RESTARTS, Restart
-from topologies.run.without_checkpoint import refuse_in_process, refuse_on_spark
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 from windowing.time.durations import as_duration
@@ -128,7 +127,8 @@ def run(
             serve_page=ui,
         )
         settings = settings_of(conf or [])
-        _check(engine, options, master, settings)
+        for_spark = {"--master": master or None, "--conf": settings or None}
+        check_engine(engine, options, for_spark, "--engine local")
         topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
         doubts = _tell_doubts(topology, strict=strict)
         page.of(options)
@@ -160,14 +160,6 @@ def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Res
     longest = as_duration(max_backoff)
     initial = min(as_duration(first.initial_backoff), longest, key=lambda pause: pause.micros)
     return Restart(first.attempts if attempts is None else attempts, initial, longest)
-
-
-def _check(engine: Engine, options: RunOptions, master: str | None, conf: dict[str, str]) -> None:
-    """Refuse what does not go together, before the topology is loaded."""
-    if engine is Engine.SPARK:
-        return refuse_on_spark(options)
-    refuse_for_spark({"--master": master or None, "--conf": conf or None}, "--engine local")
-    return refuse_in_process(options)
 
 
 def _tell_doubts(topology: Topology, *, strict: bool, told: Collection[str] = ()) -> list[str]:

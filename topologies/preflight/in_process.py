@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
+from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.patterns import candidates, is_pattern, leading_folder
 from topologies.io.sinks import FunctionSink
-from topologies.io.spouts import FileSpout, FrameSpout
+from topologies.io.spouts import FrameSpout
+from topologies.run.engine import refuse_in_process
 from topologies.run.options import RunOptions
-from topologies.run.without_checkpoint import refuse_in_process
 from topologies.topology import Topology
 from windowing.errors import ConfigError
 

@@ -25,12 +25,11 @@ from topologies.page.observing import observed
 from topologies.preflight.before_start import refuse_before_start
 from topologies.run.attempts import Attempts
 from topologies.run.built import check_built
-from topologies.run.engine import Engine
+from topologies.run.engine import Engine, refuse_on_spark
 from topologies.run.masters import is_cluster
 from topologies.run.observer import NOBODY, Observers, SourceLag
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
-from topologies.run.without_checkpoint import refuse_on_spark
 from topologies.sources.deaths import Death
 from topologies.spark.client.senders import KafkaSenders
 from topologies.spark.cluster.preflight import ask_executors
