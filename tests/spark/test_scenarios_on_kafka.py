@@ -15,7 +15,7 @@ from topologies import TopologyBuilder, spouts
 from topologies.engine.batch.report import BatchReport
 from topologies.run.options import RunOptions
 from topologies.scenarios.run.comparing import judge
-from topologies.scenarios.run.recording import Recording
+from topologies.scenarios.run.run_recording import Recording
 from topologies.scenarios.run.script import ScriptBatch, script
 from topologies.scenarios.schema.bare import bare_bolt, clock_matters
 from topologies.scenarios.schema.columns import schema_of

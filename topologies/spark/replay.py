@@ -26,7 +26,7 @@ from topologies.run.clock import system_clock
 from topologies.run.options import RunOptions
 from topologies.scenarios.run.answer import Replayed
 from topologies.scenarios.run.comparing import judge, judge_midway
-from topologies.scenarios.run.recording import Recording
+from topologies.scenarios.run.run_recording import Recording
 from topologies.scenarios.run.scenario_topology import add_bare_bolt, watched_topology
 from topologies.scenarios.run.script import ScriptBatch, ScriptSplit, script
 from topologies.scenarios.run.side_by_side import joined, prefixed

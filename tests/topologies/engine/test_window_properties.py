@@ -24,8 +24,8 @@ from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.groupings import FieldsGrouping
-from topologies.scenarios.run.recording import Recording
 from topologies.scenarios.run.replay import replay_locally
+from topologies.scenarios.run.run_recording import Recording
 from topologies.scenarios.run.scenario_topology import ScenarioSpout, watched_topology
 from topologies.scenarios.run.script import ScriptedEvents, ScriptSplit, script
 from topologies.scenarios.schema.model import Scenario

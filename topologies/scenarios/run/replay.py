@@ -8,7 +8,7 @@ from topologies.scenarios.run.answer import (
     Replayed,
 )
 from topologies.scenarios.run.comparing import judge, judge_midway
-from topologies.scenarios.run.recording import Recording
+from topologies.scenarios.run.run_recording import Recording
 from topologies.scenarios.run.scenario_topology import watched_topology
 from topologies.scenarios.run.script import ScriptSplit, script
 from topologies.scenarios.schema.model import Scenario
