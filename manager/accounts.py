@@ -29,10 +29,10 @@ class Accounts:
     __slots__ = ("_counts", "streams")
 
     def __init__(self, streams: Sequence[str], counts: Mapping[str, Sequence[int]] | None = None) -> None:
-        self.streams = tuple(streams)
+        self.streams, given = tuple(streams), counts or {}
+        none = [0] * len(self.streams)
         self._counts = {
-            name: np.array((counts or {}).get(name, np.zeros(len(self.streams))), np.int64)
-            for name in ("received", SKIPPED, *ACCOUNTS, *BESIDE)
+            name: np.array(given.get(name, none), np.int64) for name in ("received", SKIPPED, *ACCOUNTS, *BESIDE)
         }
 
     def add(self, account: str, by_stream: Iterable[int]) -> None:

@@ -67,9 +67,15 @@ class Turns:
             if again and before is not None and before["run"] != owner.run:
                 raise self._lost()
             batch = settle(before)
-            if self._take(number + 1, _turn(owner, number + 1, batch)):
+            if not self._take(number + 1, _turn(owner, number + 1, batch)):
+                continue
+            later = self._after(number + 1)
+            if later is None:
                 self.epoch, self._owner = number + 1, owner
                 return batch
+            if later["epoch"] > number + 1:
+                raise self._lost()
+            # the run before had used that number, gone on and deleted it: what is there now says nothing
         raise CheckpointError(
             f"checkpoint {self._files.root} cannot be claimed",
             why=f"another run has committed a batch each of the {_ATTEMPTS} times that this one tried",
@@ -82,6 +88,7 @@ class Turns:
         assert self._owner is not None, "claim() comes before the first commit"
         if not self._take(self._last + 1, _turn(self._owner, self.epoch, batch, manifest)):
             raise self._lost()
+        self.check()
 
     def check(self) -> None:
         """Raise TakenOver where somebody else has claimed the checkpoint since this run did."""
@@ -90,17 +97,24 @@ class Turns:
 
     def clean(self) -> None:
         """Delete the documents before this run's last one. A run that lost the checkpoint may then create a document
-        whose number was used before; it finds the later ones, and knows by them that it has lost (``_take``)."""
+        whose number was used before; it finds the later ones, and knows by them that it has lost."""
         self._files.delete(*(self._name(number) for number in self._numbers() if number < self._last))
 
     def _take(self, number: int, turn: Turn) -> bool:
-        """Write a document where there is none; False where there is one. TakenOver where there are later ones:
-        then the number had been used, or somebody else has taken over at once."""
+        """Write a document where there is none; False where there is one. Where there are later ones the number had
+        been used, or somebody else has taken over at once."""
         if not self._files.create(self._name(number), {**turn, "id": uuid.uuid4().hex}):
             return False
         self._last = number
-        self.check()
         return True
+
+    def _after(self, number: int) -> Turn | None:
+        """The last document, if it is a later one."""
+        while (last := max(self._numbers(), default=0)) > number:
+            found = self._files.read(self._name(last))
+            if found is not None:  # else its owner has gone on, and deleted it
+                return found
+        return None
 
     def _lost(self) -> TakenOver:
         latest = self._files.read(self._name(max(self._numbers()))) or {"owner": "another run", "since": None}

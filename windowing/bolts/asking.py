@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,7 @@ def _is_users(found: Any) -> bool:
     return top == "__main__" or top not in _OURS | sys.stdlib_module_names
 
 
+@lru_cache(maxsize=1024)
 def _reads(code: CodeType) -> bool:
     before = None
     for instruction in dis.get_instructions(code):

@@ -13,7 +13,7 @@ from tests.simulation.faults import in_a_store, schedule
 from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, MOVED, NUMBERED, PASSING, REST
 from tests.simulation.world.making import made
 from tests.simulation.world.plan import BoltPlan, Format, WorldPlan
-from tests.simulation.world.portions import portions
+from tests.simulation.world.portions import LARGE, SEVERAL, SMALL, Size, portions
 from tests.simulation.world.steps import SPOUT, drawn_step
 from windowing import AggregateBolt
 from windowing.errors import ConfigError
@@ -26,16 +26,16 @@ def draw(seed: int) -> Iterator[WorldPlan]:
     chance = random.Random(f"world {seed}")
     returns = any(fault.kind == "it goes back" for fault in schedule(seed))  # over several batches, if there are some
     rescaled = any(fault.kind == "it is rescaled" for fault in schedule(seed))
-    large = chance.random() < (0.6 if returns else 0.05)
+    size = _size(chance, returns=returns)
     store = in_a_store(seed)
     if chance.random() < 0.1 and not rescaled and not store:
-        yield _step(chance, large=large)
+        yield _step(chance, size)
         return
     kafka = chance.random() < 0.15 and not store
     spouts = ["in"] if kafka else chance.choice([["in"], ["in"], ["in", "more"]])
     plan = WorldPlan(
         bolts=(),
-        portions=tuple(portions(chance, spouts, "partitions" if kafka else "files", large=large)),
+        portions=tuple(portions(chance, spouts, "partitions" if kafka else "files", size)),
         spouts=tuple(spouts),
         kafka=kafka,
         store=store,
@@ -48,11 +48,17 @@ def draw(seed: int) -> Iterator[WorldPlan]:
             yield _Drawing(chance, plan, rescaled=rescaled).plan()
 
 
-def _step(chance: random.Random, *, large: bool) -> WorldPlan:
+def _size(chance: random.Random, *, returns: bool) -> Size:
+    if chance.random() < 0.02:
+        return LARGE
+    return SEVERAL if returns and chance.random() < 0.7 else SMALL
+
+
+def _step(chance: random.Random, size: Size) -> WorldPlan:
     """A world that is an aggregation step."""
     return WorldPlan(
         bolts=(),
-        portions=tuple(portions(chance, [SPOUT], "messages", large=large)),
+        portions=tuple(portions(chance, [SPOUT], "messages", size)),
         spouts=(SPOUT,),
         keep=chance.choice([1, 2, 3]),
         per_batch=chance.choice([1, 1, 2, 3]),

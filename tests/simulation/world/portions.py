@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from tests.simulation.world.steps import SAID
 
@@ -42,28 +42,40 @@ class Portion:
         return [os.path.basename(name) for name in self.files if os.path.dirname(name) == spout]
 
 
-def portions(
-    chance: random.Random, spouts: Sequence[str], what: Literal["files", "partitions", "messages"], *, large: bool
-) -> list[Portion]:
-    """Some portions for some spouts, and one without events when all faults are over; ``messages`` are for a step.
+class Size(NamedTuple):
+    """From how many portions, files in one, and lines in a file it is drawn."""
 
-    Most are small: what faults find in ``large`` ones, they find in small ones, and sooner.
-    """
+    portions: Sequence[int]
+    files: Sequence[int]
+    lines: Sequence[int]
+
+
+SMALL = Size([1, 1, 2], [0, 1, 1, 2, 3], [0, 1, 3, 6, 9])
+"""Most are: what faults find in larger ones, they find in these, and sooner."""
+SEVERAL = Size([1, 1, 2], [2, 3, 4], [0, 1, 3, 4])
+"""There are several batches to go back to."""
+LARGE = Size([1, 2, 3], [3, 5, 8, 12], [0, 1, 4, 12, 12])
+
+
+def portions(
+    chance: random.Random, spouts: Sequence[str], what: Literal["files", "partitions", "messages"], size: Size
+) -> list[Portion]:
+    """Some portions for some spouts, and one without events when all faults are over; ``messages`` are for a step."""
     kinds = {"files": Input, "partitions": _Partitions, "messages": _Messages}
-    return kinds[what](chance, spouts, large=large).made()
+    return kinds[what](chance, spouts, size).made()
 
 
 class Input:
     """Draws portions; time and the numbers of events go on from one call to the next."""
 
-    def __init__(self, chance: random.Random, spouts: Sequence[str], *, large: bool = False) -> None:
-        self.chance, self.spouts, self.large = chance, spouts, large
+    def __init__(self, chance: random.Random, spouts: Sequence[str], size: Size = SMALL) -> None:
+        self.chance, self.spouts, self.size = chance, spouts, size
         self.now, self.users, self.events = chance.choice([0, 5_000, 1_700_000_000_000]), chance.randint(1, 5), 0
 
     def made(self) -> list[Portion]:
         """Some portions, and one without events."""
         chance = self.chance
-        count = chance.choice([1, 2, 3] if self.large else [1, 1, 2])
+        count = chance.choice(self.size.portions)
         found = []
         for number in range(count):
             files = self._files(number)
@@ -80,9 +92,9 @@ class Input:
     def _files(self, portion: int) -> dict[str, list[str]]:
         chance = self.chance
         files: dict[str, list[str]] = {}
-        for number in range(chance.choice([3, 5, 8, 12] if self.large else [0, 1, 1, 2, 3])):
+        for number in range(chance.choice(self.size.files)):
             lines = []
-            for _ in range(chance.choice([0, 1, 4, 12, 12] if self.large else [0, 1, 3, 6, 9])):
+            for _ in range(chance.choice(self.size.lines)):
                 self.now += self._move()
                 lines.append(self._line())
                 self.events += 1

@@ -41,7 +41,8 @@ class FileJournal:
         """``spouts`` in the order of the sources of Spark's query, ``heartbeats`` whether a heartbeat comes after them.
 
         ``uri`` of the file system, None for the local one: there files are written with checksums, as Spark writes
-        them, and a lock keeps other runs off. CheckpointError where the journal is of other sources.
+        them, and a lock keeps other runs off. CheckpointError where the journal is of other sources. JournalMoved where
+        a run that has lost the checkpoint has noted files after the batches were read: to this one they would seem read.
         """
         self._half, self._spouts, self._uri = half, tuple(spouts), uri
         self._heartbeats = heartbeats
@@ -61,6 +62,8 @@ class FileJournal:
             spout: {path_of(entry) for entry in self._files[source]} for source, spout in enumerate(self._spouts)
         }
         """Per spout, the files that belong to a batch, by their absolute paths."""
+        if self._uri is not None and any(map(self._is_of_no_batch, range(len(self._spouts)))):
+            raise JournalMoved
 
     @property
     def unfinished(self) -> int | None:
@@ -120,6 +123,12 @@ class FileJournal:
                 do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
             )
         self._places = places
+
+    def _is_of_no_batch(self, source: int) -> bool:
+        """Whether the log of a source has files that belong to none of the batches that are planned."""
+        place = self._places[source]
+        last = -1 if place == "-" else json.loads(place)["logOffset"]
+        return any(entry["batchId"] > last for entry in self._files[source])
 
     @property
     def _kinds(self) -> list[set[str]]:

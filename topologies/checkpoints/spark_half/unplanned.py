@@ -25,7 +25,7 @@ def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callab
     and what that run has noted since is left alone. CheckpointError where Spark's half, in ``root``, cannot be read.
     """
     try:
-        unplanned = list(_unplanned(filesystem, root))
+        unplanned = _all_unplanned(filesystem, root)
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"Spark's record of files in {root} cannot be read or corrected",
@@ -38,10 +38,23 @@ def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callab
         write_spark_file(filesystem, path, text, summed=summed)
 
 
-def _unplanned(filesystem: pafs.FileSystem, root: str) -> Iterator[tuple[str, str, bool]]:
-    """The files of the logs that have such entries, each with what is left of its text, and whether it is summed."""
-    batches = [int(name) for name in _names(filesystem, f"{root}/offsets") if name.isdigit()]
-    planned = _lines(filesystem, f"{root}/offsets/{max(batches)}")[2:] if batches else []
+def _all_unplanned(filesystem: pafs.FileSystem, root: str) -> list[tuple[str, str, bool]]:
+    """Those of one moment: read anew where another run has planned a batch meanwhile."""
+    while True:
+        batch = _last_batch(filesystem, root)
+        found = list(_unplanned(filesystem, root, batch))
+        if not found or _last_batch(filesystem, root) == batch:
+            return found
+
+
+def _last_batch(filesystem: pafs.FileSystem, root: str) -> int | None:
+    return max((int(name) for name in _names(filesystem, f"{root}/offsets") if name.isdigit()), default=None)
+
+
+def _unplanned(filesystem: pafs.FileSystem, root: str, batch: int | None) -> Iterator[tuple[str, str, bool]]:
+    """The files of the logs that have entries after those of a batch, each with what is left of its text, and whether
+    it is summed."""
+    planned = [] if batch is None else _lines(filesystem, f"{root}/offsets/{batch}")[2:]
     for source in _names(filesystem, f"{root}/sources"):
         if not source.isdigit():
             continue
