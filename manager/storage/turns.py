@@ -111,7 +111,7 @@ class Turns:
     def _after(self, number: int) -> Turn | None:
         """The last document, if it is a later one."""
         while (last := max(self._numbers(), default=0)) > number:
-            found = self._files.read(self._name(last))
+            found: Turn | None = self._files.read(self._name(last))
             if found is not None:  # else its owner has gone on, and deleted it
                 return found
         return None

@@ -42,7 +42,7 @@ class FileJournal:
 
         ``uri`` of the file system, None for the local one: there files are written with checksums, as Spark writes
         them, and a lock keeps other runs off. CheckpointError where the journal is of other sources. JournalMoved where
-        a run that has lost the checkpoint has noted files after the batches were read: to this one they would seem read.
+        a run that has lost the checkpoint noted files after the batches were read: to this one they would seem read.
         """
         self._half, self._spouts, self._uri = half, tuple(spouts), uri
         self._heartbeats = heartbeats
