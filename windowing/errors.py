@@ -90,7 +90,7 @@ class StorageError(WindboltError):
         return StorageError(f"{whose}: {self.what}", why=self.why, do=self.do, transient=self.transient)
 
     def during(self, doing: str, after: str) -> StorageError:
-        """The same, with what windbolt was doing, and what comes of that after the error."""
+        """The same, with what windbolt was doing, and what the state is after the error."""
         return StorageError(self.what, why=self.why, do=f"{self.do}: {after}", doing=doing, transient=self.transient)
 
 

@@ -1,4 +1,4 @@
-"""The runs of this process that go on, and what becomes of them when it ends."""
+"""The runs of this process that are still running, and what happens to them when the process ends."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class CheckpointedRun(ABC):
         """What a batch is, as it was planned first.
 
         A run that has lost the checkpoint may have planned it, with other files than the source's log has by now, or at
-        a time before the last batch: that plan is none any more.
+        a time before the last batch: that plan is obsolete.
         """
         batch = batch_in_words(key)
         with during(f"planning {batch}", self.checkpoint.after_failure(batch)):

@@ -1,4 +1,4 @@
-"""What of a topology its checkpoint depends on, in words that can be compared and shown."""
+"""The parts of a topology that its checkpoint depends on, in words that can be compared and shown."""
 
 from __future__ import annotations
 

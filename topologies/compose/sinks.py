@@ -22,7 +22,7 @@ def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -
     """A sink with the columns of its rows; None where they are not known."""
     name = declarer.name
     if not declarer.streams:
-        mistakes.tell(f"sink {name!r} takes nothing", do="call from_(component) on what set_sink returns")
+        mistakes.tell(f"sink {name!r} reads no stream", do="call from_(component) on what set_sink returns")
     schemas = []
     for stream in declarer.streams:
         if stream in known.schemas:

@@ -22,7 +22,7 @@ _PER_INPUT = ("watermark_every", "lag", "ahead", "late_action", "watermark_field
 
 
 def checked_source_time(name: str, time: object) -> Preset | None:
-    """The rules that a spout declares; ConfigError for what is none, or names other inputs."""
+    """The rules that a spout declares. Raises ConfigError for anything else, and for rules that name other inputs."""
     if time is None:
         return None
     if not isinstance(time, Preset):
@@ -113,7 +113,7 @@ def _asked_at_sources(
     carried: Sequence[bool],
     times: Mapping[str, tuple[Preset | None, ...]],
 ) -> tuple[tuple[str, str], ...]:
-    """What of a bolt's rules was asked for by name at its sources, (setting, argument) as in ``WindowSettings``."""
+    """The rules of a bolt that were asked for by name at its sources: (setting, argument), as in ``WindowSettings``."""
     read = [each.stream[0] for each, brings in zip(inputs, carried, strict=True) if not brings]
     presets = [preset for component in read for preset in times.get(component, ()) if preset is not None]
     asked = [each for preset in presets for each in preset.asked if each[0] not in settings.given]

@@ -17,5 +17,5 @@ class Origin:
 
 
 def shifted(time: int, shift: int) -> int:
-    """A time so many microseconds later; the end of time stays where it is."""
+    """A time moved later by a number of microseconds; the end of time stays where it is."""
     return time if time == FOREVER else time + shift

@@ -19,7 +19,7 @@ OVERHEAD = 1_000
 _CUT_HEADERS = 250
 """Bytes reserved for the headers that describe what was cut."""
 _KEY = 4
-"""A key larger than this fraction (one in so many) of a record is cut."""
+"""A key larger than one part in this many of a record is cut."""
 
 DeadLetterRow = dict[str, Any]
 

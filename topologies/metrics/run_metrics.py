@@ -25,7 +25,8 @@ from topologies.topology import Topology
 LAG_SECONDS = 5.0
 """Seconds for which the lag of sources is not looked up again: that may list folders, or ask Spark."""
 _LAG_REST = 200
-"""So many times as long as the look-up took it is not done again: of a processor it takes half a percent at most."""
+"""The lag is not looked up again for this many times as long as the last look-up took, which costs at most half a
+percent of one processor."""
 _LOG = logging.getLogger("windbolt.metrics")
 Recorder = Callable[[Instrument, tuple[str, ...], Sequence[tuple[float, int]]], None]
 """Called in the thread of the run with a histogram, its labels, and values of it, each with how often it occurred."""

@@ -22,7 +22,7 @@ from windowing.errors import ConfigError
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
 _FIELDS = 20
 """Maximum number of values in the query of a request."""
-_PATHS = "This is windbolt: /metrics for Prometheus, /health and /ready for who supervises the run.\n"
+_PATHS = "This is windbolt: /metrics for Prometheus, /health and /ready for the supervisor of the run.\n"
 
 
 @dataclass(frozen=True)

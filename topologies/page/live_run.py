@@ -41,7 +41,7 @@ from topologies.why_waiting.marks import marks_of
 BATCHES, EVENTS, COMPLAINTS = 80, 40, 40
 """Numbers of the latest batches, events that were not admitted, and messages about unreadable input that are kept."""
 KEPT_MANIFESTS = 3
-"""So many states are kept for since when an input stands; the same as in a checkpoint, by default."""
+"""Number of states kept to tell since when an input has not advanced; by default as many as a checkpoint keeps."""
 WINDOWS_SECONDS = 5.0
 """Seconds for which open windows are not counted again: their events have to be read."""
 _LOG = logging.getLogger("windbolt.page")

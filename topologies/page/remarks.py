@@ -17,7 +17,7 @@ _LEAD = 60_000_000
 _STANDS = 10_000_000
 """Microseconds after which it is remarked that an input stands."""
 _MANY = 20
-"""More than one of so many events turned away is a warning."""
+"""A warning is shown when more than one in this many events is turned away."""
 
 Severity = Literal["bad", "warn", "note"]
 

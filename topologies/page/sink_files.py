@@ -15,7 +15,7 @@ from topologies.io.paths import shown_path
 LATEST_FILES = 5
 """Number of files of a sink that are named: the latest."""
 _AT_LEAST, _TIMES = 5.0, 200
-"""A folder is listed again after so many seconds, and so many times the time that it took."""
+"""A folder is listed again after this many seconds, and not before this many times as long as the last listing took."""
 
 
 class ShownSink(NamedTuple):

@@ -110,17 +110,18 @@ class RunOptions:
 
     @property
     def interval(self) -> Duration | None:
-        """The interval of micro-batches; None where the run ends with its input. ConfigError for what is none."""
+        """The interval of micro-batches; None where the run ends with its input. Raises ConfigError for an invalid
+        one."""
         return None if self.every is None else as_duration(self.every)
 
     @property
     def metrics_address(self) -> Address | None:
-        """Where metrics are served; None where they are not. Raises ConfigError for what is no address."""
+        """Where metrics are served; None where they are not. Raises ConfigError for an invalid address."""
         return None if self.serve_metrics is None else address_of(self.serve_metrics)
 
     @property
     def page_address(self) -> Address | None:
-        """Where the live page is served; None where it is not. Raises ConfigError for what is no address."""
+        """Where the live page is served; None where it is not. Raises ConfigError for an invalid address."""
         return None if self.serve_page is None else address_of(self.serve_page, "the page")
 
     @property

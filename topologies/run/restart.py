@@ -61,7 +61,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class ComingRestart:
-    """A restart that is to come, for who wants to hear of it."""
+    """A restart that is about to happen, for observers of the run."""
 
     error: BaseException
     """Why the run failed."""

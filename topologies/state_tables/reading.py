@@ -31,7 +31,7 @@ from windowing.errors import CheckpointError, ConfigError
 
 Looked = TypeVar("Looked")
 _ATTEMPTS = 5
-"""How often a checkpoint is read anew, because a run has deleted meanwhile what was about to be read."""
+"""How often a checkpoint is read again because a run has meanwhile deleted what was about to be read."""
 
 
 @checked

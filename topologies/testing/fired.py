@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NamedRows = list[dict[str, Any]]
 
 _SHOWN = 3
-"""So many rows of a stream a window shows in its repr."""
+"""Maximum number of rows of each stream in the repr of a window."""
 
 
 @dataclass(frozen=True, repr=False)

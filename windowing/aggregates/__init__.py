@@ -210,7 +210,7 @@ def collect(
 
     ``field``: of several columns it is an array of structs. ``order_by``: a column whose order it is; among equal
     values that of time, then of arrival; NaN is after all numbers, and null at the end, ``descending`` too. ``limit``:
-    the first so many of them in that order, and no more than these are kept.
+    the maximum number of values kept, the first in that order.
 
     Without a limit all values are kept until their last window has fired.
     """

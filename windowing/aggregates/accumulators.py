@@ -86,7 +86,7 @@ class DenseAccumulator(Accumulator):
 
     @abstractmethod
     def empty(self, count: int) -> list[NDArray[Any]]:
-        """The state of so many groups without events."""
+        """The state of a number of groups without events."""
 
     @abstractmethod
     def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _ROOM = 1 << 12
 _SPARSE = 8
-"""Up to so many possible groups for each row they have a place each; beyond, the rows are sorted."""
+"""Up to this many possible groups per row, each group has a slot of its own; beyond that the rows are sorted."""
 _EXACT = 1 << 53
 """Whole numbers below this are exact as doubles, which are summed faster."""
 

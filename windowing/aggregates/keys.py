@@ -31,7 +31,7 @@ class Keys:
 
     @staticmethod
     def of(columns: Sequence[pa.Array], rows: int, *, ordered: bool = False) -> Keys:
-        """The keys that some columns of so many rows make; without columns all rows have the same key."""
+        """The keys formed by some columns of a number of rows; without columns all rows have the same key."""
         found: Keys = _None(rows)
         for column in columns:
             one = _column(column, ordered)

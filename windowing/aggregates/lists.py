@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def listed(values: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
-    """Values as lists: so many of them in each."""
+    """Values as lists; ``counts`` is the length of each list."""
     offsets = np.concatenate([[0], np.cumsum(counts)])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ZEROS = 46
-"""So many bits of a hash are looked at for zeros, beside those that name the register, at most 18."""
+"""Number of bits of a hash in which leading zeros are counted, besides those that name the register (at most 18)."""
 _LEAST, _MOST = 0.0025, 0.25
 _SEED = np.uint64(0x5851F42D4C957F2D)
 """Makes hashes of their own: those of the fields grouping decide which values a task sees at all."""
@@ -40,7 +40,7 @@ class Registers(Accumulator):
 
     field: str
     bits: int
-    """Of a hash, so many name the register."""
+    """Number of bits of a hash that name the register."""
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:

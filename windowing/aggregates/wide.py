@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIGITS = 18
-"""Decimals of up to so many digits are whole numbers of 64 bits, but for their scale."""
+"""Maximum number of digits of a decimal whose unscaled value fits into 64 bits."""
 _LOW = (1 << 32) - 1
 
 

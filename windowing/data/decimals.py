@@ -33,7 +33,8 @@ def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def in_scale(text: str, precision: int, scale: int) -> str:
-    """The decimal without an exponent, and with no more places than the type has. ArrowInvalid where there is none."""
+    """The decimal without an exponent, and with no more places than the type has. Raises ArrowInvalid where
+    that is not possible."""
     found = _NUMBER.fullmatch(text)
     digits = "" if found is None else found["whole"] + found["part"]
     if found is None or not digits:

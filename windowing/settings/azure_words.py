@@ -26,7 +26,7 @@ _LATE_ACTIONS = {action.value: action for action in (LateAction.ADJUST, LateActi
 def late_tolerance(value: Duration | timedelta | str | int | None) -> Duration | None:
     """How late an event may arrive (AZ-8, AZ-10): a duration of at most 1,814,399 s; None and -1 are no limit.
 
-    Raises ConfigError for what is longer, and for what is no duration.
+    Raises ConfigError for a longer one, and for anything that is not a duration.
     """
     if value is None or (value in UNLIMITED and not isinstance(value, bool)):
         return None

@@ -57,7 +57,7 @@ class Declaration:
     argument: str
     """As which argument; empty if the method sets this alone."""
     given_as: str
-    """What of the argument it is, if other settings share the argument: ``Panes(...)``; else empty."""
+    """The part of the argument that it is, where several settings share one argument: ``Panes(...)``; else empty."""
     preset: bool
     """Whether a preset decides it."""
     needs: tuple[str, ...]
@@ -85,7 +85,7 @@ class Declaration:
         return f"{self.method}({self.argument}=...)" if self.argument else self.method
 
     def read(self, value: Any) -> Any:
-        """The setting's value of what a user gives; ConfigError for what is none.
+        """Convert what a user gives to the setting's value. Raises ConfigError for an invalid one.
 
         None takes a setting back to what it is without the call, where an argument has it for its default.
         """

@@ -12,7 +12,7 @@ How = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 
 def check_how(how: object) -> None:
-    """ConfigError for what is no ``How``."""
+    """Raise ConfigError for anything that is not a ``How``."""
     if how not in get_args(How):
         raise ConfigError(
             f"a join with how={how!r:.60}",

@@ -182,7 +182,7 @@ _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 
 
 def _times_of_day(texts: Sequence[str]) -> tuple[str, ...]:
-    """The times in order; ConfigError for what is none, and for one that stands twice."""
+    """The times in order. Raises ConfigError for an invalid time, and for one given twice."""
     if isinstance(texts, str):
         raise ConfigError(f"at={texts!r}", why="it is a list of times", do=f"write at=[{texts!r}]")
     for text in texts:

@@ -106,7 +106,7 @@ def fires(trigger: PaneTrigger, windows: OpenWindows) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class AfterCount(PaneTrigger):
-    """So many events since the last firing."""
+    """Number of events since the last firing."""
 
     count: Count
 
@@ -210,7 +210,7 @@ class Panes:
     closes: bool
     """Whether the first firing, early or at the end, is the only one: events that come to the window later are late."""
     at_end: Count | None
-    """The firing at the end needs at least so many events in the window; None: it always comes."""
+    """Minimum number of events in the window for the firing at its end; None: it always fires."""
 
     @checked_value
     def __init__(
@@ -280,7 +280,7 @@ class Panes:
 
 @checked_value
 def after_count(count: int | Count) -> PaneTrigger:
-    """Fire whenever so many events have come to a window since it fired last."""
+    """Fire whenever a window has received this many events since it last fired."""
     return AfterCount(count if isinstance(count, Count) else Count(count))
 
 
@@ -295,7 +295,7 @@ def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
 
 @checked_value
 def after_event_time(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
-    """Fire a window that has new events when the watermark has moved so far since it fired last.
+    """Fire a window that has new events when the watermark has advanced this far since it last fired.
 
     ``even_unchanged``: also one that has none, again and again until its end; with a ``wait`` of a microsecond at every
     new watermark.

@@ -26,7 +26,7 @@ class Reader:
     words: str
     """What a value is, with its unit: ``a duration``."""
     read: Callable[[Any], Any]
-    """Makes a value of what a user gives; ConfigError for what is none."""
+    """Converts what a user gives to the value of a setting. Raises ConfigError for an invalid one."""
     choices: type[Enum] | None = None
     """For a closed choice: its values."""
 

@@ -30,7 +30,7 @@ class DayTime:
     in java.time: 02:30 is 03:30 of summer time. A time that they show twice comes the first time only.
     A day that a zone has left out shares its time with the day after.
 
-    Raises ConfigError for a time that is not within a day, and for a zone that there is none of.
+    Raises ConfigError for a time that is not within a day, and for an unknown time zone.
     """
 
     micros: int

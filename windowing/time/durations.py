@@ -87,37 +87,37 @@ Extent = Time | Count | int
 
 @checked_value
 def micros(number: int) -> Duration:
-    """A duration of so many microseconds, the finest there is."""
+    """A duration in microseconds, the finest unit."""
     return Duration(number)
 
 
 @checked_value
 def millis(number: float) -> Duration:
-    """A duration of so many milliseconds."""
+    """A duration in milliseconds."""
     return _of(number, "ms")
 
 
 @checked_value
 def seconds(number: float) -> Duration:
-    """A duration of so many seconds; ``seconds(0.5)`` is half of one."""
+    """A duration in seconds; ``seconds(0.5)`` is half a second."""
     return _of(number, "s")
 
 
 @checked_value
 def minutes(number: float) -> Duration:
-    """A duration of so many minutes."""
+    """A duration in minutes."""
     return _of(number, "m")
 
 
 @checked_value
 def hours(number: float) -> Duration:
-    """A duration of so many hours."""
+    """A duration in hours."""
     return _of(number, "h")
 
 
 @checked_value
 def days(number: float) -> Duration:
-    """A duration of so many days of 24 hours."""
+    """A duration in days of 24 hours."""
     return _of(number, "d")
 
 

@@ -18,7 +18,7 @@ _WIDEST = timedelta(hours=18)
 def zone_of(name: str) -> tzinfo:
     """The zone of an IANA name (``Europe/Berlin``) or an offset (``+03:00``, ``-0330``, ``UTC+3``, ``Z``).
 
-    Raises ConfigError for a zone that there is none of.
+    Raises ConfigError for an unknown time zone.
     """
     if name == "Z":
         return UTC

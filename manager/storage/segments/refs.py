@@ -12,7 +12,7 @@ from manager.storage.segments.ref import Ref
 from manager.storage.segments.ref_columns import RefColumns
 
 _MANY = 16
-"""So many references are smaller and faster as columns than one by one."""
+"""From this many references on, columns are smaller and faster than single objects."""
 
 
 class Refs(Sequence[Ref]):

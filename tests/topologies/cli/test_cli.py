@@ -448,7 +448,7 @@ def test_all_the_mistakes_of_a_topology_are_listed(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "topology 'wrong' cannot be built, 2 problems" in result.stderr
     assert re.search(r"^  1\. sink 'one' takes 'nobody'\n     why: ", result.stderr, re.M)
-    assert re.search(r"^  2\. sink 'two' takes nothing\n     do:  ", result.stderr, re.M)
+    assert re.search(r"^  2\. sink 'two' reads no stream\n     do:  ", result.stderr, re.M)
 
 
 def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -335,7 +335,7 @@ def test_bolts_and_sinks_that_read_nothing() -> None:
     builder.set_sink("more_out", sinks.memory())
     first, second = problems(builder)
     assert "bolt 'more' reads nothing" in first
-    assert "sink 'more_out' takes nothing" in second
+    assert "sink 'more_out' reads no stream" in second
 
 
 def test_a_sink_of_streams_whose_columns_differ() -> None:

@@ -1,4 +1,4 @@
-"""The runs on a checkpoint: when each began and how it ended, for who looks at it later."""
+"""The runs on a checkpoint: when each began and how it ended, to be looked at later."""
 
 from __future__ import annotations
 

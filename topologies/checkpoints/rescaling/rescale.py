@@ -89,7 +89,7 @@ def _check_place(halves: PairedCheckpoint) -> None:
 
 
 def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
-    """ConfigError where there is no such bolt, or it cannot have so many tasks."""
+    """Raise ConfigError for an unknown bolt, and for one that cannot have this number of tasks."""
     for name, number in wanted.items():
         if name not in tasks:
             raise ConfigError(
@@ -116,7 +116,7 @@ def check_movable(path: str, tasks: Mapping[str, int], changed: Mapping[str, int
     if problems:
         raise CheckpointError(
             f"checkpoint {path!r} cannot be given other numbers of tasks:\n" + "\n".join(problems),
-            why="the output would not be that of a run that always had so many tasks",
+            why="the output would differ from that of a run that always had this number of tasks",
             do="leave these bolts as they are, or start with a new checkpoint folder (which reads all input again)",
         )
 

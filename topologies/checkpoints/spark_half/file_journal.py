@@ -31,7 +31,7 @@ _BEAT = 1000
 
 
 class JournalMoved(Exception):
-    """Another run has written what this journal was about to write; the journal is to be read anew."""
+    """Another run has written what this journal was about to write; read the journal again."""
 
 
 class FileJournal:

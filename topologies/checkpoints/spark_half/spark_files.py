@@ -94,7 +94,7 @@ def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
 
 
 def _fits(data: bytes, sums: bytes) -> bool:
-    """Whether these are the checksums of the data: a CRC-32 for every so many bytes."""
+    """Whether these are the checksums of the data: a CRC-32 for each block of bytes."""
     if sums[:4] != _MAGIC or len(sums) < 8:
         return False
     size = int.from_bytes(sums[4:8], "big")

@@ -38,8 +38,8 @@ def rescale(
 ) -> None:
     """Move what the tasks of bolts keep to another number of tasks, while no run is on.
 
-    From then on the output is that of a run that always had so many. The next run must have a topology with the same
-    numbers. What cannot be moved is named, and nothing is written: exit status 2.
+    From then on the output is that of a run that always had these numbers. The next run must have a topology with
+    the same numbers. What cannot be moved is named, and nothing is written: exit status 2.
     """
     from topologies.checkpoints.pairing import PairedCheckpoint
     from topologies.checkpoints.rescaling.rescale import move_tasks
@@ -86,7 +86,7 @@ def _tell(done: Rescaled) -> None:
     for name, (before, now) in done.tasks.items():
         say(console, Text(f"{name}: {before} tasks before, {now} now; {done.events.get(name, 0):,} stored rows moved"))
     if not done.tasks:
-        console.print(Text("The bolts have so many tasks already; nothing was changed."))
+        console.print(Text("The bolts already have these numbers of tasks; nothing was changed."))
         return
     after = f"after batch {batch_name(done.batch)}" if done.batch else "before the first batch"
     say(console, Text(f"This is the state {after}; the next run goes on from there."))

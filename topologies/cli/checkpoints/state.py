@@ -40,7 +40,7 @@ def state(
     batch: Annotated[
         str | None, typer.Option(metavar="BATCH", help="After an earlier batch that is kept: 7, or 7-close.")
     ] = None,
-    rows: Annotated[int, typer.Option(metavar="N", min=0, help="Show so many rows of a table at most.")] = _ROWS,
+    rows: Annotated[int, typer.Option(metavar="N", min=0, help="Maximum number of rows shown of a table.")] = _ROWS,
     to: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Write each table as a file of this folder, all of its rows.")
     ] = None,

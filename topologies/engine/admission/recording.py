@@ -149,7 +149,7 @@ def _trace_decisions(
 def _sample(
     node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
 ) -> None:
-    """Record the last of the events that are turned away, for who watches the run."""
+    """Record the latest of the rejected events, for observers of the run."""
     codes = decisions.codes
     chosen = np.flatnonzero(_late(codes) | (codes == Decision.EARLY))[-SAMPLED:]
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))

@@ -33,7 +33,7 @@ class Context:
     samples_traces: bool = False
     """Whether trace contexts of events in windows that fire are recorded, for spans."""
     samples_turned_away: bool = False
-    """Whether some of the events that are not admitted are recorded with their reasons, for who watches the run."""
+    """Whether some of the rejected events are recorded with their reasons, for observers of the run."""
     first: FirstOutput | None = None
     """The first output of the run; None for a run that starts with its input."""
     run: str = ""

@@ -18,7 +18,7 @@ from topologies.scenarios.run.answer import plain
 from windowing.time.timestamps import from_datetime
 
 MOST_ROWS = 20
-"""So many rows are shown of each sink."""
+"""Maximum number of rows shown of each sink."""
 
 
 def sink_title(name: str, rows: Sequence[dict[str, Any]]) -> Text:

@@ -10,7 +10,7 @@ from topologies.scenarios.picture.picture import Picture
 from topologies.scenarios.picture.story import source_name
 
 _SOURCES = 4
-"""So many inputs are named."""
+"""Maximum number of inputs named."""
 
 
 def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:

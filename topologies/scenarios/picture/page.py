@@ -17,7 +17,7 @@ from topologies.scenarios.schema.expected import WHEREABOUTS
 from topologies.scenarios.schema.model import Scenario
 
 _ROWS = 200
-"""So many rows of a sink are shown."""
+"""Maximum number of rows shown of a sink."""
 _VERDICTS = {
     True: ("good", "✓", "as expected"),
     False: ("bad", "✗", "not as expected"),

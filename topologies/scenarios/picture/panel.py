@@ -10,7 +10,7 @@ from topologies.scenarios.picture.picture import Picture
 from windowing.time.timestamps import FOREVER
 
 _TOLD = 60
-"""So many events are told beside a picture; the rest in the list of all that happened."""
+"""Maximum number of events described beside a picture; the rest are in the list of everything that happened."""
 _STEPS = (
     ("first", "|◀", "to the start (Home)"),
     ("back", "◀", "one step back (←)"),

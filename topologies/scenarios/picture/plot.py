@@ -24,7 +24,7 @@ LETTER = 6.6
 _MANY = 12
 """From more inputs or partitions on, their lines are fainter."""
 _MEMBERS = 80
-"""So many events of a firing are drawn on its bar; of more, the first and the last ones."""
+"""Maximum number of events of a firing drawn on its bar; of more, the first and the last are drawn."""
 
 
 class Plot:

@@ -14,7 +14,7 @@ from windowing.time.durations import Duration
 from windowing.time.timestamps import FOREVER
 
 _MANY = 12
-"""So many ids are named; of more, the first and the last."""
+"""Maximum number of ids named; of more, the first and the last are named."""
 
 _PLAINLY = {
     "crash": "Crash: what is in memory is lost. The run recovers from its last commit, and the source sends again.",

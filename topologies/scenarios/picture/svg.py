@@ -19,7 +19,7 @@ from topologies.scenarios.schema.model import Scenario
 _PAD, _LINE = 16, 20
 _NARROWEST = 700
 _STORIES = 6
-"""So many events are told below a picture."""
+"""Maximum number of events described below a picture."""
 _LETTERS_A_PIXEL = 1 / 6.7
 
 

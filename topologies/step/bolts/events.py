@@ -42,7 +42,7 @@ def _pieces(table: pa.Table, messages: MessageFormat, *, again: bool) -> Iterato
 
 
 def readable(read: Iterable[Read]) -> list[Event]:
-    """The events. Raises Unreadable for the first message that is none."""
+    """The events. Raises Unreadable for the first message that is not one."""
     events = list(read)
     for event in events:
         if type(event) is Unreadable:
@@ -64,7 +64,7 @@ class WindowEvents:
         """The messages of the source from ``_low`` on; those before ``_next`` have been handed out."""
 
     def of(self, window: TupleWindow) -> list[Event]:
-        """The messages of a window. Raises Unreadable for the first that is none."""
+        """The messages of a window. Raises Unreadable for the first that cannot be read."""
         if not isinstance(window, TupleWindow) or not isinstance(window.members, range):
             return readable(
                 read_messages(window.table, self._messages, again=True)

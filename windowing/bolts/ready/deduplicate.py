@@ -31,7 +31,7 @@ class Deduplicate(Passing):
     Repeats are counted as ``repeats`` in the counters of the run, and go to the output stream ``rest`` if one is named.
     An id is forgotten once its time is over. With several tasks, group the inputs by fields among ``by``.
 
-    ConfigError without columns, for a ``within`` of zero, and for what is no column or no stream.
+    Raises ConfigError without columns, for a ``within`` of zero, and for an invalid name of a column or stream.
     """
 
     held_back = "repeats"

@@ -1,4 +1,4 @@
-"""Lets at most so many events of a key pass in a time."""
+"""Limits how many events of a key pass within a length of time."""
 
 from __future__ import annotations
 

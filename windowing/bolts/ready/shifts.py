@@ -163,7 +163,7 @@ def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
 
 
 def _wrong_times(schema: pa.Schema, name: str, by: int) -> Iterator[ConfigError]:
-    """What is wrong with a column of times that are to be moved so many microseconds."""
+    """What is wrong with a column of times to be moved by a number of microseconds."""
     if name not in schema.names:
         yield ConfigError(
             f"there is no column {name!r} to shift{did_you_mean_column(name, schema.names)}",
@@ -201,7 +201,7 @@ def _known(ends: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _moved(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = None) -> pa.ChunkedArray:
-    """A column of times so many microseconds later; ``where`` says which of them, None for all."""
+    """A column of times, moved later by a number of microseconds; ``where`` says which of them, None for all."""
     kind = column.type
     units = by * 1_000 if pa.types.is_timestamp(kind) and kind.unit == "ns" else by // _unit(kind)
     numbers = column.cast(pa.int64())

@@ -52,7 +52,7 @@ class SchemaWalk(ABC, Generic[Built]):
 
     @abstractmethod
     def fixed(self, size: int) -> Built:
-        """The function of so many bytes."""
+        """The function for a value of this many bytes."""
 
     @abstractmethod
     def record(self, schema: Any, fields: Mapping[str, Built]) -> Built:

@@ -8,7 +8,7 @@ from topologies.scenarios.draw.time_text import DAY, SECOND, are_of_a_clock, tim
 from windowing.time.timestamps import EARLIEST, LATEST
 
 FEW = 3
-"""So many windows are written out in a cell; of more the first and the last."""
+"""Maximum number of windows written out in a cell; of more, the first and the last are shown."""
 
 
 class TableTimes:
