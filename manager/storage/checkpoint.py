@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow.fs as pafs
 
+from manager.storage.batch_keys import batch_in_words, batch_key, batch_name
 from manager.storage.file_systems.files import delete, delete_folder, empty_folder, make_folder, path_type
 from manager.storage.file_systems.object_store import is_object_store
 from manager.storage.file_systems.storage_errors import UNREADABLE, as_storage_error, during
@@ -19,7 +19,8 @@ from manager.storage.segments.file_segments import FileSegments, epoch_of
 from manager.storage.segments.memory_segments import MemorySegments
 from manager.storage.segments.segments import SegmentStore
 from manager.storage.turns import Owner, Turn, Turns
-from windowing.errors import CheckpointError, DamagedCheckpoint
+from manager.storage.verified_reads import check_not_begun, read_manifest, read_plan
+from windowing.errors import CheckpointError
 
 KEPT_BATCHES = 3
 """Default number of latest batches whose manifests are kept. With three, a run can go back by up to two batches."""
@@ -39,33 +40,6 @@ class Checkpoint(Protocol):
     def commit(self, manifest: Manifest) -> None: ...
     def after_failure(self, batch: str) -> str: ...
     def after_commit(self, batch: str) -> str: ...
-
-
-def batch_key(batch: int, closing: bool) -> str:
-    """The key of a batch. Keys sort in order of time; that of a closing before any batch (number -1) is first."""
-    return f"{batch:010d}{'-close' if closing else ''}"
-
-
-def batch_name(key: str) -> str:
-    """A batch key as users write it: ``7``, or ``7-close`` for the closing after batch 7."""
-    number, closing, _ = key.partition("-close")
-    return f"{int(number)}{closing}"
-
-
-def batch_in_words(key: str) -> str:
-    """A batch in a sentence: ``batch 7``, or ``the closing after batch 7``."""
-    return f"the closing after batch {batch_of(key)}" if key.endswith("-close") else f"batch {batch_of(key)}"
-
-
-def key_of(name: str) -> str | None:
-    """The key of a batch that is written as ``batch_name`` writes it; None for any other text."""
-    found = re.fullmatch(r"(-?\d{1,10})(-close)?", name.strip())
-    return None if found is None else batch_key(int(found[1]), found[2] is not None)
-
-
-def batch_of(key: str) -> int:
-    """The batch number in a key; for a closing, that of the batch before it."""
-    return int(key.removesuffix("-close"))
 
 
 @dataclass
@@ -373,51 +347,3 @@ class FileCheckpoint:
 
     def _names(self, folder: str) -> list[str]:
         return sorted(base for base in self.files.entries(folder) if not base.startswith("."))
-
-
-def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
-    """The manifest of a batch, once all its segments are verified. Raises DamagedCheckpoint if one is damaged."""
-    manifest = read_manifest(files, key)
-    for ref in manifest.refs():
-        segments.check(ref)
-    return manifest
-
-
-def read_manifest(files: SealedFolder, key: str) -> Manifest:
-    """The manifest of a batch. Raises DamagedCheckpoint if it is damaged or missing."""
-    name = f"manifests/{key}"
-    values = required(files.read(name), files.path(name), "what the batch came to was written there")
-    try:
-        manifest = Manifest.from_values(values)
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedCheckpoint(
-            f"manifest {files.path(name)} cannot be understood", why=f"{type(error).__name__}: {error}"
-        ) from error
-    found = batch_key(manifest.batch, manifest.closing)
-    if found != key:
-        raise DamagedCheckpoint(
-            f"manifest {files.path(name)} belongs to another batch", why=f"its content is of batch {found}"
-        )
-    return manifest
-
-
-def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
-    """The plan of a batch; None where it has none. Raises DamagedCheckpoint if it is damaged."""
-    name = f"plans/{key}"
-    values = files.read(name)
-    if values is None:
-        return None
-    if values.get("batch") != key:
-        raise DamagedCheckpoint(
-            f"plan {files.path(name)} belongs to another batch", why=f"its content is of batch {values.get('batch')}"
-        )
-    return values["plan"]  # type: ignore[no-any-return]
-
-
-def check_not_begun(files: SealedFolder, key: str) -> None:
-    """Raise DamagedCheckpoint if a batch without a plan has begun: its plan is then missing."""
-    if path_type(files.filesystem, f"{files.root}/segments/{key}") == pafs.FileType.Directory:
-        raise DamagedCheckpoint(
-            f"plan {files.path(f'plans/{key}')} is gone",
-            why="the batch was begun with this plan; without it the files and the clock of the batch are unknown",
-        )

@@ -29,7 +29,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from manager.storage.checkpoint import key_of
+from manager.storage.batch_keys import key_of
 from tests.helpers.played_spark import COMPACT_EVERY, Died, PlayedRun, die_at
 from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.checkpoints.going_back import go_back

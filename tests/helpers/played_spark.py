@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from manager.storage.checkpoint import batch_key
+from manager.storage.batch_keys import batch_key
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.engine.batch.executor import InProcess
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance

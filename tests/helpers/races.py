@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from manager.storage.checkpoint import batch_key
+from manager.storage.batch_keys import batch_key
 from tests.helpers.s3 import S3, s3_server
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.engine.batch.report import BatchReport

@@ -58,7 +58,8 @@ LAYERS = {
 
 
 ORDER = {
-    "manager.storage": "sealed file_systems sealed_folder segments task_state manifest turns checkpoint",
+    "manager.storage": "sealed file_systems sealed_folder segments task_state manifest turns batch_keys"
+    " verified_reads checkpoint",
     "manager": "accounts queue watermarks outside storage keyed triggered slices window_manager",
     "windowing": "errors suggestions calls time data settings window window_batch aggregates bolts",
     "windowing.bolts": "state component configured_bolt windowed_bolt asking batch_windowed_bolt plain_bolts operators"

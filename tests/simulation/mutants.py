@@ -9,7 +9,8 @@ from typing import Any
 from unittest.mock import patch
 
 from manager.storage import checkpoint, sealed_folder
-from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.batch_keys import batch_key
+from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems import files, object_store
 from manager.storage.file_systems.files import delete, sync_file
 from manager.storage.manifest import Manifest

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from manager.accounts import ACCOUNTS
-from manager.storage.checkpoint import batch_of
+from manager.storage.batch_keys import batch_of
 from manager.storage.segments import file_segments
 from tests.simulation import contents
 from tests.simulation.always import differing, rows_after

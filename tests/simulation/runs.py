@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from manager.storage.checkpoint import batch_key, batch_of
+from manager.storage.batch_keys import batch_key, batch_of
 from tests.simulation.broker import Broker, Ends, Range, RecordJournal, ingested, limited
 from tests.simulation.executor import SimulatedExecutor
 from tests.simulation.faults import Weather

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from manager.storage.checkpoint import batch_key
+from manager.storage.batch_keys import batch_key
 from tests.helpers.damage import SCHEMA, Ids, rows_of, topology
 from tests.spark.tools import Crash, run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts

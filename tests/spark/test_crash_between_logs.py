@@ -12,7 +12,8 @@ import pyarrow.fs as pafs
 import pytest
 from pyspark.sql import SparkSession
 
-from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.batch_keys import batch_key
+from manager.storage.checkpoint import FileCheckpoint
 from tests.spark.shop import Spans
 from tests.spark.tools import Crash, at_phase, file_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts

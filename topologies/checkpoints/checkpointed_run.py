@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, ClassVar
 
-from manager.storage.checkpoint import FileCheckpoint, batch_in_words, batch_key
+from manager.storage.batch_keys import batch_in_words, batch_key
+from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems.files import sync_folders_below
 from manager.storage.file_systems.storage_errors import during
 from topologies.checkpoints.memory import as_files

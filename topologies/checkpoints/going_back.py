@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.fs as pafs
 
-from manager.storage.checkpoint import batch_name, batch_of
+from manager.storage.batch_keys import batch_name, batch_of
 from manager.storage.file_systems.files import (
     delete_folder,
     is_there,

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 import pyarrow.fs as pafs
 
-from manager.storage.checkpoint import batch_key, batch_name, read_manifest, read_plan
+from manager.storage.batch_keys import batch_key, batch_name
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.file_segments import FileSegments
+from manager.storage.verified_reads import read_manifest, read_plan
 from topologies.checkpoints.notes.sinks_note import read_sinks
 from topologies.checkpoints.pairing import GOING_BACK, START, TOPOLOGY, PairedCheckpoint
 from topologies.engine.commit.sink_folders import next_batches, refuse_later

@@ -14,21 +14,15 @@ import pyarrow as pa
 
 from manager.outside.place_names import hadoop_name
 from manager.outside.transient import is_transient
-from manager.storage.checkpoint import (
-    KEPT_BATCHES,
-    FileCheckpoint,
-    batch_key,
-    batch_name,
-    check_batch,
-    check_not_begun,
-    read_manifest,
-)
+from manager.storage.batch_keys import batch_key, batch_name
+from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
 from manager.storage.file_systems.files import is_there
 from manager.storage.file_systems.storage_errors import UNREADABLE, as_storage_error, system_reason
 from manager.storage.manifest import Manifest
 from manager.storage.sealed_folder import SealedFolder
 from manager.storage.segments.file_segments import FileSegments
 from manager.storage.turns import Owner
+from manager.storage.verified_reads import check_batch, check_not_begun, read_manifest
 from topologies.checkpoints.fingerprint import differences, fingerprint, parallelism_in, with_parallelism
 from topologies.checkpoints.notes.sinks_note import note_sinks
 from topologies.checkpoints.notes.timing_note import note_timing

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from manager.accounts import Accounts
-from manager.storage.checkpoint import FileCheckpoint, batch_key, batch_name
+from manager.storage.batch_keys import batch_key, batch_name
+from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems.storage_errors import during
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.task_state import BoltTaskState, TaskState

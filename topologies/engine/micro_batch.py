@@ -6,7 +6,8 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from manager.accounts import Accounts
-from manager.storage.checkpoint import Checkpoint, batch_key
+from manager.storage.batch_keys import batch_key
+from manager.storage.checkpoint import Checkpoint
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.task_state import TaskState
 from topologies.engine.batch.context import Context

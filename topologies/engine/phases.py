@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, get_args
 
-from manager.storage.checkpoint import Checkpoint, batch_in_words
+from manager.storage.batch_keys import batch_in_words
+from manager.storage.checkpoint import Checkpoint
 from manager.storage.file_systems.storage_errors import during
 
 Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed"]

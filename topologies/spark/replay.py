@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from manager.storage.checkpoint import batch_key
+from manager.storage.batch_keys import batch_key
 from topologies.checkpoints.pairing import PairedCheckpoint
 from topologies.compose.builder import TopologyBuilder
 from topologies.engine.batch.plan import BatchPlan, TimeAdvance

@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from manager.storage.checkpoint import batch_key, batch_name, key_of, read_manifest
+from manager.storage.batch_keys import batch_key, batch_name, key_of
 from manager.storage.file_systems.storage_errors import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
+from manager.storage.verified_reads import read_manifest
 from topologies.checkpoints.notes.timing_note import BoltTiming
 from topologies.checkpoints.pairing import TOPOLOGY, PairedCheckpoint
 from topologies.engine.time.first_output import as_moment

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from manager.storage.checkpoint import read_manifest
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
+from manager.storage.verified_reads import read_manifest
 from topologies.checkpoints.notes.timing_note import BoltTiming, read_timing
 from topologies.checkpoints.pairing import START, PairedCheckpoint
 from topologies.engine.time.first_output import as_moment

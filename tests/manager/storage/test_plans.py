@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from manager.storage.checkpoint import Checkpoint, FileCheckpoint, MemoryCheckpoint, batch_key
+from manager.storage.batch_keys import batch_key
+from manager.storage.checkpoint import Checkpoint, FileCheckpoint, MemoryCheckpoint
 
 
 @pytest.mark.parametrize("kind", [FileCheckpoint, MemoryCheckpoint])

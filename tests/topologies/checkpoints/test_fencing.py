@@ -10,7 +10,8 @@ from unittest.mock import patch
 
 import pytest
 
-from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.batch_keys import batch_key
+from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems import object_store
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments, epoch_of

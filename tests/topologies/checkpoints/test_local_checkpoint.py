@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from manager.storage.checkpoint import FileCheckpoint, batch_key, key_of
+from manager.storage.batch_keys import batch_key, key_of
+from manager.storage.checkpoint import FileCheckpoint
 from tests.helpers.damage import BATCHES, SCHEMA, Ids, rows_of, topology, write_input
 from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts

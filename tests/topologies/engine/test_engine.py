@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint, MemoryCheckpoint, batch_key
+from manager.storage.batch_keys import batch_key
+from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint, MemoryCheckpoint
 from tests.helpers.examples import examples
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch.executor import InProcess

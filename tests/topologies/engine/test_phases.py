@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from manager.storage.checkpoint import MemoryCheckpoint, batch_key
+from manager.storage.batch_keys import batch_key
+from manager.storage.checkpoint import MemoryCheckpoint
 from topologies.engine.phases import PHASES, Phases
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from manager.accounts import AccountsError
 from manager.queue.queue_state import QueueState
-from manager.storage.checkpoint import FileCheckpoint, batch_key
+from manager.storage.batch_keys import batch_key
+from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.file_systems.storage_errors import during
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments.ref import Ref

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.storage.checkpoint import batch_key, batch_name, check_batch
+from manager.storage.batch_keys import batch_key, batch_name
 from manager.storage.file_systems.files import (
     delete_folder,
     entries,
@@ -27,6 +27,7 @@ from manager.storage.file_systems.object_store import is_object_store
 from manager.storage.file_systems.storage_errors import as_storage_error, during
 from manager.storage.manifest import Manifest
 from manager.storage.segments.file_segments import FileSegments
+from manager.storage.verified_reads import check_batch
 from topologies.checkpoints.notes.timing_note import TIMING
 from topologies.checkpoints.pairing import SAVEPOINT, START, TOPOLOGY, PairedCheckpoint
 from topologies.checkpoints.rescaling.movable import MOVABLE

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from manager.storage.checkpoint import key_of
+from manager.storage.batch_keys import key_of
 from topologies.cli.terminal.consoles import out, say, warn
 from topologies.cli.terminal.failing import FAILED, Debug, readable_errors
 from windowing.errors import ConfigError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from manager.storage.checkpoint import batch_name
+from manager.storage.batch_keys import batch_name
 from topologies.cli.steps import NoFileRules, Set, StepOptions, With
 from topologies.cli.terminal.consoles import out, say
 from topologies.cli.terminal.failing import Debug, readable_errors

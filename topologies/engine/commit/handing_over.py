@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from manager.storage.checkpoint import batch_name
+from manager.storage.batch_keys import batch_name
 from manager.storage.segments.ref import Ref
 from manager.storage.segments.segments import SegmentStore
 from topologies.engine.commit.frames import Frames

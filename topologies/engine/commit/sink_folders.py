@@ -9,7 +9,7 @@ from functools import partial
 
 import pyarrow.fs as pafs
 
-from manager.storage.checkpoint import batch_key, batch_name, batch_of
+from manager.storage.batch_keys import batch_key, batch_name, batch_of
 from manager.storage.file_systems import object_store
 from manager.storage.file_systems.files import entries, make_folder, move, sync_file, sync_folder, sync_names
 from manager.storage.file_systems.object_store import is_object_store
