@@ -1,7 +1,8 @@
 """Object stores by their URIs: opened once per process, with conditional writes and with requests for many objects.
 
-pyarrow reads and writes the bytes of objects. It has no write that fails where there is an object already, and asks
-several times for what is one request; both are left to obstore, which knows the stores' own protocols.
+pyarrow reads and writes the bytes of objects, and is asked again where that helps (``asking_again``). It has no write
+that fails where there is an object already, and asks several times for what is one request; both are left to obstore,
+which knows the stores' own protocols.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
+from manager.outside.asking_again import RETRIES, AskingAgain
 from manager.outside.place_names import KNOWN
 from windowing.errors import ConfigError, EnvironmentMissing
 
 _AT_ONCE = 16
 """Requests that are under way at the same time."""
-_RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
+_RETRIES = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=60)}
 _HDFS = ("hdfs", "viewfs")
 
 
@@ -32,7 +34,8 @@ def open_uri(uri: str) -> tuple[pafs.FileSystem, str]:
 
     Raises ConfigError for a scheme that is not known, EnvironmentMissing where HDFS's own library is not there.
     """
-    return _opened(uri, os.getpid())
+    plain, path = _opened(uri, os.getpid())
+    return (_patient(plain) if is_object_store(uri) else plain), path
 
 
 def create_object(uri: str, path: str, data: bytes) -> bool:
@@ -122,6 +125,10 @@ def is_object_store(uri: str | None) -> bool:
     return uri is not None and urlsplit(uri).scheme not in (*_HDFS, "file")
 
 
+def _patient(plain: pafs.FileSystem) -> pafs.FileSystem:
+    return pafs.PyFileSystem(AskingAgain(plain))
+
+
 @lru_cache(maxsize=256)
 def _opened(uri: str, process: int) -> tuple[pafs.FileSystem, str]:
     scheme = urlsplit(uri).scheme
@@ -196,7 +203,7 @@ def _s3_options(uri: str) -> dict[str, Any]:
     """What obstore is told, so that it asks the same store as pyarrow, as the same user."""
     at = urlsplit(uri)
     asked = {name: values[-1] for name, values in parse_qs(at.query).items()}
-    options: dict[str, Any] = {"region": asked.get("region") or open_uri(uri)[0].region}
+    options: dict[str, Any] = {"region": asked.get("region") or _opened(uri, os.getpid())[0].region}
     endpoint = asked.get("endpoint_override")
     if endpoint:
         options["endpoint"] = endpoint if "://" in endpoint else f"{asked.get('scheme', 'https')}://{endpoint}"

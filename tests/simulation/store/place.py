@@ -61,7 +61,8 @@ class StorePlace:
 
         with ExitStack() as stack:
             for name, instead in [
-                ("_opened", opened), ("_store", lambda uri, bucket, process: client), ("ThreadPoolExecutor", Pool),
+                ("_opened", opened), ("_patient", lambda plain: plain), ("_store", lambda uri, bucket, process: client),
+                ("ThreadPoolExecutor", Pool),
             ]:  # fmt: skip
                 stack.enter_context(patch.object(object_store, name, instead))
             yield
