@@ -36,10 +36,13 @@ def main() -> int:
         for failure in failures:
             print(failure, end="\n\n", flush=True)
         failed += len(failures)
+        if coverage.seeds % 1_000 == 0:
+            print(f"up to seed {chosen.first + coverage.seeds - 1}, in {time.monotonic() - started:.0f} s", flush=True)
         if failed >= chosen.most or (chosen.minutes and time.monotonic() - started > 60 * chosen.minutes):
             break
     print(coverage)
     print(f"{coverage.seeds} seeds in {time.monotonic() - started:.0f} s: {failed} went wrong")
+    print(f"the next seed: --from {chosen.first + coverage.seeds}")
     return 1 if failed else 0
 
 

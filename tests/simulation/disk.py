@@ -199,6 +199,14 @@ class Disk:
     # --- the process that uses it ---
 
     @contextmanager
+    def drawing_names(self) -> Iterator[None]:
+        """Names that this process draws by chance are drawn from the seed; for what happens without faults, that is
+        all: to the real folder."""
+        random_bits = self._chance.getrandbits
+        with patch.object(uuid, "uuid4", lambda: uuid.UUID(int=random_bits(128), version=4)):
+            yield
+
+    @contextmanager
     def mounted(self) -> Iterator[None]:
         """Whatever this process does to files under the folder it does to the simulated disk."""
         disk = self
@@ -244,16 +252,15 @@ class Disk:
                 disk.told("read", path)
             return _memory_map(path, *rest)
 
-        random_bits = self._chance.getrandbits
         with ExitStack() as stack:
             for owner, name, instead in [
                 (pafs, "LocalFileSystem", SimulatedFileSystem),
                 (os, "open", opened), (os, "fsync", synced), (os, "rename", renamed), (os, "remove", removed),
                 (os, "makedirs", made), (os, "listdir", listed), (pa, "memory_map", mapped),
                 (name_order, "keeps_order", lambda path: disk.keeps_order),
-                (uuid, "uuid4", lambda: uuid.UUID(int=random_bits(128), version=4)),
             ]:  # fmt: skip
                 stack.enter_context(patch.object(owner, name, instead))
+            stack.enter_context(self.drawing_names())
             yield
 
 

@@ -65,6 +65,15 @@ ENDS_THE_RUN = (
 WHERE = ("", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "windbolt/.", "-close", "out/")
 """Parts of paths at which faults are aimed."""
 STORE_WHERE = ("", "", "turns", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "-close", "out/")
+TAKEN_OVER_AT = (
+    ("list objects", "/offsets"),
+    ("list objects", "/sources"),
+    ("list objects", "segments"),
+    ("put", "manifests"),
+    ("look", "plans"),
+    ("create object", "/sources"),
+)
+"""Where it matters most that another run comes: before what both read and then write, or delete."""
 MOST_LIVES = 6
 CANNOT_READ = (errno.EIO, errno.EIO, errno.ETIMEDOUT, errno.ESTALE)
 """What a disk says that cannot read, or one in the network that does not answer."""
@@ -130,7 +139,7 @@ def schedule(seed: int) -> list[Fault]:
 
 def in_a_store(seed: int) -> bool:
     """Whether the checkpoint of a seed is in an object store."""
-    return random.Random(f"place {seed}").random() < 0.12
+    return random.Random(f"place {seed}").random() < 0.2
 
 
 def _of_a_store(chance: random.Random) -> list[Fault]:
@@ -144,6 +153,8 @@ def _of_a_store(chance: random.Random) -> list[Fault]:
             operation, where, most = "", "", 8.0
             if len(STORE_KINDS[kind]) == 1:
                 most = 5
+            elif kind == "another run takes over" and chance.random() < 0.5:
+                (operation, where), most = chance.choice(TAKEN_OVER_AT), 4
             elif chance.random() < 0.6:
                 operation, where, most = chance.choice(["", *STORE_KINDS[kind]]), chance.choice(STORE_WHERE), 4
             fault = Fault(life, kind, int(2 ** chance.uniform(0, most)), operation, where)

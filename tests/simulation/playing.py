@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -86,6 +87,8 @@ class _Play:
         self.plan, self.played = case.world, Played(case)
         self.chance = random.Random(f"play {case.seed}")
         self.steps: dict[str, Step] = {}
+        self.plans: dict[str, str] = {}
+        """What batches were planned to be, as JSON, while that must hold."""
         self.late: list[Callable[[], Any]] = []
         self.clock = self.chance.choice([0, 1_700_000_000_000_000])
         self.disk = Disk(f"{folder}/disk", self.chance, self.plan.names)
@@ -147,6 +150,12 @@ class _Play:
         with self.disk.mounted(), nullcontext() if self.store is None else self.store.mounted():
             yield
 
+    @contextmanager
+    def _without_faults(self) -> Iterator[None]:
+        """What lies under a run that nothing happens to: the real file system, or the store."""
+        with self.disk.drawing_names(), nullcontext() if self.store is None else self.store.mounted():
+            yield
+
     def _live_in(self, store: StorePlace) -> Callable[..., bool]:
         return partial(self._live_of_drivers, store)
 
@@ -190,6 +199,15 @@ class _Play:
         if self.store is not None and self.store.drivers.now is not None:
             self.store.drivers.now.run = run
 
+    def planned(self, key: str, plan: dict[str, Any]) -> None:
+        """Called when a run knows what a batch is: one that runs again is what it was, unless its plan may be gone."""
+        if self.store is not None and self.store.taken_over:
+            return
+        now = json.dumps(plan, sort_keys=True)
+        before = self.plans.setdefault(key, now)
+        if before != now:
+            raise Wrong(f"batch {key} was planned as {before}, and is now {now}")
+
     def _live(self, portion: int, *, calm: bool) -> bool:
         """One process; whether it has come to the end of the input."""
         file_segments._CHECKED.clear()
@@ -210,6 +228,7 @@ class _Play:
             self._run_once(portion, rescaled=pause == "it is rescaled")
         except Crash:
             if self.weather.cut:
+                self.plans.clear()
                 self.weather.happened += [f"  lost: {words}" for words in self.disk.cut_power()]
         except Misplaced:
             raise
@@ -238,6 +257,7 @@ class _Play:
         """What later batches did is undone, from here on."""
         self.going_back, self.went_back = key, True
         self.layouts.forget_after(key)
+        self.plans.clear()
         for step in [step for step in self.steps if step > key]:
             del self.steps[step]
         for serial in [serial for serial in self.world.calls if serial > serial_of(key)]:
@@ -312,11 +332,9 @@ class _Play:
     def _calm(self) -> Outcome:
         """The same steps, in one process that nothing happens to."""
         file_segments._CHECKED.clear()
-        with self._mounted():
-            self.disk.start()
+        with self._without_faults():
             if self.store is not None:
                 self.store.anew()
-            self.disk.before = self._count
             self.world.before_call = lambda: None
             options = self.world.options(flush=False, on_report=self.reports.append)
             self.world.tasks = dict(next(iter(self.steps.values())).tasks) if self.steps else self.world.tasks
@@ -356,7 +374,7 @@ class _Play:
             return []
         found = rows_after(self.world, max(moved))
         self._clear()
-        with self.disk.mounted():
+        with self._without_faults():
             CalmRun(self.world, self.world.options(flush=False), self.steps).run()
         return differing(found, rows_after(self.world, max(moved)))
 

@@ -58,6 +58,7 @@ class Playing(Protocol):
 
     def begins(self, run: WildRun) -> None: ...
     def opened(self, run: WildRun) -> None: ...
+    def planned(self, key: str, plan: dict[str, Any]) -> None: ...
 
 
 class BrokerRun(LocalRun):
@@ -146,6 +147,7 @@ class WildRun(BrokerRun):
 
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
         self.plan = super()._planned(key, drafted)
+        self.play.planned(key, self.plan)
         return self.plan
 
     def _run(self, plan: BatchPlan) -> None:

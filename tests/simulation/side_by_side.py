@@ -16,10 +16,10 @@ _AT_A_TIME = 20
 
 
 def played_side_by_side(first: int, seeds: int, processes: int, folder: Path) -> Iterator[tuple[Coverage, list[str]]]:
-    """What seeds met, and those that went wrong, some at a time and in any order; these are written to ``folder``."""
+    """What seeds met, and those that went wrong, some at a time, in their order; these are written to ``folder``."""
     parts = range(first, first + seeds, _AT_A_TIME)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(partial(_some, first + seeds, folder), parts)
+        yield from pool.imap(partial(_some, first + seeds, folder), parts)
 
 
 def _some(end: int, folder: Path, first: int) -> tuple[Coverage, list[str]]:

@@ -362,11 +362,24 @@ class PairedCheckpoint:
 
     def tasks(self) -> dict[str, int]:
         """Per windowed bolt, how many tasks it has: after the last batch or, before the first, as they were noted."""
-        keys = self.files.names("manifests")
-        if not keys:
+        manifest = self._last_manifest()
+        if manifest is None:
             note = self.files.read(TOPOLOGY)
             return {} if note is None else parallelism_in(note)
-        return {name: len(bolt.tasks) for name, bolt in read_manifest(self.files, keys[-1]).bolts.items()}
+        return {name: len(bolt.tasks) for name, bolt in manifest.bolts.items()}
+
+    def _last_manifest(self) -> Manifest | None:
+        """That of the last batch. Where a run goes on meanwhile, the one that was listed last may be gone when it is
+        read: then there is a later one."""
+        keys = self.files.names("manifests")
+        while keys:
+            try:
+                return read_manifest(self.files, keys[-1])
+            except DamagedCheckpoint:
+                listed, keys = keys, self.files.names("manifests")
+                if keys[-1:] == listed[-1:]:
+                    raise
+        return None
 
     def wanted_tasks(self, topology: Topology) -> dict[str, int]:
         """Per bolt of which the topology wants another number of tasks than the checkpoint has: that number."""
