@@ -8,7 +8,8 @@
 Sections: batches (500,000 events a micro-batch), drain (a backlog, each system at its best batch size), keys (100,000
 keys), frames (input through a DataFrame), queries (sessions, joins, bolts of one's own over wide rows, chains), growth
 (speed and memory by live events and by overlap), latency (small batches), kafka (from topic to topic, beside a broker
-of its own), step (the aggregation step on Kafka), local (the in-process runner beside NumPy and DuckDB).
+of its own), step (the aggregation step on Kafka), local (the in-process runner beside NumPy and DuckDB), cluster
+(as batches, on a standalone cluster of two workers on this machine).
 
 Events are seeded. Before an arm is timed each window of it is compared with NumPy, of the queries with DuckDB; that run
 warms up as well. Arms take turns, run by run. CPU time is that of the whole tree of processes: driver, JVM and Python
@@ -33,6 +34,7 @@ from benchmarks.machine import machine
 from benchmarks.picture import draw
 from benchmarks.sections.batches import batches
 from benchmarks.sections.bench import Bench
+from benchmarks.sections.cluster import cluster
 from benchmarks.sections.draining import drain
 from benchmarks.sections.growth import growth
 from benchmarks.sections.kafka import kafka
@@ -49,6 +51,7 @@ from benchmarks.workloads import WORKLOADS
 SECTIONS: dict[str, Callable[[Bench], None]] = {
     "batches": batches, "drain": drain, "keys": keys, "frames": frames,
     "queries": queries, "growth": growth, "latency": latency, "kafka": kafka, "step": step, "local": local,
+    "cluster": cluster,
 }  # fmt: skip
 
 HEADLINE = ("batches", "drain")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,14 @@ _ROOT = Path(__file__).parents[1]
 class Session:
     """Opened when it is first needed, and again should it have died."""
 
-    def __init__(self, *, kafka: bool = False) -> None:
+    def __init__(
+        self, *, kafka: bool = False, master: str = f"local[{CORES}]", more: Mapping[str, str] | None = None
+    ) -> None:
         self.kafka = kafka
         """Whether it has Kafka's connector."""
+        self.master = master
+        self.more = dict(more or {})
+        """Settings that another master needs."""
         self._spark: SparkSession | None = None
         self.opened = 0
 
@@ -30,7 +36,7 @@ class Session:
             "spark.sql.shuffle.partitions": str(CORES),
             "spark.driver.memory": f"{driver_gigabytes()}g",
             "spark.sql.streaming.numRecentProgressUpdates": "100000",
-        }
+        } | self.more
 
     @property
     def spark(self) -> SparkSession:
@@ -40,7 +46,7 @@ class Session:
             # The workers import the functions of the arms.
             paths = [str(_ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
             os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-            self._spark, _ = open_session(f"local[{CORES}]", self.conf, kafka=self.kafka)
+            self._spark, _ = open_session(self.master, self.conf, kafka=self.kafka)
             self.opened += 1
         return self._spark
 

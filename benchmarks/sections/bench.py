@@ -35,6 +35,11 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.arena = Arena(self.data, self.sizes.runs, self.sizes.check, check_once=self.sizes.main_arms_only)
+        self.use(self.session)
+
+    def use(self, session: Session) -> None:
+        """Have all arms run in a session."""
+        self.session = session
         self.windbolt = WindboltOnSpark(self.session)
         self.general = WindboltOnSpark(self.session, "general")
         self.framed = WindboltOnSpark(self.session, reads="frame")

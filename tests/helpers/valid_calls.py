@@ -306,6 +306,7 @@ CALLS: dict[str, Valid] = {
         on=Counting,
         fine={"partitions": ([],)},
     ),
+    "WindowedBolt.with_limits": Valid({"window_bytes": 1_000_000, "call_time": "5s"}, on=Counting),
     "WindowedBolt.with_lateness": Valid(
         {
             "by": "window",

@@ -79,7 +79,7 @@ ORDER = {
     "topologies.scenarios": "schema run draw picture",
     "topologies.metrics": "instruments distributions sample health run_metrics source_lag prometheus server otel",
     "topologies.metrics.otel": "providers meters spans",
-    "topologies.spark": "spark_errors through_java code executor workers jvm cluster metrics kafka client frames"
+    "topologies.spark": "spark_errors through_java code near executor workers jvm cluster metrics kafka client frames"
     " rows_at_once source runner replay",
 }
 """What is in a folder, from the bottom up: each imports only what stands before it, within functions too."""

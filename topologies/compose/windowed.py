@@ -105,6 +105,13 @@ def windowed_node(
         node = _node(bolt, schema, times, outputs, checked, reading, known)
     except ConfigError as error:
         mistakes.tell_of(f"bolt {name!r}", error)
+        return None
+    if node.slicing is not None and {"window_bytes", "call_time"} & {rule for rule, _ in settings.asked}:
+        mistakes.tell(
+            f"bolt {name!r}: with_limits on an AggregateBolt whose windows are sums",
+            "it holds no events, and no code of yours is called with its windows",
+            "leave with_limits out",
+        )
     if len(mistakes) > before:
         return None
     _make_known(node, known)

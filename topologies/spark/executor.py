@@ -18,7 +18,7 @@ from pyspark.core.broadcast import Broadcast
 from pyspark.errors import PySparkException
 
 from topologies.engine.batch.context import Context
-from topologies.engine.batch.executor import RunExecutor
+from topologies.engine.batch.executor import InProcess, RunExecutor
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.sinks import FileSink, FunctionSink, Sink
@@ -27,6 +27,7 @@ from topologies.run.masters import is_cluster
 from topologies.spark.code.module_owner import is_users, own_paths
 from topologies.spark.code.needed_modules import Reached, reached_by
 from topologies.spark.code.shipping import forget_others, ship
+from topologies.spark.near import is_near
 from topologies.spark.spark_errors import kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.through_java import failure_in, run_for_java
 from topologies.topology import Topology
@@ -49,7 +50,8 @@ class TaskExecutor(RunExecutor, Protocol):
 
 
 class SparkExecutor:
-    """Runs tasks as one job of the RDD API, which costs less than a planned query; the items are small."""
+    """Runs tasks as one job of the RDD API, which costs less than a planned query; the items are small. Tasks that cost
+    less than a job run in the driver."""
 
     on_this_machine = False
 
@@ -61,6 +63,7 @@ class SparkExecutor:
         self.sent: list[str] = []
         """The folders of the modules that were sent to the executors of a cluster."""
         self.reached = Reached()
+        self._here = InProcess()
         self._cluster = Cluster.of(context) if is_cluster(context.master or "") else None
 
     @property
@@ -83,6 +86,8 @@ class SparkExecutor:
         """The results of the tasks, in the order of the items."""
         if not items:
             return []
+        if is_near(function, items, context):
+            return self._here.map(function, items, context)
         run = self.task(function, context)
         hands = in_hands(list(enumerate(items)), self.slots)
 

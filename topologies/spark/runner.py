@@ -36,7 +36,7 @@ from topologies.spark.cluster.preflight import ask_executors
 from topologies.spark.executor import SparkExecutor, TaskExecutor
 from topologies.spark.frames import SparkFrames
 from topologies.spark.jvm.java import explaining_javas_end
-from topologies.spark.jvm.session import check_session, name_encoding_of_java
+from topologies.spark.jvm.session import check_session, name_encoding_of_java, simple_checkpoints
 from topologies.spark.jvm.sharing import shared_session
 from topologies.spark.jvm.stores import check_classes, check_jars, places_of_spark, reach_stores
 from topologies.spark.kafka import check_sinks, reaches_kafka
@@ -161,7 +161,8 @@ class SparkRun(CheckpointedRun):
         )
         with listening(self.spark, self.metrics):
             try:
-                query = self.query = writer.trigger(**trigger).start()
+                with simple_checkpoints(self.spark, self.halves.path if self.halves.uri is None else None):
+                    query = self.query = writer.trigger(**trigger).start()
             except (Py4JJavaError, PySparkException) as error:
                 raise storage_error_in(str(error)) or passing_error_in(str(error)) or error from error
             try:

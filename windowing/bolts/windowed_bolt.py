@@ -54,6 +54,8 @@ class WindowedBolt(ConfiguredBolt):
 
     How time moves: ``with_lag``, ``with_watermark_interval``, ``with_watermark``.
 
+    What stops a run that would go wrong slowly: ``with_limits``.
+
     Late and repeated events: ``with_lateness``, ``with_late_tuple_stream``, ``with_message_id_field``.
 
     Often ``with_window("20s", "10s")`` is enough. Names that Storm has too mean what they mean there.
@@ -312,6 +314,16 @@ class WindowedBolt(ConfiguredBolt):
         told = self if expired is UNSET else self._with(expired=DECLARED["expired"].read(expired))
         given = named_arguments(eviction=eviction, trigger=trigger)
         return told._give("with_policies", given) if given or expired is UNSET else told
+
+    @checked_value
+    def with_limits(self, *, window_bytes: int | Unset | None = UNSET, call_time: Time | Unset | None = UNSET) -> Self:
+        """What a window and a call may come to at most; more ends the run with a BoltError that names the window.
+
+        ``window_bytes``: the bytes of a window's events in memory, as Arrow counts them, when the bolt is called with
+        it. ``call_time``: how long a call of ``execute`` may take, or of ``execute_all``, which has many windows at
+        once. A call into C, such as ``time.sleep``, ends before it is interrupted. None: there is no limit.
+        """
+        return self._give("with_limits", named_arguments(window_bytes=window_bytes, call_time=call_time))
 
     # -- time settings
 

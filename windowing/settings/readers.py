@@ -44,6 +44,12 @@ def _duration_above_zero(value: Any) -> Duration:
     return duration
 
 
+def _bytes(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ConfigError(f"{value!r} bytes", why="it must be a whole number above zero", do="give one such as 2**30")
+    return int(value)
+
+
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(f"{value!r} is neither True nor False", do="give one of them")
@@ -141,6 +147,7 @@ ABOVE_ZERO = Reader("a duration above zero", _duration_above_zero)
 SHIFT = Reader("a duration, with a minus sign: back", as_shift)
 EDGE = Reader("'window end' or 'window start'", _edge, OutputTime)
 EVERY = Reader("a number of events, or a duration above zero", as_every)
+BYTES = Reader("a number of bytes above zero", _bytes)
 FLAG = Reader("True or False", _flag)
 NAME = Reader("the name of a column", _name)
 STREAM = Reader("the name of a stream", _stream)

@@ -16,6 +16,7 @@ from windowing.settings.readers import (
     ABOVE_ZERO,
     ANCHOR,
     ARRIVAL,
+    BYTES,
     DURATION,
     EDGE,
     EVERY,
@@ -451,6 +452,26 @@ class WindowSettings:
     )
     """Windows without events fire too, if they end at most this long after the last window, of their key, that held
     one."""
+
+    # -- limits
+    window_bytes: int | None = setting(
+        None,
+        BYTES,
+        "with_limits.window_bytes",
+        scenario=None,
+        admits=Admits.READER,
+        words=lambda value, _: f"a window of more than {value:,} bytes ends the run",
+    )
+    """The most bytes that a window may have when the bolt is called with it; more is an error."""
+    call_time: Duration | None = setting(
+        None,
+        ABOVE_ZERO,
+        "with_limits.call_time",
+        scenario=None,
+        admits=Admits.READER,
+        words=lambda value, _: f"a call that takes more than {value} ends the run",
+    )
+    """How long a call of the bolt may take; a longer one is an error."""
 
     # -- bounds and alignment
     bounds: Bounds = setting(

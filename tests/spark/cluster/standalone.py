@@ -75,6 +75,8 @@ class Standalone:
     """The command that gives a process a view of the file system of its own; empty where that is not possible."""
     port: int = 0
     pages: int = 0
+    memory: str = "1g"
+    """Of a worker."""
     workers: list[Worker] = field(default_factory=list)
     master: subprocess.Popen[bytes] | None = None
 
@@ -100,7 +102,7 @@ class Standalone:
         for worker in self.workers:
             if worker.process is None or worker.process.poll() is not None:
                 folders = ["--host", worker.host, "--work-dir", f"{worker.folder}/work", "--webui-port", "0"]
-                size = ["--cores", "1", "--memory", "1g", self.url]
+                size = ["--cores", "1", "--memory", self.memory, self.url]
                 log = worker.folder / "worker.log"
                 worker.process = _daemon("worker.Worker", folders + size, worker.environment, log, self._within())
         _wait(lambda: self._alive() == len(self.workers))
@@ -147,9 +149,9 @@ class Standalone:
 
 
 @contextmanager
-def standalone(root: Path) -> Iterator[Standalone]:
+def standalone(root: Path, memory: str = "1g") -> Iterator[Standalone]:
     """A cluster in a folder."""
-    cluster = Standalone(root, _apart(root))
+    cluster = Standalone(root, _apart(root), memory=memory)
     for folder in (cluster.shared, cluster.root / "empty", cluster.root / "conf"):
         folder.mkdir()
     shutil.copytree(PROGRAM, cluster.driver, ignore=shutil.ignore_patterns("__pycache__"))

@@ -248,6 +248,8 @@ NOT_WALKED = {
     "kinds": "the kinds of window",
     "refused_stream": "an argument of with_trigger",
     "capacity": "arguments of with_trigger",
+    "window_bytes": "a limit that ends the run",
+    "call_time": "a limit that ends the run",
     "timestamp_field": "half of the bases",
     "timestamp_extractor": "in place of the field",
     "extractor_on_columns": "how the extractor is called",

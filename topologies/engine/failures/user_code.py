@@ -58,12 +58,16 @@ def failed(
 
 
 def _cause(error: BaseException, columns: Sequence[str]) -> str:
-    """The exception with the line of the user's code that raised it: the innermost frame outside windbolt and its
-    libraries."""
+    """The exception with the line of the user's code that raised it."""
+    return f"{told(error)}{_meant(error, columns)}{line_of(error)}"
+
+
+def line_of(error: BaseException) -> str:
+    """Where in the user's code an exception was raised, as `` at FILE:LINE, in FUNCTION``: the innermost frame outside
+    windbolt and its libraries. Empty where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_library(frame.filename)]
-    place = f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""
-    return f"{told(error)}{_meant(error, columns)}{place}"
+    return f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""
 
 
 def _meant(error: BaseException, columns: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from manager.storage.task_state import BoltTaskState
 from manager.triggered.key_firings import Forgotten
 from topologies.engine.failures.user_code import bolt_failure, failed
 from topologies.engine.failures.whereabouts import worker_position
+from topologies.engine.fire.call_limits import CallLimits
 from topologies.engine.fire.emissions import Emissions, place, places
 from topologies.engine.fire.noting import FiredWindows
 from topologies.engine.fire.retracting import Retractions
@@ -56,6 +57,7 @@ class BoltCalls:
         self._counters: Counter[str] = Counter()
         self._bolt: WindowedBolt | None = None
         self._position = worker_position()
+        self._limits = CallLimits.of(node, item.task, self.context.batch)
         self._retractions = Retractions(node, self.before.shown, self.context.store) if node.retracts else None
 
     def make(self, firings: Iterable[Firing]) -> None:
@@ -77,6 +79,8 @@ class BoltCalls:
             self._fired += 1
             if note is not None:
                 note(window)
+            if self._limits is not None:
+                self._limits.check(window)
             if not self._at_once:
                 self._call(bolt, window, outputs)
             elif gathered.add(window):
@@ -93,11 +97,10 @@ class BoltCalls:
         if self._position is not None:
             self._position.enter(window)
         try:  # a context manager would cost as much as all the rest
-            if self._retractions is None:
-                outputs.add(emissions(bolt.execute(window), node.outputs), window)
+            if self._limits is None:
+                self._execute(bolt, window, outputs)
             else:
-                emitted = emissions(bolt.execute(window), self._retractions.schemas)
-                outputs.add(self._retractions.rows(window, emitted), window)
+                self._limits.within(self._execute, (bolt, window, outputs), lambda: place(window))
         except BoltError:
             raise
         except (Exception, SystemExit) as error:
@@ -105,6 +108,13 @@ class BoltCalls:
             raise failed(
                 node.name, self.context.batch, place(window), error, task=self.task, columns=columns
             ) from error
+
+    def _execute(self, bolt: WindowedBolt, window: TupleWindow, outputs: Emissions) -> None:
+        if self._retractions is None:
+            outputs.add(emissions(bolt.execute(window), self.node.outputs), window)
+        else:
+            emitted = emissions(bolt.execute(window), self._retractions.schemas)
+            outputs.add(self._retractions.rows(window, emitted), window)
 
     def _call_all(self, gathered: _Gathered, outputs: Emissions) -> None:
         """Call the bolt for all gathered windows at once."""
@@ -118,7 +128,9 @@ class BoltCalls:
         columns = node.schema.names
         with bolt_failure(node.name, self.context.batch, lambda: places(windows), task=self.task, columns=columns):
             try:
-                given = bolt.execute_all(WindowBatch(windows))
+                given = self._execute_all(bolt, windows)
+            except BoltError:
+                raise  # not for the windows one by one: each may take as long again
             except Exception:
                 if len(windows) > 1:
                     for window in windows:  # again, one by one, to find the window that failed
@@ -127,6 +139,12 @@ class BoltCalls:
             emitted = numbered_rows(given, len(windows), node.outputs)
         for stream, table, index in emitted:
             outputs.add_all(stream, table, index, windows)
+
+    def _execute_all(self, bolt: BatchWindowedBolt, windows: list[TupleWindow]) -> Any:
+        given = WindowBatch(windows)
+        if self._limits is None:
+            return bolt.execute_all(given)
+        return self._limits.within(bolt.execute_all, (given,), lambda: places(windows))
 
     def snapshot(self, fired: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
         """Write the state of the bolt; return it with the counts so far. ``fired`` is the snapshot of the windows after

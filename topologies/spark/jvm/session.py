@@ -121,6 +121,20 @@ def _submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or "PYSPARK_SUBMIT_ARGS" in os.environ
 
 
+@contextmanager
+def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
+    """Within the block a query that starts writes its logs more simply if its checkpoint is in a folder, ``path``; None
+    for one in a store. What somebody has set for the session stays."""
+    ours = path is not None and spark.conf.get(_FILE_MANAGER, None) is None
+    if ours:
+        _write_checkpoints_simply(spark)
+    try:
+        yield
+    finally:
+        if ours:
+            spark.conf.unset(_FILE_MANAGER)
+
+
 def _write_checkpoints_simply(spark: SparkSession) -> None:
     """Have Spark's logs written through Hadoop's FileSystem instead of its FileContext, as Spark does where there is no
     FileContext.

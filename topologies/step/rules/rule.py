@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from topologies.engine.failures.limit import TooLong, call, in_call
 from topologies.step.rules.errors import RuleError
-from topologies.step.rules.limit import TooLong, call, in_call
 from topologies.step.rules.outputs import collected
 from topologies.step.rules.sources import line_in, module_of, said
 from windowing.errors import ConfigError

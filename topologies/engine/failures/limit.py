@@ -94,7 +94,7 @@ class _Watchdog:
         with self.lock:
             self.callers = [known for known in self.callers if known() is not None] + [weakref.ref(caller)]
             if not self.started:
-                threading.Thread(target=self._run, name="windbolt-rule-limit", daemon=True).start()
+                threading.Thread(target=self._run, name="windbolt-limit", daemon=True).start()
                 self.started = True
 
     def hasten(self, caller: _Caller, limit: float) -> None:
