@@ -9,7 +9,7 @@ from manager.storage.segments.file_segments import FileSegments
 from manager.storage.segments.refs import Refs
 from topologies.engine.batch.context import Context
 from topologies.engine.tasks import compact, fire
-from topologies.engine.work.items import FireItem, ToAdmit
+from topologies.engine.work.items import FireItem
 from topologies.topology import Topology
 
 MOST_BYTES, MOST_SECTIONS = 2**24, 64
@@ -40,7 +40,7 @@ def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], conte
 
 def _sums(item: FireItem, topology: Topology) -> bool:
     """Whether a task joins ready sums, and what it emits goes to no bolt within the task."""
-    if item.admit != ToAdmit() or topology.windowed[item.bolt].slicing is None:
+    if item.admit.sections is not None or topology.windowed[item.bolt].slicing is None:
         return False
     read = {each.stream[0] for node in topology.plain.values() for each in node.inputs}
     return item.bolt not in read and not _calls_users(item.bolt, topology)

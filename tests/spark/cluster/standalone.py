@@ -93,11 +93,17 @@ class Standalone:
         return self.root / "driver"
 
     def start(self) -> None:
-        """Start what does not run, and wait until the master knows it."""
-        if self.master is None:
-            self.port, self.pages = _free_port(), _free_port()
+        """Start what does not run, and wait until the master knows it.
+
+        A master that died comes back at its address, and takes over what it finds in its folder.
+        """
+        if self.master is None or self.master.poll() is not None:
+            if not self.port:
+                self.port, self.pages = _free_port(), _free_port()
             ports = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.pages)]
+            kept = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={self.root}/kept"
             environment = {**self.workers[0].environment, "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}
+            environment["SPARK_DAEMON_JAVA_OPTS"] = f"{_JVM} {kept}"
             self.master = _daemon("master.Master", ports, environment, self.root / "master.log")
         for worker in self.workers:
             if worker.process is None or worker.process.poll() is not None:
@@ -113,6 +119,22 @@ class Standalone:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # a worker's group has its executors
                 process.wait()
+
+    def kill(self, who: str) -> None:
+        """Kill the master, the first worker with all that it has started, or its executor."""
+        match who:
+            case "master":
+                assert self.master is not None
+                self.master.kill()
+                self.master.wait()
+            case "worker":
+                process = self.workers[0].process
+                assert process is not None
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            case "executor":
+                for pid in _executors(self.workers[0].host):
+                    os.kill(pid, signal.SIGKILL)
 
     def there(self, worker: Worker, code: str) -> subprocess.CompletedProcess[str]:
         """Python on a worker."""
@@ -203,6 +225,17 @@ def _daemon(
             stderr=file,
             start_new_session=True,
         )
+
+
+def _executors(host: str) -> list[int]:
+    """The processes of executors on one of the machines."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = entry.read_bytes().decode(errors="replace").split("\0")
+            if any(word.endswith("ExecutorBackend") for word in words) and host in words:
+                found.append(int(entry.parent.name))
+    return found
 
 
 def _free_port() -> int:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 
 import pytest
 
+from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, prepared, rows
 from tests.spark.cluster.standalone import SPARK, Standalone, standalone
-from tests.spark.shop import write_orders
-from tests.spark.tools import drafts, file_rows
-
-SINKS = ("revenue", "late")
-WINDBOLT = os.path.join(sysconfig.get_path("scripts"), "windbolt")
-FILES = 3
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only"),
@@ -28,8 +20,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     with standalone(tmp_path_factory.mktemp("cluster")) as started:
-        (started.shared / "hosts").mkdir()
-        write_orders(started.shared / "orders", range(FILES))
+        prepared(started)
         yield started
 
 
@@ -38,30 +29,6 @@ def expected(cluster: Standalone) -> dict[str, list[str]]:
     """The rows of a local run."""
     app(cluster, "expected", "local")
     return rows(cluster, "expected")
-
-
-def app(cluster: Standalone, name: str, *what: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the user's program, which chooses no master unless it is told one."""
-    return ended(cluster.run(sys.executable, "app.py", str(cluster.shared), name, *what), status)
-
-
-def ended(process: subprocess.CompletedProcess[str], status: int = 0) -> subprocess.CompletedProcess[str]:
-    assert process.returncode == status, process.stdout + process.stderr[-6000:]
-    return process
-
-
-def rows(cluster: Standalone, name: str) -> dict[str, list[str]]:
-    folder = cluster.shared / name
-    assert not any(drafts(folder / sink) for sink in SINKS)
-    return {sink: file_rows(folder / sink) for sink in SINKS}
-
-
-def hosts(cluster: Standalone) -> set[str]:
-    """Where bolts have been since this was asked last."""
-    found = {path.name for path in (cluster.shared / "hosts").iterdir()}
-    for name in found:
-        (cluster.shared / "hosts" / name).unlink()
-    return found
 
 
 def test_the_workers_have_neither_windbolt_nor_the_users_modules(cluster: Standalone) -> None:
@@ -131,14 +98,47 @@ def in_any_order(text: str) -> str:
     return text.replace("127.0.0.3, 127.0.0.2", "127.0.0.2, 127.0.0.3")
 
 
-def test_a_slow_machine_does_not_hold_back_the_others(cluster: Standalone, expected: dict[str, list[str]]) -> None:
+def submitted(cluster: Standalone, what: str, settings: dict[str, str]) -> dict[str, list[str]]:
+    """The rows of a run with settings of Spark's."""
     (cluster.shared / "happened").unlink(missing_ok=True)
-    speculation = {"speculation": "true", "speculation.interval": "50ms", "speculation.quantile": "0.5",
-                   "speculation.multiplier": "1.1", "speculation.minTaskRuntime": "1s"}  # fmt: skip
-    settings = [word for name, value in speculation.items() for word in ("--conf", f"spark.{name}={value}")]
-    command = [WINDBOLT, "run", "app.py:topology", "--master", cluster.url, *settings]
-    command += ["--checkpoint", f"{cluster.shared}/slow/checkpoint"]
-    place = {"SHARED": str(cluster.shared), "NAME": "slow", "WHAT": "a slow machine"}
-    ended(cluster.run(*command, **place))
+    name = what.replace(" ", "-")
+    chosen = [word for each, value in settings.items() for word in ("--conf", f"spark.{each}={value}")]
+    command = [WINDBOLT, "run", "app.py:topology", "--master", cluster.url, *chosen]
+    command += ["--checkpoint", f"{cluster.shared}/{name}/checkpoint"]
+    ended(cluster.run(*command, SHARED=str(cluster.shared), NAME=name, WHAT=what))
+    return rows(cluster, name)
+
+
+def test_a_slow_machine_does_not_hold_back_the_others(cluster: Standalone, expected: dict[str, list[str]]) -> None:
+    settings = {"speculation": "true", "speculation.interval": "50ms", "speculation.quantile": "0.5",
+                "speculation.multiplier": "1.1", "speculation.minTaskRuntime": "1s"}  # fmt: skip
+    assert submitted(cluster, "a slow machine", settings) == expected
     assert (cluster.shared / "happened").exists()
-    assert rows(cluster, "slow") == expected
+
+
+@pytest.mark.parametrize("what", ["executor@commit", "master@fire", "driver@publish"])
+def test_whatever_dies_between_jobs_the_rows_are_the_same(
+    cluster: Standalone, expected: dict[str, list[str]], what: str
+) -> None:
+    """All that may die, in all phases: ``python -m tests.spark.cluster``."""
+    assert crashed(cluster, what) == expected
+
+
+def test_a_bolt_gets_more_tasks_and_fewer(cluster: Standalone, expected: dict[str, list[str]]) -> None:
+    app(cluster, "rescaled", "rescaled", cluster.url)
+    assert rows(cluster, "rescaled") == expected
+
+
+def test_a_machine_on_which_tasks_fail_is_left_out(cluster: Standalone, expected: dict[str, list[str]]) -> None:
+    settings = {"excludeOnFailure.enabled": "true", "excludeOnFailure.task.maxTaskAttemptsPerExecutor": "1"}
+    assert submitted(cluster, "a broken machine", settings) == expected
+    assert (cluster.shared / "happened").exists()
+
+
+def test_executors_are_asked_for_while_work_waits(cluster: Standalone, expected: dict[str, list[str]]) -> None:
+    """The bolt goes on as soon as it has been called on two machines; the run begins with one executor."""
+    hosts(cluster)
+    settings = {"dynamicAllocation.enabled": "true", "dynamicAllocation.shuffleTracking.enabled": "true",
+                "dynamicAllocation.initialExecutors": "1", "dynamicAllocation.maxExecutors": "2"}  # fmt: skip
+    assert submitted(cluster, "a late machine", settings) == expected
+    assert hosts(cluster) == {"127.0.0.2", "127.0.0.3"}

@@ -1,29 +1,60 @@
-"""The user's program: ``app.py SHARED NAME [WHAT [MASTER]]``; WHAT happens meanwhile, ``local`` is in this process."""
+"""The user's program: ``app.py SHARED NAME [WHAT [MASTER]]``. WHAT happens meanwhile: ``local`` is in this process,
+``rescaled`` gives a bolt other numbers of tasks, ``executor@commit`` lets the phase wait until the executor is dead."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
+from pyspark.sql import SparkSession
 from shopping.bolts import Revenue, Taxed  # type: ignore[import-not-found]
 
-from windbolt import RunOptions, Topology, TopologyBuilder, run_local, run_on_spark, sinks, spouts
+from topologies.engine.phases import Phases
+from windbolt import (
+    AggregateBolt,
+    RunOptions,
+    Topology,
+    TopologyBuilder,
+    aggregates,
+    run_local,
+    run_on_spark,
+    sinks,
+    spouts,
+)
+
+TASKS = (2, 5, 3)
+"""How many tasks the bolt has, run by run, where that changes."""
 
 
-def make(shared: str, name: str, what: str = "") -> Topology:
-    builder = TopologyBuilder("shop")
+def make(shared: str, name: str, what: str = "", tasks: int = 4, orders: str = "", place: str = "") -> Topology:
+    """``place`` is where the checkpoint and the rows are; by default in the shared folder."""
+    builder, place = TopologyBuilder("shop"), place or f"{shared}/{name}/"
     schema = "user string, amount double, ts timestamp"
-    builder.set_spout("orders", spouts.files(f"{shared}/orders/*.parquet", schema, files_per_batch=1))
+    orders = orders or f"{shared}/orders"
+    builder.set_spout("orders", spouts.files(f"{orders}/*.parquet", schema, files_per_batch=1))
     builder.set_bolt("taxed", Taxed()).shuffle_grouping("orders")
     revenue = Revenue(shared, what).with_window("20s", "10s").with_timestamp_field("ts").with_lag("5s")
-    builder.set_bolt("revenue", revenue.with_late_tuple_stream("late"), parallelism=4).fields_grouping("taxed", "user")
-    builder.set_sink("to-revenue", sinks.files(f"{shared}/{name}/revenue", "jsonl")).from_("revenue")
-    builder.set_sink("to-late", sinks.files(f"{shared}/{name}/late", "jsonl")).from_("revenue", stream="late")
+    builder.set_bolt("revenue", revenue.with_late_tuple_stream("late"), tasks).fields_grouping("taxed", "user")
+    sums = AggregateBolt(by=["user"], n=aggregates.count(), until=aggregates.window_end()).with_window("20s", "10s")
+    builder.set_bolt("sums", sums.with_timestamp_field("ts").with_lag("5s"), tasks).fields_grouping("taxed", "user")
+    for sink, stream in (("revenue", "default"), ("late", "late"), ("sums", "default")):
+        bolt = "revenue" if stream == "late" else sink
+        builder.set_sink(f"to-{sink}", sinks.files(_within(place, sink), "jsonl")).from_(bolt, stream=stream)
     return builder.build()
+
+
+def _within(place: str, name: str) -> str:
+    """A folder in a place, whose name may have a query at its end."""
+    folder, mark, query = place.partition("?")
+    return f"{folder}{name}{mark}{query}"
 
 
 def die_when_it_happens(shared: str) -> None:
@@ -32,11 +63,48 @@ def die_when_it_happens(shared: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(shared: str, name: str, what: str = "", master: str | None = None) -> None:
+def wait_at(phase: str, shared: str, who: str) -> None:
+    """Let a phase of the second batch begin when ``who`` is dead, which somebody else sees to."""
+    begin: Callable[[Phases, Any], AbstractContextManager[None]] = Phases.phase
+
+    def begun(self: Phases, name: Any) -> AbstractContextManager[None]:
+        if name == phase and self._batch == "batch 1" and not os.path.exists(f"{shared}/happened"):
+            open(f"{shared}/happened", "x").close()
+            if who == "driver":
+                os.kill(os.getpid(), signal.SIGKILL)
+            while not os.path.exists(f"{shared}/done"):
+                time.sleep(0.01)
+        return begin(self, name)
+
+    Phases.phase = begun  # type: ignore[method-assign, assignment]
+
+
+def rescaled(shared: str, name: str, master: str) -> None:
+    """A run for each file of orders, each with another number of tasks; the last one closes."""
+    orders = f"{shared}/{name}-orders"
+    os.makedirs(orders)
+    spark = SparkSession.builder.master(master).getOrCreate()
+    names = sorted(os.listdir(f"{shared}/orders"))
+    for file, tasks in zip(names, TASKS, strict=True):
+        shutil.copy2(f"{shared}/orders/{file}", orders)
+        options = RunOptions(f"{shared}/{name}/checkpoint", flush=file == names[-1], allow_rescale=True)
+        run_on_spark(make(shared, name, "", tasks, orders), options, spark=spark)
+    spark.stop()
+
+
+def main(shared: str, name: str, what: str = "", master: str | None = None, place: str = "") -> None:
+    if what == "rescaled":
+        assert master is not None
+        rescaled(shared, name, master)
+        return
+    who, _, phase = what.partition("@")
+    if phase:
+        wait_at(phase, shared, who)
+        what = ""
     if what == "driver":
         threading.Thread(target=die_when_it_happens, args=(shared,), daemon=True).start()
-    options = RunOptions(f"{shared}/{name}/checkpoint")
-    topology = make(shared, name, "" if what == "local" else what)
+    options = RunOptions(_within(place or f"{shared}/{name}/", "checkpoint"))
+    topology = make(shared, name, "" if what == "local" else what, place=place)
     summary = run_local(topology, options) if what == "local" else run_on_spark(topology, options, master=master)
     print(json.dumps({"rows": summary.rows, "batches": summary.batches}))
 

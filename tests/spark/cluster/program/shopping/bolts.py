@@ -41,9 +41,29 @@ class Revenue(WindowedBolt):
     def execute(self, window: TupleWindow) -> Iterator[Any]:
         host = os.environ.get("SPARK_LOCAL_HOSTNAME", "here")
         Path(self.shared, "hosts", host).touch()
-        self._happens(host)
+        match self.what:
+            case "a broken machine":
+                self._breaks(host)
+            case "a late machine":
+                self._waits()
+            case _:
+                self._happens(host)
         for user, amounts in window.groups("user", "amount"):
             yield user, rounded(float(amounts.sum())), window.end
+
+    def _breaks(self, host: str) -> None:
+        """Always fail on one of the machines."""
+        if host.endswith(".2"):
+            Path(self.shared, "happened").touch()
+            raise RuntimeError("this machine is broken")
+
+    def _waits(self) -> None:
+        """Go on as soon as there are two machines."""
+        end = time.monotonic() + 60
+        while len(os.listdir(f"{self.shared}/hosts")) < 2:
+            if time.monotonic() > end:
+                raise RuntimeError("no other machine came")
+            time.sleep(0.05)
 
     def _happens(self, host: str) -> None:
         if not self.what or (self.what == "a slow machine" and not host.endswith(".2")):

@@ -1,0 +1,38 @@
+"""What the tests play a little of: whatever may die on a cluster, in each phase of a batch.
+
+``python -m tests.spark.cluster`` takes about ten minutes; ``python -m tests.spark.cluster executor@commit master@fire``
+plays what is named. Exit status 1: rows differ from those of a local run.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.spark.cluster.playing import app, crashed, prepared, rows
+from tests.spark.cluster.standalone import standalone
+from topologies.engine.phases import PHASES
+
+WHO = ("executor", "worker", "master", "driver")
+
+
+def main() -> int:
+    """Play what the arguments name, or all, and print a line for each."""
+    wanted = sys.argv[1:] or [f"{who}@{phase}" for phase in PHASES if phase != "committed" for who in WHO]
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder, standalone(Path(folder)) as cluster:
+        prepared(cluster)
+        app(cluster, "expected", "local")
+        expected = rows(cluster, "expected")
+        for what in wanted:
+            began = time.monotonic()
+            right = crashed(cluster, what) == expected
+            wrong += not right
+            print(f"{what}: {'as a local run' if right else 'WRONG'}, {time.monotonic() - began:.0f} s", flush=True)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
