@@ -1,0 +1,51 @@
+"""Spark's logs are written more simply by a query whose checkpoint is in a folder, and the session stays as it was."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from unittest.mock import MagicMock
+
+import pytest
+from pyspark.sql import SparkSession
+
+from topologies.spark.jvm.session import simple_checkpoints
+
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+
+
+class Conf(dict[str, str]):
+    """The settings of a session."""
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
+    def unset(self, name: str) -> None:
+        del self[name]
+
+
+def session(settings: Conf) -> SparkSession:
+    made: Any = MagicMock()
+    made.conf = settings
+    return cast("SparkSession", made)
+
+
+def test_in_a_folder_the_query_that_starts_has_it_and_the_session_has_it_no_more() -> None:
+    settings = Conf()
+    with simple_checkpoints(session(settings), "/shared/ck"):
+        assert settings[MANAGER].endswith(".FileSystemBasedCheckpointFileManager")
+    assert settings == {}
+
+
+def test_a_query_that_does_not_start_leaves_nothing_behind() -> None:
+    settings = Conf()
+    with pytest.raises(RuntimeError), simple_checkpoints(session(settings), "/shared/ck"):
+        raise RuntimeError
+    assert settings == {}
+
+
+@pytest.mark.parametrize(("path", "given"), [(None, {}), ("/shared/ck", {MANAGER: "the user's"})])
+def test_in_a_store_and_where_somebody_has_set_it_nothing_changes(path: str | None, given: dict[str, str]) -> None:
+    settings = Conf(given)
+    with simple_checkpoints(session(settings), path):
+        assert settings == given
+    assert settings == given
