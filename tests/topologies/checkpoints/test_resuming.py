@@ -60,6 +60,8 @@ BY_HAND: dict[str, list[tuple[Put, Put]]] = {
          lambda b: b.with_timestamp_field("ts").with_watermark(imports={"s0": "s1"}, imports_beside=True)),
     ],
     "longest_window": [(lambda b: b, lambda b: b.with_alignment(longest_window="99s"))],
+    "window_bytes": [(lambda b: b, lambda b: b.with_limits(window_bytes=99))],
+    "call_time": [(lambda b: b, lambda b: b.with_limits(call_time="99s"))],
     "expired": [
         (put, lambda b, put=put: put(b).with_policies(expired=True))  # type: ignore[misc]
         for put in (lambda b: b, lambda b: b.with_key("user"))
