@@ -1,4 +1,4 @@
-"""Which tasks the driver runs itself, since a job of Spark's would take longer than they do (decision 79)."""
+"""Which tasks the driver runs itself, since a job of Spark's would take longer than they do (decision 80)."""
 
 from __future__ import annotations
 
